@@ -1,0 +1,332 @@
+"""Every input check and every error sentence.
+
+An error says what was wrong, what was given, where, and what to do about it. Checks return the value in the form
+that the rest of the package works with, so that a caller reads ``labels = check.labels(labels, n)``.
+"""
+
+import difflib
+import importlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def error(what: str, *, got: object = None, where: str = "", cure: str = "") -> ValueError:
+    """Build the one kind of error that bad input gets.
+
+    >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", cure="drop or relabel the document"))
+    labels must be finite: got nan at row 3 (query 'a'). Cure: drop or relabel the document.
+    """
+    text = what
+    if got is not None:
+        text += f": got {got}"
+    if where:
+        text += f" at {where}" if got is not None else f": {where}"
+    return ValueError(f"{text}." + (f" Cure: {cure}." if cure else ""))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Name the nearest known word, or list them all when none is near.
+
+    >>> suggestion("ndgc", ["ndcg", "ap"])
+    "did you mean 'ndcg'?"
+    >>> suggestion("xyz", ["ndcg", "ap"])
+    'choose one of ndcg, ap'
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(known)}"
+
+
+def choice(what: str, value: object, known: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``known`` words."""
+    known = list(known)
+    if isinstance(value, str) and value in known:
+        return value
+    raise error(f"unknown {what}", got=repr(value), cure=suggestion(str(value), known).rstrip("?"))
+
+
+def integer(what: str, value: object, *, least: int) -> int:
+    """Return ``value`` as an int that is at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise error(f"{what} must be a whole number of at least {least}", got=repr(value))
+    return int(value)
+
+
+def number(what: str, value: object, *, least: float = -np.inf, most: float = np.inf, open_ends: bool = False) -> float:
+    """Return ``value`` as a float inside the interval (without its ends if ``open_ends``)."""
+    brackets = "()" if open_ends else "[]"
+    fits = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if fits:
+        fits = (least < value < most) if open_ends else (least <= value <= most)  # type: ignore[operator]
+    if not fits:
+        raise error(f"{what} must be a number in {brackets[0]}{least:g}, {most:g}{brackets[1]}", got=repr(value))
+    return float(value)  # type: ignore[arg-type]
+
+
+def extra(module: str, extra_name: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise ImportError(f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'") from missing
+
+
+def free_path(path: str | Path, *, force: bool = False) -> Path:
+    """Return ``path`` if nothing lies there, or if the user allowed to replace what does."""
+    path = Path(path)
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists already and is kept. Cure: choose another name, or allow it with force.")
+    return path
+
+
+def readable(path: str | Path) -> Path:
+    """Return ``path`` if it is a file that exists."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
+
+
+def features(values: ArrayLike) -> NDArray[np.float32]:
+    """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise error(
+            "features must be a matrix of numbers, one row per document",
+            got=f"shape {array.shape} of {array.dtype}",
+            cure="reshape one feature to a column with [:, None]; encode text as category codes",
+        )
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def query_ids(values: ArrayLike, n_queries: int) -> NDArray[Any]:
+    """Check that there is one id per query, integers or strings, all different."""
+    array = identifiers("query ids", values, n_queries, "query")
+    unique, first = np.unique(array, return_index=True)
+    if unique.size < array.size:
+        again = int(np.setdiff1d(np.arange(array.size), first)[0])
+        raise error(
+            "query ids must all be different",
+            got=f"{_plain(array[again])!r} again",
+            where=f"query number {again}",
+            cure="join the documents of a query, or give the second one another id",
+        )
+    return array
+
+
+def document_ids(values: ArrayLike, n_docs: int) -> NDArray[Any]:
+    """Check that there is one id per document, integers or strings."""
+    return identifiers("document ids", values, n_docs, "document")
+
+
+def identifiers(what: str, values: ArrayLike, count: int, one: str) -> NDArray[Any]:
+    """Check a column of integers or strings and give it a plain NumPy type."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array.ravel().tolist()}
+        if kinds == {str}:
+            array = array.astype(np.str_)
+    if array.shape != (count,) or array.dtype.kind not in "iuU":
+        raise error(
+            f"{what} must be one integer or string per {one}",
+            got=f"shape {array.shape} of {array.dtype} for {count}",
+        )
+    return array
+
+
+def feature_names(values: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """Check that there is one name per feature, all different."""
+    if values is None:
+        return None
+    names = tuple(map(str, values))
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise error(
+            "feature names must be as many as there are features, and all different",
+            got=f"{len(set(names))} different names for {n_features} features",
+        )
+    return names
+
+
+def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...]:
+    """Check a list of column numbers."""
+    numbers = tuple(integer(f"a column in {what}", value, least=0) for value in values)
+    for value in numbers:
+        if value >= n_features:
+            raise error(f"a column in {what} must be smaller than the number of features", got=f"{value} of {n_features}")
+    return numbers
+
+
+def propensities(
+    values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Check examination probabilities: greater than 0."""
+    cure = "give every displayed document a positive probability of being examined"
+    return document_values("propensities", values, query_offsets, ids, above=0.0, cure=cure)
+
+
+def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None) -> NDArray[np.int64]:
+    """Check displayed positions: whole numbers from 1."""
+    cure = "count displayed positions from 1"
+    return document_values("positions", values, query_offsets, ids, least=1.0, cure=cure).astype(np.int64)
+
+
+def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Check that ``values`` cuts ``n_docs`` rows into queries of at least one document."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise error(
+            "offsets must be a one-dimensional array of integers, one more than there are queries",
+            got=f"shape {array.shape} of {array.dtype}",
+            cure="pass the row where each query starts, then the number of rows, or use RankingDataset.from_sizes",
+        )
+    array = array.astype(np.int64, copy=False)
+    if array[0] != 0 or array[-1] != n_docs:
+        raise error(
+            "offsets must cover every row: begin with 0 and end with the number of rows",
+            got=f"{array[0]} to {array[-1]} for {n_docs} rows",
+            cure="pass cumulative counts, or use RankingDataset.from_sizes(features, labels, sizes)",
+        )
+    shrinking = np.flatnonzero(np.diff(array) < 1)
+    if shrinking.size:
+        query = int(shrinking[0])
+        raise error(
+            "every query needs at least one document",
+            got=f"{array[query + 1] - array[query]} documents",
+            where=f"query number {query}",
+            cure="leave out queries without documents",
+        )
+    return array
+
+
+def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Turn the number of documents of each query into offsets."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 1).any():
+        raise error("sizes must be a one-dimensional array of positive integers", got=f"{array!r}")
+    if array.sum() != n_docs:
+        raise error(
+            "sizes must add up to the number of rows",
+            got=f"a sum of {array.sum()} for {n_docs} rows",
+            cure="pass the number of documents of each query, in the order of the rows",
+        )
+    return np.concatenate(([0], np.cumsum(array, dtype=np.int64)))
+
+
+def runs(qids: ArrayLike) -> NDArray[np.int64]:
+    """Find where each query starts in a column of query ids; a query's rows must lie together."""
+    column = np.asarray(qids)
+    if column.ndim != 1:
+        raise error("qids must be a one-dimensional column", got=f"shape {column.shape}")
+    if column.size == 0:
+        return np.zeros(1, np.int64)
+    starts = np.concatenate(([0], np.flatnonzero(column[1:] != column[:-1]) + 1))
+    heads = column[starts]
+    unique, first = np.unique(heads, return_index=True)
+    if unique.size < heads.size:
+        again = int(np.setdiff1d(np.arange(heads.size), first)[0])
+        raise error(
+            "the rows of a query must lie together",
+            got=f"query {heads[again]!r} again after another query",
+            where=f"row {starts[again]}",
+            cure="sort the rows by query id (a stable sort keeps the order of documents)",
+        )
+    return np.concatenate((starts, [column.size])).astype(np.int64)
+
+
+def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | NDArray[Any] | None = None) -> str:
+    """Say where a row is: its number and its query."""
+    query = int(np.searchsorted(query_offsets, row, side="right")) - 1
+    name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
+    return f"row {row} ({name})"
+
+
+def document_values(
+    what: str,
+    values: ArrayLike,
+    query_offsets: NDArray[np.int64],
+    query_ids: NDArray[Any] | None = None,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    missing_scores: bool = False,
+    cure: str = "drop the document or give it a number",
+) -> NDArray[np.float64]:
+    """Check one number per document: the right count, finite (−inf allowed for ``missing_scores``) and large enough."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size != query_offsets[-1] or array.dtype.kind not in "fiub":
+        raise error(
+            f"{what} must be one number per document",
+            got=f"shape {array.shape} of {array.dtype} for {query_offsets[-1]} documents",
+        )
+    array = array.astype(np.float64, copy=False)
+    bad = ~np.isfinite(array)
+    if missing_scores:
+        bad &= array != -np.inf
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise error(f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), cure=cure)
+    low = np.zeros(array.size, bool)
+    if least is not None:
+        low |= array < least
+    if above is not None:
+        low |= array <= above
+    if low.any():
+        row = int(np.argmax(low))
+        limit = f"at least {least:g}" if least is not None else f"greater than {above:g}"
+        where = query_of_row(row, query_offsets, query_ids)
+        raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, cure=cure)
+    return array
+
+
+def labels(
+    values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Check the relevance labels: finite and not negative."""
+    cure = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
+    return document_values("labels", values, query_offsets, query_ids, least=0.0, cure=cure)
+
+
+def scores(
+    values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
+    cure = "look at the model's output there; -inf is allowed and means 'not retrieved'"
+    return document_values("scores", values, query_offsets, query_ids, missing_scores=True, cure=cure)
+
+
+def query_weights(values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
+    """Check one weight per query: finite, not negative, not all zero."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_queries,):
+        raise error(
+            "weights must be one number per query",
+            got=f"shape {array.shape} for {n_queries} queries",
+            cure="weights belong to queries here; a weight per document must be the same within a query: pass the first",
+        )
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        query = int(np.argmax(bad))
+        raise error("weights must be finite and not negative", got=array[query], where=f"query number {query}")
+    if n_queries and not array.any():
+        raise error("weights must not all be zero", cure="leave weights out, or give some query a positive weight")
+    return array
+
+
+def fractions(values: Sequence[float]) -> tuple[float, ...]:
+    """Check proportions of a split: positive and adding up to one."""
+    parts = tuple(number("a proportion of a split", value, least=0.0, most=1.0) for value in values)
+    if not parts or abs(sum(parts) - 1.0) > 1e-9:
+        raise error("the proportions of a split must add up to 1", got=f"{parts} with a sum of {sum(parts):g}")
+    return parts
+
+
+def _plain(value: Any) -> Any:
+    """Unwrap a NumPy scalar so that it prints as the user wrote it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,1 @@
+"""Ranking data: read it, make it, split it, perturb it, click on it."""

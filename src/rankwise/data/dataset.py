@@ -1,0 +1,230 @@
+"""The one form that ranking data has everywhere: flat documents, and offsets that say where each query starts."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+
+if TYPE_CHECKING:
+    from rankwise.stream import Stream
+
+PER_DOCUMENT = ("features", "labels", "document_ids", "propensities", "positions")
+PER_QUERY = ("query_ids", "weights")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingDataset:
+    """Documents of many queries in flat arrays; query ``q`` owns rows ``offsets[q]`` to ``offsets[q + 1]``.
+
+    Validated once, here; everything downstream trusts it. The arrays are read-only and share memory with what was
+    passed wherever no conversion was needed, so that making and slicing a data set is cheap.
+
+    >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 2], [0, 2, 3], query_ids=["a", "b"])
+    >>> data
+    RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
+    >>> data.take([1]).labels
+    array([2.])
+    """
+
+    features: NDArray[np.float32]
+    """(n_docs, n_features), C order. NaN means missing."""
+    labels: NDArray[np.float64]
+    """(n_docs,) relevance: real numbers of 0 (not relevant) or more."""
+    offsets: NDArray[np.int64]
+    """(n_queries + 1,) the row where each query starts; the last is the number of documents."""
+    _: KW_ONLY
+    query_ids: NDArray[Any] | None = None
+    """(n_queries,) integers or strings, all different. Randomness is keyed by them."""
+    weights: NDArray[np.float64] | None = None
+    """(n_queries,) how much each query counts."""
+    document_ids: NDArray[Any] | None = None
+    """(n_docs,) integers or strings."""
+    feature_names: tuple[str, ...] | None = None
+    """One name per column of ``features``."""
+    categorical: tuple[int, ...] = ()
+    """Columns of ``features`` that hold category codes."""
+    propensities: NDArray[np.float64] | None = None
+    """(n_docs,) probability that the document was examined, for click data."""
+    positions: NDArray[np.int64] | None = None
+    """(n_docs,) 1-based rank at which the document was displayed, for click data."""
+
+    def __post_init__(self) -> None:
+        features = check.features(self.features)
+        n_docs, n_features = features.shape
+        offsets = check.offsets(self.offsets, n_docs)
+        n_queries = offsets.size - 1
+        ids = None if self.query_ids is None else check.query_ids(self.query_ids, n_queries)
+        checked: dict[str, Any] = {
+            "features": features,
+            "offsets": offsets,
+            "query_ids": ids,
+            "labels": check.labels(self.labels, offsets, ids),
+            "feature_names": check.feature_names(self.feature_names, n_features),
+            "categorical": check.columns("categorical", self.categorical, n_features),
+        }
+        if self.weights is not None:
+            checked["weights"] = check.query_weights(self.weights, n_queries)
+        if self.document_ids is not None:
+            checked["document_ids"] = check.document_ids(self.document_ids, n_docs)
+        if self.propensities is not None:
+            checked["propensities"] = check.propensities(self.propensities, offsets, ids)
+        if self.positions is not None:
+            checked["positions"] = check.positions(self.positions, offsets, ids)
+        for name, value in checked.items():
+            object.__setattr__(self, name, _read_only(value))
+
+    @classmethod
+    def from_sizes(cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **columns: Any) -> Self:
+        """Build from the number of documents of each query, as LightGBM's ``group`` gives it.
+
+        >>> RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1]).offsets
+        array([0, 2, 3])
+        """
+        array = check.features(features)
+        return cls(array, labels, check.sizes(sizes, array.shape[0]), **columns)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **columns: Any) -> Self:
+        """Build from a column of query ids, one per document; a query's rows must lie together.
+
+        >>> RankingDataset.from_qids([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "b"]).query_ids
+        array(['a', 'b'], dtype='<U1')
+        """
+        array = check.features(features)
+        column = np.asarray(qids)
+        if column.shape[:1] != array.shape[:1]:
+            raise check.error(
+                "qids must be one query id per document",
+                got=f"{column.size} ids for {array.shape[0]} documents",
+                cure="for one number per query use from_sizes",
+            )
+        offsets = check.runs(column)
+        return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_frame(cls, frame: Any, **columns: Any) -> Self:
+        """Build from a polars, pandas or pyarrow table; see :func:`rankwise.data.frames.from_frame`."""
+        from rankwise.data.frames import from_frame
+
+        return from_frame(frame, cls, **columns)
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return int(self.labels.size)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.features.shape[1])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of documents of each query."""
+        return np.diff(self.offsets)
+
+    def take(self, queries: ArrayLike) -> Self:
+        """Give the data of these queries, in this order; neighbouring queries are sliced without a copy.
+
+        ``queries`` is a slice, a boolean mask or an array of query numbers. Repeating a query is an error, since
+        ids are unique: see :func:`rankwise.split` and the weights for what a repetition is meant to do.
+        """
+        numbers = self.query_numbers(queries)
+        starts, sizes = self.offsets[numbers], self.sizes[numbers]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        rows: slice | NDArray[np.int64]
+        if numbers.size and (np.diff(numbers) == 1).all():
+            rows = slice(int(starts[0]), int(starts[0] + offsets[-1]))
+        else:
+            rows = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
+        changes: dict[str, Any] = {"offsets": offsets}
+        changes |= {name: _part(getattr(self, name), rows) for name in PER_DOCUMENT}
+        changes |= {name: _part(getattr(self, name), numbers) for name in PER_QUERY}
+        if changes["query_ids"] is None:
+            changes["query_ids"] = numbers  # so that a part keeps the randomness of the whole
+        return replace(self, **changes)
+
+    def query_numbers(self, queries: Any) -> NDArray[np.int64]:
+        """Turn a slice, a mask or numbers into an array of query numbers."""
+        try:
+            return np.arange(self.n_queries)[queries if isinstance(queries, slice) else np.asarray(queries, dtype=None)]
+        except IndexError as outside:
+            raise check.error(
+                "queries must be a slice, a mask or numbers of queries", got=str(outside), where=f"{self!r}"
+            ) from None
+
+    def with_(self, **changes: Any) -> Self:
+        """Give a copy with some columns replaced (checked again; arrays that stay are shared)."""
+        return replace(self, **changes)
+
+    def stream(self, seed: int, round: int = 0) -> "Stream":
+        """Give the random stream of these queries, keyed by their ids."""
+        from rankwise.stream import Stream
+
+        return Stream(seed, round, self.query_ids)
+
+    def qids(self) -> NDArray[Any]:
+        """One query id per document: the ids, or the queries' numbers where there are none."""
+        ids = np.arange(self.n_queries) if self.query_ids is None else self.query_ids
+        return np.repeat(ids, self.sizes)
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        def count(number: int, one: str, many: str) -> str:
+            return f"{number:,} {one if number == 1 else many}"
+
+        parts = [count(self.n_queries, "query", "queries"), count(self.n_docs, "document", "documents")]
+        parts.append(count(self.n_features, "feature", "features"))
+        if self.n_docs:
+            parts.append(f"labels {self.labels.min():g} to {self.labels.max():g}")
+        return f"RankingDataset({', '.join(parts)})"
+
+
+def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
+    """Join data sets of different queries that have the same columns.
+
+    >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
+    >>> two = RankingDataset([[2.0]], [1], [0, 1], query_ids=["b"])
+    >>> concatenate([one, two])
+    RankingDataset(2 queries, 2 documents, 1 feature, labels 0 to 1)
+    """
+    if not parts:
+        raise check.error("concatenate needs at least one data set")
+    first = parts[0]
+    for name in ("feature_names", "categorical"):
+        if any(getattr(part, name) != getattr(first, name) for part in parts):
+            raise check.error(f"data sets to be joined must agree in their {name}")
+    changes: dict[str, Any] = {}
+    for name in PER_DOCUMENT + PER_QUERY:
+        columns = [getattr(part, name) for part in parts]
+        missing = [column is None for column in columns]
+        if any(missing) and not all(missing):
+            raise check.error(f"some of the data sets to be joined have {name} and some do not")
+        changes[name] = None if all(missing) else np.concatenate(columns)
+    starts = np.cumsum([0] + [part.n_docs for part in parts])
+    changes["offsets"] = np.concatenate(
+        [[0], *(part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True))]
+    )
+    return replace(first, **changes)
+
+
+def _part(column: NDArray[Any] | None, rows: slice | NDArray[np.int64]) -> NDArray[Any] | None:
+    return None if column is None else column[rows]
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value

@@ -1,0 +1,160 @@
+"""Random numbers that depend on what they are for, not on who asks first.
+
+A number is a pure function of (seed, round, path, query id, index within the query, draw). Threads, the way queries
+are split among workers, and the order of queries therefore never change a result, and a GPU can repeat the same draws:
+the generator is Philox4x32-10 (Salmon et al. 2011), which needs nothing but 32-bit multiplications.
+
+The key of the generator is a 64-bit digest of (seed, round, path); its 128-bit counter holds the query id (64 bits),
+the index within the query (32) and the number of the block of draws (32). One block makes two uniforms: draws 2b
+and 2b + 1 of that document.
+"""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+
+_MULTIPLIER_0 = np.uint64(0xD2511F53)
+_MULTIPLIER_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = np.uint32(0x9E3779B9)
+_WEYL_1 = np.uint32(0xBB67AE85)
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+_12 = np.uint64(12)
+
+
+@numba.njit(cache=True, inline="always")
+def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+    """Ten rounds of Philox4x32 over a counter of four and a key of two 32-bit words, held in uint64."""
+    for _ in range(10):
+        left = _MULTIPLIER_0 * c0
+        right = _MULTIPLIER_1 * c2
+        c0, c1, c2, c3 = (right >> _32) ^ c1 ^ k0, right & _LOW, (left >> _32) ^ c3 ^ k1, left & _LOW
+        k0 = (k0 + np.uint64(_WEYL_0)) & _LOW
+        k1 = (k1 + np.uint64(_WEYL_1)) & _LOW
+    return c0, c1, c2, c3
+
+
+@numba.njit(cache=True, inline="always")
+def uniform_pair(key, query, index, block):  # type: ignore[no-untyped-def]
+    """Two uniforms strictly inside (0, 1): draws 2·block and 2·block + 1 of document ``index`` of ``query``.
+
+    ``key`` and ``query`` are uint64 (``Stream.key`` and an element of ``Stream.queries``).
+    """
+    c0, c1, c2, c3 = philox(
+        np.uint64(index) & _LOW, np.uint64(block) & _LOW, query & _LOW, query >> _32, key & _LOW, key >> _32
+    )
+    first = np.float64(((c0 << _32) | c1) >> _12)
+    second = np.float64(((c2 << _32) | c3) >> _12)
+    # 52 bits and a half: the largest value is 1 - 2^-53, which float64 still tells from 1.
+    return (first + 0.5) * 2.0**-52, (second + 0.5) * 2.0**-52
+
+
+@numba.njit(cache=True, inline="always")
+def uniform(key, query, index, draw):  # type: ignore[no-untyped-def]
+    """One uniform strictly inside (0, 1): number ``draw`` of document ``index`` of ``query``."""
+    pair = uniform_pair(key, query, index, draw >> 1)
+    return pair[draw & 1]
+
+
+@numba.njit(cache=True)
+def _fill_documents(key, queries, offsets, draw, out):  # type: ignore[no-untyped-def]
+    for q in range(queries.size):
+        start = offsets[q]
+        for i in range(start, offsets[q + 1]):
+            out[i] = uniform(key, queries[q], i - start, draw)
+
+
+@numba.njit(cache=True)
+def _fill_queries(key, queries, first_draw, out):  # type: ignore[no-untyped-def]
+    for q in range(queries.size):
+        for d in range(out.shape[1]):
+            out[q, d] = uniform(key, queries[q], 0, first_draw + d)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A stateless source of random numbers for the queries of one data set.
+
+    >>> stream = Stream(seed=7, query_ids=["a", "b"])
+    >>> numbers = stream.documents(np.array([0, 2, 5]))
+    >>> turned = Stream(seed=7, query_ids=["b", "a"]).documents(np.array([0, 3, 5]))
+    >>> bool((numbers[:2] == turned[3:]).all() and (numbers[2:] == turned[:3]).all())
+    True
+    """
+
+    seed: int
+    round: int = 0
+    query_ids: ArrayLike | None = None
+    path: tuple[int, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        check.integer("seed", self.seed, least=0)
+        check.integer("round", self.round, least=0)
+        if self.query_ids is not None:
+            # Hashed once here; children and later rounds share the result.
+            object.__setattr__(self, "query_ids", hashed_ids(self.query_ids))
+
+    @property
+    def key(self) -> np.uint64:
+        """The 64-bit key of the generator: a digest of seed, round and path."""
+        words = (self.seed, self.round, *self.path)
+        digest = hashlib.blake2b(b"/".join(b"%d" % word for word in words), digest_size=8)
+        return np.uint64(int.from_bytes(digest.digest(), "little"))
+
+    def queries(self, n_queries: int) -> NDArray[np.uint64]:
+        """The 64-bit counter word of each query: its id, or its number where no ids were given."""
+        if self.query_ids is None:
+            return np.arange(n_queries, dtype=np.uint64)
+        ids: NDArray[np.uint64] = self.query_ids  # type: ignore[assignment]
+        if ids.size != n_queries:
+            raise check.error(
+                "a stream needs one query id per query",
+                got=f"{ids.size} ids for {n_queries} queries",
+                cure="make the stream with the query_ids of the data that it is used for",
+            )
+        return ids
+
+    def child(self, *steps: int) -> Self:
+        """Give an independent stream for a part of the work (a wrapper's inner objective, a sample, a purpose)."""
+        return replace(self, path=(*self.path, *(check.integer("a step of the path", step, least=0) for step in steps)))
+
+    def at(self, round: int) -> Self:
+        """Give the same stream at another boosting round or epoch."""
+        return replace(self, round=round)
+
+    def documents(self, offsets: NDArray[np.int64], draw: int = 0) -> NDArray[np.float64]:
+        """One uniform per document."""
+        out = np.empty(int(offsets[-1]))
+        _fill_documents(self.key, self.queries(offsets.size - 1), offsets, draw, out)
+        return out
+
+    def per_query(self, n_queries: int, draws: int = 1, first: int = 0) -> NDArray[np.float64]:
+        """An array (n_queries, draws) of uniforms: draws ``first`` and on of each query itself."""
+        out = np.empty((n_queries, draws))
+        _fill_queries(self.key, self.queries(n_queries), first, out)
+        return out
+
+
+def hashed_ids(ids: ArrayLike) -> NDArray[np.uint64]:
+    """Map query ids to 64-bit words: integers stay what they are, strings get a stable hash."""
+    array = np.asarray(ids)
+    if array.ndim != 1:
+        raise check.error("query ids must be one-dimensional", got=f"shape {array.shape}")
+    if array.dtype.kind == "u":
+        return array.astype(np.uint64, copy=False)
+    if array.dtype.kind == "i":
+        return array.astype(np.int64).view(np.uint64)
+    if array.dtype.kind in "US" or all(isinstance(name, str) for name in array.tolist()):
+        return np.fromiter((_hash(name) for name in array.tolist()), np.uint64, array.size)
+    raise check.error("query ids must be integers or strings", got=str(array.dtype))
+
+
+def _hash(name: Any) -> int:
+    data = name if isinstance(name, bytes) else str(name).encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
