@@ -1,0 +1,59 @@
+# Two commands for everyone: make demo, make test. Three more for developers: make fast, make check, make format.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test fast check format docs benchmarks clean
+help:
+	@echo "make demo        install the core into $(VENV) and run the demonstration"
+	@echo "make test        install everything that the tests need, then run every check and every test"
+	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
+	@echo "make check       formatting, lint, types, layers, documentation"
+	@echo "make format      let ruff format and repair the code"
+	@echo "make benchmarks  every benchmark: ours beside the peers, as ratios"
+
+demo: $(VENV)/.core
+	@$(BIN)/rankwise demo
+
+test: $(VENV)/.dev check
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+fast: $(VENV)/.dev
+	@$(BIN)/ruff check && $(BIN)/ruff format --check --quiet
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/mkdocs build --strict --quiet
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+docs: $(VENV)/.dev
+	@$(BIN)/mkdocs serve
+
+benchmarks: $(VENV)/.dev
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "rankwise needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing rankwise into $(VENV) (about a minute the first time)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing rankwise and what its tests need into $(VENV) (about two minutes the first time)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.core
