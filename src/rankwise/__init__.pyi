@@ -2,4 +2,4 @@ from ._version import __version__ as __version__
 from .data.dataset import RankingDataset as RankingDataset
 from .data.dataset import concatenate as concatenate
 from .stream import Stream as Stream
-from .threads import threads as threads
+from .threads import use_threads as use_threads

@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 
 def thread_count() -> int:
-    """How many threads kernels use: inside :func:`threads`, its number; else ``RANKWISE_THREADS``, else every core."""
+    """How many threads kernels use: inside :func:`use_threads`, its number; else ``RANKWISE_THREADS``, else every core."""
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
@@ -41,10 +41,10 @@ def thread_count() -> int:
 
 
 @contextlib.contextmanager
-def threads(count: int) -> Iterator[None]:
+def use_threads(count: int) -> Iterator[None]:
     """Use ``count`` threads inside a ``with`` block; results never depend on it.
 
-    >>> with threads(1):
+    >>> with use_threads(1):
     ...     thread_count()
     1
     """
