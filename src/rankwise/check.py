@@ -319,6 +319,19 @@ def query_weights(values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
     return array
 
 
+def query_values(what: str, values: ArrayLike, ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Check one number per query, such as the values of a metric; NaN stands for a query that is skipped."""
+    array = np.asarray(values)
+    if array.shape != ids.shape or array.dtype.kind not in "fiub":
+        raise error(f"{what} must be one number per query", got=f"shape {array.shape} of {array.dtype} for {ids.size}")
+    array = array.astype(np.float64, copy=False)
+    if np.isinf(array).any():
+        query = int(np.argmax(np.isinf(array)))
+        cure = "NaN is allowed and means that the query is skipped"
+        raise error(f"{what} must be finite", got=array[query], where=f"query {_plain(ids[query])!r}", cure=cure)
+    return array
+
+
 def fractions(values: Sequence[float]) -> tuple[float, ...]:
     """Check proportions of a split: positive and adding up to one."""
     parts = tuple(number("a proportion of a split", value, least=0.0, most=1.0) for value in values)

@@ -1,0 +1,239 @@
+"""TREC runs and qrels: the text files of trec_eval, in and out, and the join of the two that metrics work on.
+
+A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``query 0 document grade``. Both are read into
+polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
+"""
+
+import gzip
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Table = pl.DataFrame | Mapping[str, Mapping[str, float]]
+
+_RUN = r"^\s*(?<query>\S+)\s+\S+\s+(?<document>\S+)\s+\S+\s+(?<score>\S+)\s+(?<tag>\S+)"
+_QRELS = r"^\s*(?<query>\S+)\s+\S+\s+(?<document>\S+)\s+(?<grade>\S+)\s*$"
+_SHOWN = 80
+
+
+def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+    """Read a run: one row per retrieved document, with columns query, document, score and tag, in the file's order.
+
+    As in trec_eval the rank is not looked at, words after the tag are ignored, and the lines of a query need not lie
+    together. ``.gz`` and ``.zst`` are unpacked. A broken line is an error that names file, line and text;
+    ``errors="skip"`` leaves such lines out and warns with their number instead.
+    """
+    return _read(path, _RUN, "score", "query Q0 document rank score tag", errors)
+
+
+def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+    """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
+
+    Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`.
+    """
+    return _read(path, _QRELS, "grade", "query 0 document grade", errors)
+
+
+def write_run(
+    scores: ArrayLike, data: RankingDataset, path: str | Path, *, tag: str = "rankwise", force: bool = False
+) -> Path:
+    """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
+
+    Documents without ids are called ``query.0``, ``query.1``, … in the order of their rows, as :func:`write_qrels` does.
+    """
+    import polars as pl
+
+    path = check.free_path(path, force=force)
+    values = check.scores(scores, data.offsets, data.query_ids)
+    _printable("tag", [tag])
+    frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
+    # trec_eval ranks by score and breaks ties by document id, both descending: the ranks written say the same.
+    frame = frame.sort(["number", "score", "document"], descending=[False, True, True])
+    rank = pl.int_range(pl.len()).over("number") + 1
+    return _write(frame.select("query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", tag=pl.lit(tag)), path)
+
+
+def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+    """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
+    import polars as pl
+
+    path = check.free_path(path, force=force)
+    broken = data.labels != np.floor(data.labels)
+    if broken.any():
+        row = int(np.argmax(broken))
+        where = check.query_of_row(row, data.offsets, data.query_ids)
+        cure = "round the labels, or map them to grades first"
+        raise check.error("qrels hold whole grades", got=f"label {data.labels[row]:g}", where=where, cure=cure)
+    frame = _identified(data).with_columns(grade=pl.Series(data.labels.astype(np.int64)))
+    return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path)
+
+
+def judge(
+    run: "Table | str | Path", qrels: "Table | str | Path", *, all_topics: bool = False
+) -> tuple[NDArray[np.float64], RankingDataset]:
+    """Join a run with qrels into scores and data, which metrics then read as trec_eval would.
+
+    Every retrieved and every judged document is there. Judged documents that the run missed have score −inf: they
+    never enter the ranking but count among the relevant. Documents without a judgment, or with a negative one, have
+    label 0. Rows are in trec_eval's order: score (in single precision) descending, ties by document id descending, so
+    that ``ties=row`` repeats its numbers. Queries are those of the qrels that the run has; with ``all_topics`` (its
+    option -c) the others too, with nothing retrieved. ``run`` and ``qrels`` may be paths, frames or dictionaries.
+
+    >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
+    >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
+    (['d1', 'd2', 'd3'], [0.5, 0.4, -inf], [0.0, 1.0, 2.0])
+    """
+    import polars as pl
+
+    run = _frame(run, read_run, "run", "score")
+    qrels = _frame(qrels, read_qrels, "qrels", "grade")
+    topics = qrels.select("query").unique(maintain_order=True)
+    shared = topics.join(run, on="query", how="semi", maintain_order="left")
+    if shared.is_empty():
+        raise check.error(
+            "run and qrels have no query in common",
+            got=f"{_few(run)} in the run, {_few(qrels)} in the qrels",
+            cure="check that both files belong to the same topics and spell their ids alike",
+        )
+    topics = (topics if all_topics else shared).with_row_index("topic")
+    retrieved = run.join(topics, on="query").select("topic", "document", "score")
+    judged = qrels.join(topics, on="query").select("topic", "document", "grade")
+    largest = float(np.finfo(np.float32).max)
+    rows = (
+        retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
+        .join(judged, on=["topic", "document"], how="full", coalesce=True)
+        .with_columns(pl.col("score").fill_null(-np.inf), pl.col("grade").fill_null(0).clip(0))
+        .sort(["topic", "score", "document"], descending=[False, True, True])
+    )
+    sizes = rows["topic"].rle().struct.field("len").to_numpy()
+    data = RankingDataset.from_sizes(
+        np.empty((rows.height, 0), np.float32),
+        rows["grade"].to_numpy(),
+        sizes,
+        query_ids=np.array(topics["query"].to_list(), np.str_),
+        document_ids=np.array(rows["document"].to_list(), np.str_),
+    )
+    return rows["score"].to_numpy().astype(np.float64), data
+
+
+def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) -> "pl.DataFrame":
+    import polars as pl
+
+    check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
+    path = check.readable(path)
+    lines = pl.read_csv(
+        path,
+        has_header=False,
+        separator="\x01",  # no separator and no quotes: each line is one piece of text
+        quote_char=None,
+        schema={"line": pl.String},
+        encoding="utf8-lossy",
+        row_index_name="number",
+        row_index_offset=1,
+        raise_if_empty=False,
+    ).filter(pl.col("line").str.contains(r"\S"))
+    kind = pl.Float64 if value == "score" else pl.Int64
+    frame = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("parts")).unnest("parts")
+    frame = frame.with_columns(pl.col(value).cast(kind, strict=False))
+    good = pl.col(value).is_not_null() & (pl.col(value).is_finite() if value == "score" else True)
+    frame = frame.with_columns(
+        reason=pl.when(~good)
+        .then(pl.lit(f"a line must read '{form}' with a {'finite' if value == 'score' else 'whole'} {value}"))
+        .when(~pl.struct("query", "document").is_first_distinct())
+        .then(pl.lit("a document may stand only once under a query"))
+    )
+    broken = frame.filter(pl.col("reason").is_not_null())
+    if broken.height:
+        first = broken.row(0, named=True)
+        where = f"line {first['number']} of {path}"
+        text = repr(first["line"][:_SHOWN] + ("…" if len(first["line"]) > _SHOWN else ""))
+        if errors == "raise":
+            cure = "mend the line, or leave broken lines out with errors='skip'"
+            raise check.error(first["reason"], got=text, where=where, cure=cure)
+        warnings.warn(
+            f"{broken.height} broken lines were left out; the first is {where}: {text} ({first['reason']})", stacklevel=3
+        )
+        frame = frame.filter(pl.col("reason").is_null())
+    if frame.is_empty():
+        raise check.error("the file has no lines that can be read", where=str(path), cure=f"each must read '{form}'")
+    return frame.drop("number", "line", "reason")
+
+
+def _frame(source: Any, read: Any, name: str, value: str) -> "pl.DataFrame":
+    """Turn a path, a frame or nested dictionaries into a frame with string ids."""
+    import polars as pl
+
+    if isinstance(source, str | Path):
+        source = read(source)
+    elif isinstance(source, Mapping):
+        triples = [(query, document, number) for query, row in source.items() for document, number in row.items()]
+        source = pl.DataFrame(triples, schema=["query", "document", value], orient="row")
+    if not isinstance(source, pl.DataFrame) or not {"query", "document", value} <= set(source.columns):
+        raise check.error(
+            f"{name} must be a path, a polars frame with columns query, document, {value}, or nested dictionaries",
+            got=f"columns {source.columns}" if isinstance(source, pl.DataFrame) else type(source).__name__,
+        )
+    names, numbers = pl.col("query", "document").cast(pl.String), pl.col(value).cast(pl.Float64)
+    frame = source.select(names, numbers)
+    bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
+    if bad.height:
+        query, document, number = bad.row(0)
+        raise check.error(f"every {value} must be finite", got=number, where=f"document {document!r} of query {query!r}")
+    twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
+    if twice.height:
+        query, document, _ = twice.row(0)
+        what = f"a document may stand only once under a query of the {name}"
+        raise check.error(what, got=f"document {document!r} again", where=f"query {query!r}")
+    return frame
+
+
+def _few(frame: "pl.DataFrame") -> str:
+    ids = frame["query"].unique(maintain_order=True).to_list()
+    return ", ".join(map(repr, ids[:3])) + (", …" if len(ids) > 3 else "")
+
+
+def _identified(data: RankingDataset) -> "pl.DataFrame":
+    """One row per document: the number of its query, and query and document ids as text without blanks."""
+    import polars as pl
+
+    number = np.repeat(np.arange(data.n_queries), data.sizes)
+    query = pl.Series(data.qids()).cast(pl.String)
+    if data.document_ids is None:
+        index = np.arange(data.n_docs) - data.offsets[number]
+        document = query + "." + pl.Series(index).cast(pl.String)
+    else:
+        document = pl.Series(data.document_ids).cast(pl.String)
+    frame = pl.DataFrame({"number": number, "query": query, "document": document})
+    _printable("query id", frame["query"])
+    _printable("document id", frame["document"])
+    twice = ~frame.select(pl.struct("number", "document").is_first_distinct()).to_series()
+    if twice.any():
+        _, query_id, again = frame.row(int(np.argmax(twice.to_numpy())))
+        cure = "give every document of a query its own id"
+        raise check.error("a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", cure=cure)
+    return frame
+
+
+def _printable(what: str, values: Any) -> None:
+    import polars as pl
+
+    column = pl.Series(values, dtype=pl.String)
+    bad = column.filter(~column.str.contains(r"^\S+$"))
+    if bad.len():
+        raise check.error(f"a {what} in TREC files must be text without blanks", got=repr(bad[0]))
+
+
+def _write(frame: "pl.DataFrame", path: Path) -> Path:
+    text = frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    return path
