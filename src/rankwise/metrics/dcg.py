@@ -1,0 +1,114 @@
+"""DCG and NDCG, and the kernel of all metrics that are a weighted sum over ranks (also RBP, precision and recall).
+
+Σ_r w_r·g(document at rank r) is linear in the order, so its mean over all orders of a tie group is exact and cheap:
+each tied document gets the mean weight of the group's ranks, ranks beyond the cutoff weighing 0.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+
+from rankwise.metrics.base import (
+    Gain,
+    Metric,
+    checked_gain,
+    clean,
+    discounts,
+    fill_worths,
+    gain_rule,
+    group_end,
+    ideal,
+    ranking,
+)
+
+PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DCG(Metric):
+    """Discounted cumulative gain: Σ_r g(y_r)/log2(1 + r) (Järvelin and Kekäläinen 2002).
+
+    >>> DCG()([3.0, 2.0, 1.0], [2, 0, 1], [0, 3])
+    array([3.5])
+    """
+
+    name: ClassVar[str] = "dcg"
+    gain: Gain = "exponential"
+    """2^y − 1 ("exponential"), y ("linear"), or a table of gains by label."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "gain", checked_gain(self.gain))
+
+    def _kernel(self, longest: int) -> tuple[Any, ...]:
+        return weighted_sum, *gain_rule(self.gain), discounts(longest), PLAIN
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCG(DCG):
+    """Normalised DCG: DCG over that of the ideal order of all documents of the query, both up to the cutoff.
+
+    >>> NDCG()([3.0, 2.0, 1.0, 4.0], [2, 0, 1, 0], [0, 3, 4])  # the second query has nothing relevant
+    array([0.96394099,        nan])
+    >>> NDCG(gain="linear", empty=0)([0.0] * 4, [0, 2, 1, 0], [0, 4]).round(3)  # all tied: the mean over 24 orders
+    array([0.73])
+    """
+
+    name: ClassVar[str] = "ndcg"
+
+    def _kernel(self, longest: int) -> tuple[Any, ...]:
+        return weighted_sum, *gain_rule(self.gain), discounts(longest), BY_IDEAL
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, table, weights, divide, empty, out):  # type: ignore[no-untyped-def]
+    """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    worths = np.empty(longest)
+    ranked = np.empty(longest, np.int64)
+    for q in range(first, last):
+        start, stop = offsets[q], offsets[q + 1]
+        mine = scores[start:stop]
+        worth = worths[: stop - start]
+        if not fill_worths(labels[start:stop], rule, table, worth) or not clean(mine):
+            out[q] = np.inf
+            continue
+        best = 0.0
+        if divide == BY_IDEAL:
+            best = ideal(worth, weights, cutoff)
+        else:
+            for value in worth:
+                best += value
+        if best <= 0.0:
+            out[q] = empty
+            continue
+        count = ranking(mine, worth, cutoff, ties, ranked)
+        total = _over_groups(mine, worth, ranked, count, min(cutoff, count), ties, weights)
+        if divide == BY_IDEAL or divide == BY_RELEVANT:
+            total = min(total / best, 1.0)
+        elif divide == BY_RETRIEVED:
+            total /= max(count, 1)
+        out[q] = total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _over_groups(scores, worths, ranked, count, depth, ties, weights):  # type: ignore[no-untyped-def]
+    total = 0.0
+    start = 0
+    while start < depth:
+        stop = group_end(scores, ranked, start, count, ties)
+        if stop - start == 1:
+            total += weights[start] * worths[ranked[start]]
+        else:
+            worth, weight = 0.0, 0.0
+            for rank in range(start, stop):
+                worth += worths[ranked[rank]]
+            for rank in range(start, min(stop, depth)):
+                weight += weights[rank]
+            total += weight * worth / (stop - start)
+        start = stop
+    return total
