@@ -1,0 +1,1 @@
+"""Losses with gradient and curvature over ragged lists, and wrappers that compose them."""

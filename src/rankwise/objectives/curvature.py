@@ -1,0 +1,56 @@
+"""What to put in the place of a diagonal that Newton's method cannot use.
+
+The exact diagonal of a ranking metric's second derivative is indefinite: a tree learner that divides by it steps the
+wrong way on every document where it is negative. These treatments, shared by all objectives that have the problem, act
+on one query's gradient and Hessian in place.
+"""
+
+from typing import Final
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.threads import over_queries
+
+TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")
+_FLOOR_SHARE = 0.25
+_LEAST = 1e-6
+
+
+def choose(value: str, raw: str) -> str:
+    """Check the name of a treatment; ``raw`` is the objective's own word for leaving the diagonal as it is."""
+    return check.choice("curvature", value, (raw, *TREATMENTS))
+
+
+def treat(treatment: str, offsets: NDArray[np.int64], gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+    """Replace ``hessian`` in place: its size, a floor relative to its query's largest, ones, or the gradient's size."""
+    if treatment in TREATMENTS:
+        over_queries(_treat, offsets, TREATMENTS.index(treatment), gradient, hessian)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _treat(first, last, offsets, treatment, gradient, hessian):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        if treatment == 0:
+            for i in range(start, end):
+                hessian[i] = abs(hessian[i])
+        elif treatment == 1:
+            largest = 0.0
+            for i in range(start, end):
+                largest = max(largest, abs(hessian[i]))
+            if largest > 0.0:
+                for i in range(start, end):
+                    hessian[i] = max(hessian[i], _FLOOR_SHARE * largest) + _LEAST
+        elif treatment == 2:
+            # A list that teaches nothing must not weigh in a leaf.
+            flat = True
+            for i in range(start, end):
+                flat = flat and gradient[i] == 0.0
+            for i in range(start, end):
+                hessian[i] = 0.0 if flat else 1.0
+        else:
+            for i in range(start, end):
+                hessian[i] = abs(gradient[i])

@@ -1,0 +1,30 @@
+"""The one table of objectives and wrappers: name, class, text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rankwise import grammar
+from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
+from rankwise.objectives.wrappers import stochastic, weighted
+
+OBJECTIVES: dict[str, Callable[..., Any]] = {
+    "listnet": ListNet,
+    "softmax_ce": SoftmaxCE,
+    "xendcg": XENDCG,
+}
+WRAPPERS: dict[str, Callable[..., Any]] = {"stochastic": stochastic, "weighted": weighted}
+
+
+def name_of(cls: type) -> str:
+    """The text name of a class of objectives; its own name for one that users wrote."""
+    for name, known in (OBJECTIVES | WRAPPERS).items():
+        if known is cls:
+            return name
+    return cls.__name__
+
+
+def objective(text: Any) -> Any:
+    """Build an objective from its text, or give back one that is an object already."""
+    if not isinstance(text, str) and callable(text):
+        return text
+    return grammar.parse(text, OBJECTIVES | WRAPPERS, "objective")

@@ -1,0 +1,58 @@
+"""The error sentences that no other room tests: what, got, where, cure."""
+
+import pytest
+
+from rankwise import check
+
+
+def test_an_error_has_only_the_parts_it_was_given():
+    assert str(check.error("something is wrong")) == "something is wrong."
+    assert str(check.error("wrong", got=3)) == "wrong: got 3."
+    assert str(check.error("wrong", where="line 2")) == "wrong: line 2."
+    assert str(check.error("wrong", got=3, where="line 2", cure="mend it")) == "wrong: got 3 at line 2. Cure: mend it."
+
+
+def test_choice_suggests():
+    assert check.choice("noise", "gumbel", ["gumbel", "logistic"]) == "gumbel"
+    with pytest.raises(ValueError, match="unknown noise: got 'gumble'. Cure: did you mean 'gumbel'"):
+        check.choice("noise", "gumble", ["gumbel", "logistic"])
+    with pytest.raises(ValueError, match="unknown noise: got 7. Cure: choose one of gumbel, logistic"):
+        check.choice("noise", 7, ["gumbel", "logistic"])
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, None])
+def test_integers(value):
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 1: got"):
+        check.integer("samples", value, least=1)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, float("nan"), "half", True])
+def test_numbers_inside_open_ends(value):
+    with pytest.raises(ValueError, match=r"p must be a number in \(0, 1\): got"):
+        check.number("p", value, least=0, most=1, open_ends=True)
+
+
+def test_numbers_with_their_ends():
+    assert check.number("p", 1, least=0, most=1) == 1.0
+    with pytest.raises(ValueError, match=r"p must be a number in \[0, 1\]: got 1.1"):
+        check.number("p", 1.1, least=0, most=1)
+
+
+def test_paths(tmp_path):
+    taken = tmp_path / "scores.txt"
+    assert check.free_path(taken) == taken
+    taken.write_text("1")
+    with pytest.raises(FileExistsError, match=r"scores\.txt exists already and is kept\. Cure: choose another name"):
+        check.free_path(taken)
+    assert check.free_path(taken, force=True) == taken
+    assert check.readable(taken) == taken
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*score\.txt\. Did you mean .*scores\.txt\?"):
+        check.readable(tmp_path / "score.txt")
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing/at/all\.$"):
+        check.readable(tmp_path / "nothing/at/all")
+
+
+def test_proportions():
+    assert check.fractions((0.6, 0.4)) == (0.6, 0.4)
+    with pytest.raises(ValueError, match=r"the proportions of a split must add up to 1: got \(0\.6, 0\.3\)"):
+        check.fractions((0.6, 0.3))

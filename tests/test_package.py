@@ -1,0 +1,55 @@
+"""What importing rankwise costs, what it offers, and that a missing extra says how to get it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import rankwise as rw
+from rankwise import check
+
+# What `import rankwise` may bring besides NumPy and the standard library.
+ALLOWED = {"rankwise", "rankwise._version", "lazy_loader", "packaging"}
+HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost", "catboost"}
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_brings_nothing_but_numpy():
+    new = modules_after("import rankwise") - modules_after("import numpy")
+    roots = {name.split(".")[0] for name in new}
+    assert not roots & HEAVY
+    foreign = {name for name in new if name.split(".")[0] not in sys.stdlib_module_names}
+    assert {name for name in foreign if name.split(".")[0] not in ("lazy_loader", "packaging")} <= ALLOWED
+
+
+def test_making_a_data_set_needs_no_compiler():
+    loaded = modules_after("import rankwise as rw; rw.RankingDataset([[1.0]], [0], [0, 1])")
+    assert not {name.split(".")[0] for name in loaded} & HEAVY
+
+
+def test_every_public_name_loads():
+    for name in rw.__all__:
+        assert getattr(rw, name) is not None, name
+    assert "RankingDataset" in dir(rw)
+
+
+def test_public_names_are_not_hidden_by_modules():
+    # A submodule of the same name would replace the function as soon as somebody imports it.
+    for name in rw.__all__:
+        assert f"rankwise.{name}" not in sys.modules or name == "__version__", name
+
+
+def test_unknown_public_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="RankingDatset"):
+        _ = rw.RankingDatset  # type: ignore[attr-defined]
+
+
+def test_missing_extra_names_the_command():
+    with pytest.raises(ImportError, match=r"no_such_library is not installed\. .*pip install 'rankwise\[torch\]'"):
+        check.extra("no_such_library", "torch")
+    assert check.extra("json", "torch").loads("1") == 1

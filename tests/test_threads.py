@@ -1,0 +1,99 @@
+"""Ranges of queries: every query once, the same result for any number of threads, errors that arrive."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankwise import threads
+
+
+@pytest.fixture(autouse=True)
+def always_worth_it(monkeypatch):
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
+
+
+@given(sizes=st.lists(st.integers(1, 500), min_size=1, max_size=40), count=st.integers(1, 5))
+def test_every_query_is_handled_once(sizes, count):
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    seen = np.zeros(len(sizes), int)
+
+    def kernel(first, last, offsets, seen):
+        seen[first:last] += 1
+
+    with threads.use_threads(count):
+        threads.over_queries(kernel, offsets, seen)
+    assert (seen == 1).all()
+
+
+def test_ranges_hold_about_the_same_work():
+    # One long list and many short ones: no range may hold the long one and all the others.
+    offsets = np.concatenate(([0], np.cumsum([10_000] + [10] * 1000)))
+    ranges = []
+
+    def kernel(first, last, offsets):
+        ranges.append(offsets[last] - offsets[first])
+
+    with threads.use_threads(2):
+        threads.over_queries(kernel, offsets)
+    assert max(ranges) < 0.65 * offsets[-1]
+    assert sum(ranges) == offsets[-1]
+
+
+def test_the_given_work_decides_the_ranges():
+    offsets = np.arange(101)
+    work = np.zeros(100)
+    work[:2] = 1e9
+    ranges = []
+    with threads.use_threads(2):
+        threads.over_queries(lambda first, last, offsets: ranges.append((first, last)), offsets, work=work)
+    assert (0, 1) in ranges
+
+
+def test_more_than_one_thread_works_and_one_stays_in_the_caller():
+    offsets = np.arange(0, 1001, 10)
+    names = set()
+
+    def kernel(first, last, offsets):
+        names.add(threading.current_thread().name)
+        threading.Event().wait(0.01)
+
+    with threads.use_threads(1):
+        threads.over_queries(kernel, offsets)
+    assert names == {threading.current_thread().name}
+    names.clear()
+    with threads.use_threads(2):
+        threads.over_queries(kernel, offsets)
+    assert len(names) == 2
+
+
+def test_small_batches_stay_serial(monkeypatch):
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 200_000)
+    calls = []
+    with threads.use_threads(2):
+        threads.over_queries(lambda *a: calls.append(a[:2]), np.arange(0, 257))
+    assert calls == [(0, 256)]
+
+
+def test_an_error_in_a_kernel_arrives():
+    def kernel(first, last, offsets):
+        if first > 0:
+            raise ZeroDivisionError("in a thread")
+
+    with threads.use_threads(2), pytest.raises(ZeroDivisionError, match="in a thread"):
+        threads.over_queries(kernel, np.arange(0, 1001, 10))
+
+
+def test_the_environment_and_the_block_set_the_number(monkeypatch):
+    monkeypatch.setenv("RANKWISE_THREADS", "3")
+    assert threads.thread_count() == 3
+    with threads.use_threads(1):
+        assert threads.thread_count() == 1
+    assert threads.thread_count() == 3
+    monkeypatch.setenv("RANKWISE_THREADS", "many")
+    with pytest.raises(ValueError, match="RANKWISE_THREADS must be a whole number of at least 1: got 'many'"):
+        threads.thread_count()
+    with pytest.raises(ValueError, match="threads must be a whole number of at least 1: got 0"), threads.use_threads(0):
+        pass
