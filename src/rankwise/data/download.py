@@ -1,0 +1,170 @@
+"""Fetch a data set's archive: resumed where it stopped, checked before it is opened, and there whole or not at all."""
+
+import hashlib
+import http.client
+import os
+import secrets
+import shutil
+import stat
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from rankwise import check
+
+_CHUNK = 1 << 20
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """A zip or tar file to be had from ``url``; ``folder`` is what it is unpacked as."""
+
+    url: str
+    sha256: str
+    folder: str
+    size: int | None = None
+
+
+def fetch(archive: Archive, into: Path) -> Path:
+    """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
+
+    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call goes on from
+    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened.
+    """
+    target = into / archive.folder
+    if target.exists():
+        raise FileExistsError(
+            f"{target} exists already and is kept, though files of the set are missing in it. "
+            "Cure: move it away, or complete it by hand."
+        )
+    staging = into / ".rankwise-download"
+    staging.mkdir(parents=True, exist_ok=True)
+    part = staging / f"{archive.sha256[:16]}.part"
+    unpacked = staging / f"unpacking-{secrets.token_hex(4)}"
+    try:
+        _transfer(archive, part)
+        _verify(archive, part)
+        try:
+            _unpack(part, unpacked)
+        finally:
+            part.unlink()
+        own = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
+        (own if own.is_dir() else unpacked).rename(target)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+        if not any(staging.iterdir()):
+            staging.rmdir()
+    return target
+
+
+def _transfer(archive: Archive, part: Path) -> None:
+    """Fetch what is still missing of ``part``."""
+    if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
+        raise check.error("a download needs an http, https or file address", got=repr(archive.url))
+    have = part.stat().st_size if part.exists() else 0
+    if have and have == archive.size:
+        return
+    request = urllib.request.Request(archive.url, headers={"User-Agent": "rankwise"})  # noqa: S310
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
+            if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
+                have = 0  # the server sends the whole again
+            length = response.headers.get("Content-Length")
+            total = have + int(length) if length else archive.size
+            with part.open("ab" if have else "wb") as file:
+                got = _copy(response, file, have, total, archive.folder)
+    except urllib.error.HTTPError as refused:
+        if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            part.unlink()  # longer than the archive: not a beginning of it
+            _transfer(archive, part)
+            return
+        raise _broken(archive, f"the server answered {refused.code} {refused.reason}") from None
+    except (OSError, http.client.HTTPException) as lost:
+        raise _broken(archive, f"{lost}") from None
+    if total is not None and got < total:
+        raise _broken(archive, f"it broke off after {got:,} of {total:,} bytes, which are kept")
+
+
+def _broken(archive: Archive, why: str) -> ConnectionError:
+    return ConnectionError(
+        f"cannot download {archive.url}: {why}. Cure: try again, which goes on where it stopped, "
+        f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
+    )
+
+
+def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, name: str) -> int:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total, completed=have)
+        while chunk := response.read(_CHUNK):
+            have += file.write(chunk)
+            bar.update(task, completed=have)
+    return have
+
+
+def _verify(archive: Archive, part: Path) -> None:
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != archive.sha256:
+        part.unlink()
+        raise check.error(
+            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+            got=f"sha256 {digest} instead of {archive.sha256}",
+            cure="try again; if it stays so, the distributor has changed the archive: "
+            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
+        )
+
+
+def _unpack(path: Path, into: Path) -> None:
+    """Unpack files and folders, and nothing else, below ``into``."""
+    into.mkdir()
+    for name, file in _members(path):
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        if not parts or parts[0] == "/" or ".." in parts or ":" in parts[0] or file is None:
+            raise check.error(
+                "the archive holds a member that would leave its folder, or is no plain file; nothing was kept",
+                got=repr(name),
+                cure="do not trust this archive",
+            )
+        target = into.joinpath(*parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with file, target.open("xb") as out:
+            shutil.copyfileobj(file, out, _CHUNK)
+            os.fsync(out.fileno())
+
+
+def _members(path: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Go through the files of a zip or tar archive; a link or a device comes as None, a folder not at all."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as packed:
+            for member in packed.infolist():
+                mode = member.external_attr >> 16
+                plain = stat.S_IFMT(mode) in (0, stat.S_IFREG)
+                if not member.is_dir():
+                    yield member.filename, packed.open(member) if plain else None
+    elif tarfile.is_tarfile(path):
+        with tarfile.open(path) as rolled:
+            for entry in rolled:
+                if not entry.isdir():
+                    yield entry.name, rolled.extractfile(entry) if entry.isreg() else None
+    else:
+        raise check.error("the archive is neither zip nor tar", got=path.name, cure="unpack it by hand")

@@ -1,0 +1,83 @@
+"""What a data set is like, in numbers."""
+
+import itertools
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.data.dataset import RankingDataset
+
+_FEW_LABELS = 20
+_BINS = 10
+
+
+def summary(data: RankingDataset) -> dict[str, Any]:
+    """Count what there is in ``data``: plain numbers, ready to print or to write as JSON.
+
+    ``labels`` counts the documents of each label, or, where there are more than twenty different ones, of ten
+    intervals. A constant feature has the same value, or is missing, in every document: no ranker can use it.
+
+    >>> data = RankingDataset([[1, 0], [1, np.nan], [1, 5]], [0, 2, 0], [0, 2, 3])
+    >>> for name, value in summary(data).items():
+    ...     print(name, value)
+    queries 2
+    documents 3
+    features 2
+    labels {'0': 2, '2': 1}
+    list_lengths {'min': 1, 'median': 1.5, 'mean': 1.5, '90%': 1.9, 'max': 2}
+    queries_without_relevant 1
+    missing 0.16666666666666666
+    features_with_missing 1
+    constant_features ['1']
+    """
+    sizes = data.sizes
+    best = np.maximum.reduceat(data.labels, data.offsets[:-1]) if data.n_queries else np.zeros(0)
+    missing = np.zeros(data.n_features, np.int64)
+    varies = np.zeros(data.n_features, np.bool_)
+    _scan(data.features, missing, varies)
+    names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
+    return {
+        "queries": data.n_queries,
+        "documents": data.n_docs,
+        "features": data.n_features,
+        "labels": _labels(data.labels),
+        "list_lengths": {
+            "min": int(sizes.min()),
+            "median": float(np.median(sizes)),
+            "mean": float(sizes.mean()),
+            "90%": float(np.quantile(sizes, 0.9)),
+            "max": int(sizes.max()),
+        }
+        if sizes.size
+        else {},
+        "queries_without_relevant": int((best <= 0).sum()),
+        "missing": float(missing.sum() / max(data.features.size, 1)),
+        "features_with_missing": int((missing > 0).sum()),
+        "constant_features": [name for name, moves in zip(names, varies.tolist(), strict=True) if not moves],
+    }
+
+
+def _labels(labels: NDArray[np.float64]) -> dict[str, int]:
+    values, counts = np.unique(labels, return_counts=True)
+    if values.size <= _FEW_LABELS:
+        return {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
+    counts, edges = np.histogram(labels, _BINS)
+    spans = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
+    return dict(zip(spans, counts.tolist(), strict=True))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _scan(features, missing, varies):  # type: ignore[no-untyped-def]
+    """Count missing values and find the columns that vary, in one pass over the rows as they lie in memory."""
+    n_docs, n_features = features.shape
+    if n_docs == 0:
+        return
+    first = features[0].copy()
+    for row in range(n_docs):
+        for column in range(n_features):
+            value = features[row, column]
+            absent = value != value
+            missing[column] += absent
+            varies[column] |= (value != first[column]) & ~(absent & (first[column] != first[column]))
