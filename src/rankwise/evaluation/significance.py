@@ -41,7 +41,7 @@ class TTest(NamedTuple):
         return float(2.0 * stdtr(self.freedom, -abs(self.statistic)))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the difference: it leaves out 0 exactly where p < 1 − confidence."""
+        """Give the confidence interval of the difference: it leaves out 0 exactly where p < 1 − confidence."""
         from scipy.special import stdtrit
 
         half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0)) if self.error else 0.0
@@ -61,7 +61,7 @@ def t_test(differences: ArrayLike, weights: ArrayLike | None = None, *, overlap:
     """
     values, importance = _pairs(differences, weights)
     check.number("overlap", overlap, least=0.0)
-    n = np.count_nonzero(importance)
+    n = int(np.count_nonzero(importance))
     mean = math.fsum(importance * values)
     # The linearised variance of a weighted mean; for equal weights it is s²/n.
     spread = math.fsum((importance * (values - mean)) ** 2) * n / (n - 1)
@@ -120,7 +120,7 @@ def _count_all(values, seen):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _count_flips(first, last, offsets, key, words, values, seen, flips, found):  # type: ignore[no-untyped-def]
+def _count_flips(first, last, offsets, key, words, values, seen, flips, found):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Count the flips of blocks ``first`` to ``last`` that reach ``seen``; a bit of a query's block is its sign."""
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
@@ -187,7 +187,7 @@ def effect_size(differences: ArrayLike, weights: ArrayLike | None = None) -> flo
     1.069
     """
     values, importance = _pairs(differences, weights)
-    n = np.count_nonzero(importance)
+    n = int(np.count_nonzero(importance))
     mean = math.fsum(importance * values)
     deviation = math.sqrt(math.fsum(importance * (values - mean) ** 2) * n / (n - 1))
     if deviation == 0.0:

@@ -6,6 +6,7 @@ A :class:`Table` holds what is to be said; its methods know how each format says
 
 import html
 import math
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +15,18 @@ _LETTERS = "abcdefghijklmnoprstuvwxyz"  # Unicode has no common superscript q
 _RAISED = str.maketrans(_LETTERS + "0123456789,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒")
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "−": "$-$"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "−": "$-$",
+    }
 )
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"})
 NOTHING = "–"
+_NOTE_WIDTH = 88
 
 
 def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
@@ -96,7 +105,8 @@ def escape_latex(text: str) -> str:
 def width(text: str) -> int:
     """How many columns of a terminal a text takes: East Asian letters take two, combining accents none."""
     return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
     )
 
 
@@ -113,8 +123,8 @@ class Cell:
 class Table:
     """A table in no format yet.
 
-    >>> table = Table(header=("", "system", "ndcg@10"), align="llr", rows=(
-    ...     ("a", "one", Cell("0.4000")), ("b", "two", Cell("0.5000", marks="a", best=True))), notes=("ᵃ better than a",))
+    >>> rows = ("a", "one", "0.4000"), ("b", "two", Cell("0.5000", marks="a", best=True))
+    >>> table = Table(header=("", "system", "ndcg@10"), rows=rows, align="llr", notes=("ᵃ better than a",))
     >>> print(table.text())
        system  ndcg@10
     a  one     0.4000
@@ -149,10 +159,12 @@ class Table:
                 for entry, room, side in zip(entries, widths, self.align, strict=True)
             ]
             lines.append("  ".join(parts).rstrip())
-        return "\n".join([*lines, *(["", *self.notes] if self.notes else [])])
+        room = max(_NOTE_WIDTH, *map(width, lines))
+        notes = [line for note in self.notes for line in ("", *textwrap.wrap(note, room))]
+        return "\n".join([*lines, *notes])
 
     def markdown(self) -> str:
-        """A Markdown table; the best of each column in bold."""
+        """Write a Markdown table; the best of each column in bold."""
 
         def write(cell: Cell) -> str:
             text = cell.text.translate(_MARKDOWN)
@@ -164,7 +176,7 @@ class Table:
         return "\n".join([*lines, *(line for note in self.notes for line in ("", note.translate(_MARKDOWN)))])
 
     def latex(self) -> str:
-        """A LaTeX tabular for the booktabs package; the best of each column in bold, names escaped."""
+        """Write a LaTeX tabular for the booktabs package; the best of each column in bold, names escaped."""
 
         def write(cell: Cell) -> str:
             text = escape_latex(cell.text)
@@ -177,7 +189,7 @@ class Table:
         return "\n".join([*(f"% {note}" for note in self.notes), *lines])
 
     def html(self) -> str:
-        """An HTML table, as notebooks show it."""
+        """Write an HTML table, as notebooks show it."""
 
         def write(cell: Cell, side: str) -> str:
             text = html.escape(cell.text)

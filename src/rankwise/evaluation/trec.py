@@ -1,10 +1,9 @@
 """TREC runs and qrels: the text files of trec_eval, in and out, and the join of the two that metrics work on.
 
-A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``query 0 document grade``. Both are read into
-polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
+A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``query 0 document grade``. Both are read
+into polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
 """
 
-import gzip
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.data import files
 from rankwise.data.dataset import RankingDataset
 
 if TYPE_CHECKING:
@@ -49,25 +49,27 @@ def write_run(
 ) -> Path:
     """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
 
-    Documents without ids are called ``query.0``, ``query.1``, … in the order of their rows, as :func:`write_qrels` does.
+    Documents without ids are called ``query.0``, ``query.1``, … in the order of their rows, here and in qrels.
     """
     import polars as pl
 
-    path = check.free_path(path, force=force)
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
     # trec_eval ranks by score and breaks ties by document id, both descending: the ranks written say the same.
     frame = frame.sort(["number", "score", "document"], descending=[False, True, True])
     rank = pl.int_range(pl.len()).over("number") + 1
-    return _write(frame.select("query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", tag=pl.lit(tag)), path)
+    return _write(
+        frame.select("query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", tag=pl.lit(tag)),
+        path,
+        force,
+    )
 
 
 def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
     import polars as pl
 
-    path = check.free_path(path, force=force)
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))
@@ -75,7 +77,7 @@ def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) 
         cure = "round the labels, or map them to grades first"
         raise check.error("qrels hold whole grades", got=f"label {data.labels[row]:g}", where=where, cure=cure)
     frame = _identified(data).with_columns(grade=pl.Series(data.labels.astype(np.int64)))
-    return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path)
+    return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path, force)
 
 
 def judge(
@@ -130,9 +132,10 @@ def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) ->
     import polars as pl
 
     check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
-    path = check.readable(path)
+    with files.open_bytes(path) as (plain, _):
+        content = plain.read()
     lines = pl.read_csv(
-        path,
+        content,
         has_header=False,
         separator="\x01",  # no separator and no quotes: each line is one piece of text
         quote_char=None,
@@ -161,7 +164,8 @@ def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) ->
             cure = "mend the line, or leave broken lines out with errors='skip'"
             raise check.error(first["reason"], got=text, where=where, cure=cure)
         warnings.warn(
-            f"{broken.height} broken lines were left out; the first is {where}: {text} ({first['reason']})", stacklevel=3
+            f"{broken.height} broken lines were left out; the first is {where}: {text} ({first['reason']})",
+            stacklevel=3,
         )
         frame = frame.filter(pl.col("reason").is_null())
     if frame.is_empty():
@@ -188,7 +192,9 @@ def _frame(source: Any, read: Any, name: str, value: str) -> "pl.DataFrame":
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
         query, document, number = bad.row(0)
-        raise check.error(f"every {value} must be finite", got=number, where=f"document {document!r} of query {query!r}")
+        raise check.error(
+            f"every {value} must be finite", got=number, where=f"document {document!r} of query {query!r}"
+        )
     twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
     if twice.height:
         query, document, _ = twice.row(0)
@@ -220,7 +226,9 @@ def _identified(data: RankingDataset) -> "pl.DataFrame":
     if twice.any():
         _, query_id, again = frame.row(int(np.argmax(twice.to_numpy())))
         cure = "give every document of a query its own id"
-        raise check.error("a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", cure=cure)
+        raise check.error(
+            "a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", cure=cure
+        )
     return frame
 
 
@@ -233,7 +241,7 @@ def _printable(what: str, values: Any) -> None:
         raise check.error(f"a {what} in TREC files must be text without blanks", got=repr(bad[0]))
 
 
-def _write(frame: "pl.DataFrame", path: Path) -> Path:
-    text = frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
-    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
-    return path
+def _write(frame: "pl.DataFrame", path: str | Path, force: bool) -> Path:
+    with files.create_bytes(path, force=force) as out:
+        out.write(frame.write_csv(separator=" ", include_header=False, quote_style="never").encode())
+    return Path(path)

@@ -1,0 +1,144 @@
+"""Which system is better, by how much, and is it more than chance? Paired tests between systems."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation import significance
+from rankwise.evaluation.comparison import TESTS, Comparison, Pair
+from rankwise.evaluation.pairing import Paired, pair
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.metrics.base import Metric
+
+__all__ = ["Comparison", "Pair", "compare"]
+
+_FLIPS = 2  # the child of the stream that draws sign flips
+
+
+def compare(
+    systems: Mapping[str, Any],
+    data: RankingDataset | None = None,
+    metrics: "str | Metric | Iterable[str | Metric] | None" = None,
+    *,
+    baseline: str | None = None,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    test: str | None = None,
+    split: Sequence[float] | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare systems by paired tests.
+
+    A system is an array of scores, a model with ``predict`` or an :class:`Evaluation`, and pairing is by query. Or it
+    is a list with one evaluation, dictionary of means or (for a single metric and without ``data``) mean per trial, and
+    pairing is by trial. Trials that split the same data anew share most of it: ``split``, the proportions of train, …,
+    test, adds the correction of Nadeau and Bengio.
+
+    ``test`` decides significance: ``"fisher"`` (the default), ``"t"``, ``"wilcoxon"`` or ``"corrected_t"`` (the
+    default for trials with ``split``). ``correction`` is ``"holm"``, over all pairs of a metric, or ``"none"``. With
+    ``baseline`` only pairs with that system are tested.
+
+    >>> import rankwise as rw
+    >>> good = rw.Evaluation({"ap": [0.5, 0.6, 0.7, 0.8, 0.9, 0.7]}, range(6))
+    >>> poor = rw.Evaluation({"ap": [0.4, 0.4, 0.5, 0.7, 0.6, 0.3]}, range(6))
+    >>> print(rw.compare({"poor": poor, "good": good}))
+       system  ap
+    a  poor    0.4833
+    b  good    0.7000ᵃ
+    <BLANKLINE>
+    A raised letter: significantly better than that system. Fisher's randomization test, two-sided, paired by query
+    (6 queries), α = 0.05, Holm's correction over the 1 pair of each metric.
+    """
+    if not isinstance(systems, Mapping) or len(systems) < 2:
+        cure = "pass a dictionary from names to scores, models or evaluations"
+        raise check.error("compare needs at least two systems by name", got=_described(systems), cure=cure)
+    names = tuple(map(str, systems))
+    check.number("alpha", alpha, least=0.0, most=1.0, open_ends=True)
+    check.choice("correction", correction, ["holm", "none"])
+    if baseline is not None:
+        check.choice("baseline", baseline, names)
+    paired = pair(dict(zip(names, systems.values(), strict=True)), data, metrics, seed=seed, confidence=1.0 - alpha)
+    overlap = _overlap(split, paired)
+    test = check.choice("test", test or ("fisher" if overlap is None else "corrected_t"), TESTS)
+    if test == "corrected_t" and overlap is None:
+        cure = "compare lists with one entry per trial and pass split=(train, …, test)"
+        raise check.error("the corrected t-test needs trials and the proportions of their split", cure=cure)
+    chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
+    if baseline is not None:
+        chosen = [(name, baseline) for name in names if name != baseline]
+    stream = Stream(seed, query_ids=paired.ids).child(_FLIPS)
+    pairs: list[Pair] = []
+    for metric, rows in paired.values.items():
+        tested = [
+            _test(metric, s, a, rows[names.index(s)] - rows[names.index(a)], paired, stream, alpha, overlap)
+            for s, a in chosen
+        ]
+        deciding = np.array([one[f"p_{test}"] for one in tested])
+        adjusted = significance.holm(deciding) if correction == "holm" else deciding
+        for one, p in zip(tested, adjusted.tolist(), strict=True):
+            pairs.append(Pair(**one, p_adjusted=p, significant=p < alpha))
+    return Comparison(
+        systems=names,
+        paired=paired,
+        pairs=tuple(pairs),
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        alpha=alpha,
+        overlap=overlap,
+    )
+
+
+def _test(
+    metric: str, system: str, against: str, differences: NDArray[np.float64], paired: Paired, stream: Stream,
+    alpha: float, overlap: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Every number about one pair that does not depend on the other pairs."""
+    both = ~np.isnan(differences)
+    values = differences[both]
+    weights = None if paired.weights is None else paired.weights[both]
+    plain = significance.t_test(values, weights)
+    corrected = None if overlap is None else significance.t_test(values, weights, overlap=overlap)
+    low, high = (corrected or plain).interval(1.0 - alpha)
+    own = Stream(stream.seed, stream.round, stream.queries(both.size)[both], path=stream.path)
+    wins, ties, losses = significance.wins_ties_losses(values)
+    return {
+        "metric": metric,
+        "system": system,
+        "against": against,
+        "difference": plain.mean,
+        "low": low,
+        "high": high,
+        "p_t": plain.p,
+        "p_fisher": significance.randomization_test(values, weights, stream=own),
+        "p_wilcoxon": significance.wilcoxon_test(values, weights),
+        "p_corrected_t": None if corrected is None else corrected.p,
+        "effect_size": significance.effect_size(values, weights),
+        "wins": wins,
+        "ties": ties,
+        "losses": losses,
+    }
+
+
+def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
+    if split is None:
+        return None
+    parts = check.fractions(split)
+    if paired.unit != "trial" or len(parts) < 2 or not parts[0] or not parts[-1]:
+        raise check.error(
+            "split is the proportions of train, …, test of the trials that are compared",
+            got=f"{tuple(split)} for pairs by {paired.unit}",
+            cure="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
+        )
+    return parts[-1] / parts[0]
+
+
+def _described(systems: Any) -> str:
+    return f"{len(systems)}" if isinstance(systems, Mapping) else type(systems).__name__

@@ -1,0 +1,219 @@
+"""The result of a comparison: means with significance marks, every paired test, and how they are shown."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.evaluation import significance, tables
+from rankwise.evaluation.evaluate import weighted_mean
+from rankwise.evaluation.pairing import Paired
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TESTS = {
+    "fisher": "Fisher's randomization test",
+    "t": "Student's paired t-test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+    "corrected_t": "Student's paired t-test with the correction of Nadeau and Bengio",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two systems under one metric. A positive difference says that ``system`` is better than ``against``."""
+
+    metric: str
+    system: str
+    against: str
+    difference: float
+    low: float
+    high: float
+    p_t: float
+    p_fisher: float
+    p_wilcoxon: float
+    p_corrected_t: float | None
+    """The t-test with the correction of Nadeau and Bengio, for trials whose split is known."""
+    p_adjusted: float
+    """The p-value of the test that decides, after the correction for many comparisons."""
+    significant: bool
+    effect_size: float
+    """Cohen's d of the paired differences: their mean over their standard deviation."""
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Comparison:
+    """Means of several systems and paired tests between them; made by :func:`compare`."""
+
+    systems: tuple[str, ...]
+    paired: Paired
+    pairs: tuple[Pair, ...]
+    baseline: str | None
+    test: str
+    correction: str
+    alpha: float
+    overlap: float | None
+    """test/train of the trials' split, for the correction of Nadeau and Bengio."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The texts of the metrics."""
+        return tuple(self.paired.values)
+
+    @cached_property
+    def mean(self) -> dict[str, dict[str, float]]:
+        """Metric -> system -> mean."""
+        return {
+            metric: {
+                system: weighted_mean(row, self.paired.weights) for system, row in zip(self.systems, rows, strict=True)
+            }
+            for metric, rows in self.paired.values.items()
+        }
+
+    @cached_property
+    def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials."""
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for metric, rows in self.paired.values.items():
+            found[metric] = {}
+            for system, row in zip(self.systems, rows, strict=True):
+                evaluation = self.paired.evaluations.get(system)
+                student = significance.t_test(row).interval(1.0 - self.alpha) if evaluation is None else None
+                found[metric][system] = student or evaluation.interval[metric]  # type: ignore[union-attr]
+        return found
+
+    def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
+        """``system`` minus ``against`` on each query (or trial) that both are scored on."""
+        rows = self.paired.values[self.metrics[0] if metric is None else metric]
+        names = [check.choice("system", name, self.systems) for name in (system, against)]
+        values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
+        both: NDArray[np.bool_] = ~np.isnan(values)
+        return np.asarray(values[both])
+
+    def legend(self) -> str:
+        """Say what the marks mean: the test, the level, the correction."""
+        counts = {one.wins + one.ties + one.losses for one in self.pairs}
+        fewest = "" if len(counts) == 1 else "at least "
+        units = fewest + tables.count(min(counts), self.paired.unit, {"query": "queries"}.get(self.paired.unit))
+        per_metric = len(self.pairs) // len(self.metrics)
+        ratio = f" (test/train = {self.overlap:.3g})" if self.test == "corrected_t" else ""
+        family = {
+            "holm": f"Holm's correction over the {tables.count(per_metric, 'pair')} of each metric",
+            "none": "no correction for many comparisons",
+        }[self.correction]
+        marks = "A raised letter" if self.labels[0] == "a" else "A raised number"
+        text = f"{marks}: significantly better than that system. {TESTS[self.test]}{ratio}, two-sided, paired by "
+        text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
+        if self.baseline is not None:
+            text += f" Only pairs with the baseline, {self.baseline}, were tested."
+        if self.paired.unit == "trial" and self.overlap is None:
+            text += (
+                " Trials that share data make this test too sure: split=(train, …, test) adds the correction for it."
+            )
+        return text
+
+    @property
+    def labels(self) -> list[str]:
+        """The short name of each system, which marks refer to."""
+        return tables.labels(len(self.systems))
+
+    def table(self) -> tables.Table:
+        """Means with marks: one row per system, one column per metric."""
+        short = dict(zip(self.systems, self.labels, strict=True))
+        beaten: dict[tuple[str, str], list[str]] = {}
+        for one in self.pairs:
+            if one.significant:
+                better, worse = (one.system, one.against) if one.difference > 0 else (one.against, one.system)
+                beaten.setdefault((one.metric, better), []).append(worse)
+        rows = []
+        for system in self.systems:
+            cells: list[tables.Cell | str] = [short[system], system]
+            for metric in self.metrics:
+                text = tables.number(self.mean[metric][system])
+                best = text == tables.number(max(self.mean[metric].values()))
+                marks = tables.joined(
+                    [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
+                )
+                cells.append(tables.Cell(text, marks, best))
+            rows.append(tuple(cells))
+        return tables.Table(
+            header=("", "system", *self.metrics),
+            rows=tuple(rows),
+            align="ll" + "r" * len(self.metrics),
+            notes=(self.legend(),),
+        )
+
+    def pairs_table(self) -> tables.Table:
+        """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
+        corrected = any(one.p_corrected_t is not None for one in self.pairs)
+        header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
+        header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
+        rows = []
+        for one in self.pairs:
+            row = [one.metric, one.system, one.against, tables.number(one.difference, signed=True)]
+            row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
+            row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
+            row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
+            row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
+            rows.append(tuple(row))
+        return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
+
+    def to_text(self, *, pairs: bool = False) -> str:
+        """Give the table as aligned text with its legend; with ``pairs`` also every test."""
+        return self.table().text() + ("\n\n" + self.pairs_table().text() if pairs else "")
+
+    def to_markdown(self, *, pairs: bool = False) -> str:
+        """Give the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
+        return self.table().markdown() + ("\n\n" + self.pairs_table().markdown() if pairs else "")
+
+    def to_latex(self, *, pairs: bool = False) -> str:
+        """Give the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test."""
+        return self.table().latex() + ("\n\n" + self.pairs_table().latex() if pairs else "")
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per pair and metric, with the fields of :class:`Pair`."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(one) for one in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data that JSON can hold."""
+        ends = {m: {s: list(self.interval[m][s]) for s in self.systems} for m in self.metrics}
+        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
+        units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
+        tests = [_finite(asdict(one)) for one in self.pairs]
+        return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
+
+    def plot(
+        self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
+        force: bool = False,
+    ) -> Path:  # fmt: skip
+        """Draw the sorted differences per query; see :func:`rankwise.evaluation.plots.plot_differences`."""
+        from rankwise.evaluation.plots import plot_differences
+
+        return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
+
+    def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
+        """Draw the means with their intervals; see :func:`rankwise.evaluation.plots.plot_means`."""
+        from rankwise.evaluation.plots import plot_means
+
+        return plot_means(self, path, force=force)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, which an effect size is when all differences are the same."""
+    return {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}

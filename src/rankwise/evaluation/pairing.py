@@ -1,0 +1,158 @@
+"""What is compared with what: values of several systems laid side by side, by query or by trial."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.evaluate import Evaluation, evaluate
+from rankwise.metrics import metric
+
+if TYPE_CHECKING:
+    from rankwise.metrics.base import Metric
+
+DEFAULT = ("ndcg@10",)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Paired:
+    """Values of each metric as (n_systems, n_units): a unit is a query or a trial that every system saw."""
+
+    unit: str
+    """"query" or "trial"."""
+    values: Mapping[str, NDArray[np.float64]]
+    """Metric -> (n_systems, n_units); NaN where the metric skips the query."""
+    ids: NDArray[Any]
+    """(n_units,) query ids, or numbers of trials."""
+    weights: NDArray[np.float64] | None
+    """(n_units,) query weights; None: all the same."""
+    evaluations: Mapping[str, Evaluation]
+    """System -> its evaluation, where units are queries."""
+
+
+def pair(
+    systems: Mapping[str, Any],
+    data: RankingDataset | None,
+    metrics: "str | Metric | Iterable[str | Metric] | None",
+    *,
+    seed: int,
+    confidence: float,
+) -> Paired:
+    """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
+    asked = None if metrics is None else [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    trials = {name: _is_trials(value, data) for name, value in systems.items()}
+    if any(trials.values()):
+        by_query = [name for name, is_list in trials.items() if not is_list]
+        if by_query:
+            raise check.error(
+                "either all systems have trials or none has",
+                got=f"{by_query[0]!r} without, {next(name for name in trials if trials[name])!r} with",
+                cure="give every system a list with one evaluation (or mean) per trial",
+            )
+        return _by_trial(systems, asked)
+    evaluations = {}
+    for name, value in systems.items():
+        if not isinstance(value, Evaluation):
+            if data is None:
+                raise check.error(
+                    "scores and models need the data that they are evaluated on",
+                    got=type(value).__name__,
+                    where=f"system {name!r}",
+                    cure="pass data as the second argument, or give evaluations",
+                )
+            value = evaluate(value, data, asked or DEFAULT, seed=seed, confidence=confidence)
+        evaluations[name] = value
+    return _by_query(evaluations, asked)
+
+
+def _is_trials(value: Any, data: RankingDataset | None) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return False
+    kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
+    return all(isinstance(entry, kinds) for entry in value)
+
+
+def _by_query(evaluations: Mapping[str, Evaluation], asked: "list[str | Metric] | None") -> Paired:
+    (first_name, first), *others = evaluations.items()
+    texts = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, asked)
+    columns = {text: [first[text]] for text in texts}
+    for name, other in others:
+        positions = _positions(first, other, first_name, name)
+        if not np.array_equal(_weights(first), _weights(other)[positions]):
+            raise check.error(
+                "systems to be compared must have the same query weights",
+                got=f"other weights in {name!r} than in {first_name!r}",
+                cure="evaluate all systems on the same data",
+            )
+        for text in texts:
+            columns[text].append(other[text][positions])
+    values = {text: np.stack(rows) for text, rows in columns.items()}
+    return Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
+
+
+def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
+    """Where each query of ``first`` is in ``other``."""
+    mine, theirs = first.query_ids, other.query_ids
+    if (mine.dtype.kind in "iu" and theirs.dtype.kind in "iu") or mine.dtype.kind == theirs.dtype.kind:
+        order = np.argsort(theirs)
+        found: NDArray[np.int64] = order[np.searchsorted(theirs, mine, sorter=order).clip(0, theirs.size - 1)]
+        missing = np.flatnonzero(theirs[found] != mine)
+        if not missing.size and mine.size == theirs.size:
+            return found
+        one = mine[missing[0]] if missing.size else theirs[~np.isin(theirs, mine)][0]
+        owner, other_owner = (first_name, name) if missing.size else (name, first_name)
+        got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
+    else:
+        got = f"query ids of {mine.dtype} in {first_name!r} and of {theirs.dtype} in {name!r}"
+    cure = "evaluate all systems on the same queries; for TREC runs use judge(..., all_topics=True)"
+    raise check.error("systems to be compared must have the same queries", got=got, cure=cure)
+
+
+def _by_trial(systems: Mapping[str, Any], asked: "list[str | Metric] | None") -> Paired:
+    trials: dict[str, list[Mapping[str, float]]] = {}
+    for name, entries in systems.items():
+        if any(isinstance(entry, int | float | np.number) for entry in entries):
+            if asked is None or len(asked) != 1:
+                cure = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
+                raise check.error(
+                    "plain numbers per trial need the one metric that they are of", where=repr(name), cure=cure
+                )
+            entries = [{str(metric(asked[0])): float(entry)} for entry in entries]
+        trials[name] = [entry.mean if isinstance(entry, Evaluation) else entry for entry in entries]
+    counts = {name: len(entries) for name, entries in trials.items()}
+    if len(set(counts.values())) > 1:
+        cure = "run every system on the same trials, in the same order"
+        raise check.error("systems to be compared must have the same number of trials", got=str(counts), cure=cure)
+    texts = _common({f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, asked)
+    values = {text: np.array([[entry[text] for entry in entries] for entries in trials.values()]) for text in texts}
+    for text, rows in values.items():
+        if not np.isfinite(rows).all():
+            system, trial = map(int, np.argwhere(~np.isfinite(rows))[0])
+            where = f"trial {trial} of system {list(trials)[system]!r}"
+            raise check.error(f"the mean of {text} must be finite", got=rows[system, trial], where=where)
+    ids = np.arange(next(iter(counts.values())))
+    return Paired(unit="trial", values=values, ids=ids, weights=None, evaluations={})
+
+
+def _common(has: Mapping[str, tuple[str, ...]], asked: "list[str | Metric] | None") -> list[str]:
+    """List the texts of the metrics asked for, or of those that all have."""
+    first = next(iter(has.values()))
+    texts = [text for text in first if all(text in texts for texts in has.values())]
+    if asked is not None:
+        texts = list(dict.fromkeys(str(metric(one)) for one in asked))
+    if not texts:
+        raise check.error("systems to be compared have no metric in common", got=str(dict(has)))
+    for name, known in has.items():
+        for text in texts:
+            if text not in known:
+                cure = check.suggestion(text, known).rstrip("?")
+                raise check.error(f"{name} was not evaluated by a metric asked for", got=text, cure=cure)
+    return texts
+
+
+def _weights(evaluation: Evaluation) -> NDArray[np.float64]:
+    return np.ones(evaluation.query_ids.size) if evaluation.weights is None else evaluation.weights

@@ -1,0 +1,210 @@
+"""Pictures of a comparison: sorted differences per query, and means with their intervals.
+
+Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, and nothing is said by colour
+alone. Figures are drawn without a display and without touching matplotlib's global state.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.files import replacing
+from rankwise.evaluation import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from rankwise.evaluation.comparison import Comparison, Pair
+
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+_FORMATS: dict[str, dict[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_MOST_PANELS = 12
+_SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#444444",
+    "axes.unicode_minus": True,
+    "legend.frameon": False,
+    "svg.hashsalt": "rankwise",  # the same picture is the same file
+    "savefig.dpi": 200,
+}
+
+
+@contextlib.contextmanager
+def figure(path: str | Path, width: float, height: float, *, force: bool = False) -> "Iterator[Figure]":
+    """Give a figure in the house style that is saved to ``path`` (.png, .svg or .pdf) when the block ends."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        raise check.error("a plot is written as .png, .svg or .pdf", got=repr(Path(path).name))
+    with mpl.rc_context(_STYLE), replacing(path, force=force) as new:  # type: ignore[arg-type]
+        drawing = Figure(figsize=(width, height), layout="constrained")
+        yield drawing
+        drawing.savefig(new, format=suffix[1:], metadata=_FORMATS[suffix])
+
+
+def plot_differences(
+    comparison: "Comparison",
+    path: str | Path,
+    *,
+    metric: str | None = None,
+    system: str | None = None,
+    against: str | None = None,
+    force: bool = False,
+) -> Path:
+    """Draw, for pairs of systems, the difference on every query, sorted: who wins where, by how much, and the mean.
+
+    Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no baseline
+    and there are more than two systems, it is the one with the best mean minus each other (at most 12 panels).
+    """
+    name = comparison.metrics[0] if metric is None else check.choice("metric", metric, comparison.metrics)
+    shown = _chosen(comparison, name, system, against)
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    with figure(path, 7.2 if columns == 1 else 10.0, 3.6 if rows == 1 else 3.0 * rows, force=force) as drawing:
+        panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        limit = max(float(np.abs(comparison.differences(one, other, name)).max()) for one, other in shown) or 1.0
+        for panel, (one, other) in zip(panels, shown, strict=False):
+            _draw_differences(panel, comparison, name, one, other)
+            panel.set_ylim(-1.08 * limit, 1.08 * limit)
+        for panel in panels[len(shown) :]:
+            panel.remove()
+        for row in range(rows):
+            panels[row * columns].set_ylabel(f"difference in {name}")
+        panels[0].legend(loc="lower left", fontsize=8)
+    return Path(path)
+
+
+def _chosen(comparison: "Comparison", metric: str, system: str | None, against: str | None) -> list[tuple[str, str]]:
+    means = comparison.mean[metric]
+    ranked = sorted(comparison.systems, key=lambda name: -means[name])
+    for name in (system, against):
+        if name is not None:
+            check.choice("system", name, comparison.systems)
+    if system is None and against is None and comparison.baseline is None and len(ranked) > 2:
+        system = ranked[0]
+    if system is not None:
+        others = [name for name in ranked if name != system] if against is None else [against]
+        return [(system, name) for name in others[:_MOST_PANELS]]
+    against = against or comparison.baseline or comparison.systems[0]
+    return [(name, against) for name in [name for name in ranked if name != against][:_MOST_PANELS]]
+
+
+def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str) -> None:
+    values = np.sort(comparison.differences(system, against, metric))[::-1]
+    n = values.size
+    edges = np.arange(n + 1) + 0.5
+    for sign, colour in ((values > 0, BLUE), (values < 0, VERMILLION)):
+        panel.stairs(np.where(sign, values, 0.0), edges, fill=True, color=colour, linewidth=0)
+    panel.axhline(0.0, color="#444444", linewidth=0.8)
+    tested, turned = _pair(comparison, metric, system, against)
+    unit = comparison.paired.unit
+    units = {"query": "queries"}.get(unit, unit + "s")
+    if tested is None:
+        mean = comparison.mean[metric][system] - comparison.mean[metric][against]
+        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
+        details = f"mean {tables.number(mean, signed=True)} (not tested)"
+    else:
+        mean, low, high = tested.difference, tested.low, tested.high
+        if turned:
+            mean, low, high = -mean, -high, -low
+        sure = f"{100 * (1 - comparison.alpha):g}% interval"
+        panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
+        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
+        p = tables.probability(tested.p_adjusted)
+        adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
+        details = f"mean {tables.number(mean, signed=True)} {tables.interval(low, high, signed=True)}, "
+        details += f"p {p if p.startswith('<') else '= ' + p} ({_SHORT[comparison.test]}{adjusted})"
+    panel.set_title(f"{system} − {against}", loc="left", fontweight="bold", pad=17)
+    panel.annotate(details, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5)
+    _annotate_counts(panel, values, units)
+    panel.set_xlim(0.5, n + 0.5)
+    panel.set_xlabel(f"{units}, sorted by difference (n = {n:,})")
+    panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str) -> None:
+    from rankwise.evaluation.significance import wins_ties_losses
+
+    wins, ties, losses = wins_ties_losses(values)
+    n = values.size
+    lines = [("better", wins, BLUE), ("worse", losses, VERMILLION)] + [("equal", ties, "#555555")] * bool(ties)
+    for i, (word, amount, colour) in enumerate(lines):
+        text = f"{word} on {amount:,} {units} ({100 * amount / n:.0f}%)"
+        blank = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        place = (0.985, 0.97 - 0.09 * i)
+        panel.text(
+            *place, text, transform=panel.transAxes, ha="right", va="top", color=colour, fontsize=8.5, bbox=blank
+        )
+
+
+def _pair(comparison: "Comparison", metric: str, system: str, against: str) -> "tuple[Pair | None, bool]":
+    for one in comparison.pairs:
+        if one.metric == metric and {one.system, one.against} == {system, against}:
+            return one, one.system == against
+    return None, False
+
+
+def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = False) -> Path:
+    """Draw the mean of each system with its interval, one panel per metric, the best system of the first metric on top.
+
+    The raised letters are those of the table: the systems that this one is significantly better than.
+    """
+    metrics, systems = comparison.metrics, comparison.systems
+    ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
+    cells = {row[1]: row[2:] for row in comparison.table().rows}
+    short = dict(zip(systems, comparison.labels, strict=True))
+    height = 1.3 + 0.3 * len(systems)
+    with figure(path, 2.0 + 3.0 * len(metrics), height, force=force) as drawing:
+        panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False).ravel()
+        for j, (panel, metric) in enumerate(zip(panels, metrics, strict=True)):
+            means = comparison.mean[metric]
+            best = max(means.values())
+            for y, name in enumerate(ranked):
+                low, high = comparison.interval[metric][name]
+                top = means[name] == best
+                colour = VERMILLION if top else BLUE
+                panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
+                panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
+                cell = cells[name][j]
+                marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
+                place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
+                panel.annotate(
+                    tables.number(means[name]) + marks,
+                    (1, y),
+                    **place,
+                    va="center",
+                    fontsize=8,
+                    fontweight="bold" if top else "normal",
+                    annotation_clip=False,
+                )
+            panel.axvline(best, color=VERMILLION, linewidth=0.8, linestyle=":", zorder=0)
+            panel.set_title(metric, loc="left", fontweight="bold")
+            unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
+            panel.set_xlabel(f"mean, {100 * _confidence(comparison):g}% interval over {unit}", fontsize=8)
+            panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+            panel.set_axisbelow(True)
+            panel.margins(x=0.05)
+            panel.tick_params(axis="y", length=0)
+        panels[0].set_yticks(range(len(ranked)), [f"{name}  ({short[name]})" for name in ranked])
+        panels[0].set_ylim(-0.6, len(ranked) - 0.4)
+    return Path(path)
+
+
+def _confidence(comparison: "Comparison") -> float:
+    evaluations = comparison.paired.evaluations
+    return next(iter(evaluations.values())).confidence if evaluations else 1.0 - comparison.alpha
