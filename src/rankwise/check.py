@@ -73,7 +73,9 @@ def extra(module: str, extra_name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as missing:
-        raise ImportError(f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'") from missing
+        raise ImportError(
+            f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
+        ) from missing
 
 
 def free_path(path: str | Path, *, force: bool = False) -> Path:
@@ -159,7 +161,9 @@ def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...
     numbers = tuple(integer(f"a column in {what}", value, least=0) for value in values)
     for value in numbers:
         if value >= n_features:
-            raise error(f"a column in {what} must be smaller than the number of features", got=f"{value} of {n_features}")
+            raise error(
+                f"a column in {what} must be smaller than the number of features", got=f"{value} of {n_features}"
+            )
     return numbers
 
 
@@ -171,7 +175,9 @@ def propensities(
     return document_values("propensities", values, query_offsets, ids, above=0.0, cure=cure)
 
 
-def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None) -> NDArray[np.int64]:
+def positions(
+    values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
+) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
     cure = "count displayed positions from 1"
     return document_values("positions", values, query_offsets, ids, least=1.0, cure=cure).astype(np.int64)
@@ -240,7 +246,9 @@ def runs(qids: ArrayLike) -> NDArray[np.int64]:
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
 
-def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | NDArray[Any] | None = None) -> str:
+def query_of_row(
+    row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | NDArray[Any] | None = None
+) -> str:
     """Say where a row is: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
@@ -271,7 +279,9 @@ def document_values(
         bad &= array != -np.inf
     if bad.any():
         row = int(np.argmax(bad))
-        raise error(f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), cure=cure)
+        raise error(
+            f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), cure=cure
+        )
     low = np.zeros(array.size, bool)
     if least is not None:
         low |= array < least
@@ -308,7 +318,7 @@ def query_weights(values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
         raise error(
             "weights must be one number per query",
             got=f"shape {array.shape} for {n_queries} queries",
-            cure="weights belong to queries here; a weight per document must be the same within a query: pass the first",
+            cure="weights belong to queries here; a weight per document must be equal within a query: pass the first",
         )
     bad = ~np.isfinite(array) | (array < 0)
     if bad.any():
@@ -338,6 +348,43 @@ def fractions(values: Sequence[float]) -> tuple[float, ...]:
     if not parts or abs(sum(parts) - 1.0) > 1e-9:
         raise error("the proportions of a split must add up to 1", got=f"{parts} with a sum of {sum(parts):g}")
     return parts
+
+
+def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:
+    """Check a list of probabilities, at least one."""
+    chances = np.array([number(f"each of the {what}", value, least=0.0, most=1.0) for value in values])
+    if not chances.size:
+        raise error(f"there must be at least one of the {what}", got=repr(values))
+    return chances
+
+
+def distribution(what: str, values: Sequence[float]) -> NDArray[np.float64]:
+    """Check probabilities that add up to one."""
+    chances = probabilities(what, values)
+    if abs(chances.sum() - 1.0) > 1e-9:
+        raise error(f"the {what} must add up to 1", got=f"{tuple(values)} with a sum of {chances.sum():g}")
+    return chances
+
+
+def grades(
+    values: NDArray[np.float64],
+    query_offsets: NDArray[np.int64],
+    ids: NDArray[Any] | None,
+    what: str,
+    chances: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Turn labels into whole grades, for each of which there is one of the ``chances``."""
+    whole = values.astype(np.int64)
+    bad = (whole != values) | (whole >= chances.size)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise error(
+            f"labels must be the grades 0 to {chances.size - 1}, as there are {chances.size} {what}",
+            got=f"{values[row]:g}",
+            where=query_of_row(row, query_offsets, ids),
+            cure="give one probability for each grade; make real-valued labels grades first, or use binarize",
+        )
+    return whole
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,197 @@
+"""Perturb training data: fewer grades, foreign documents, wrong labels.
+
+The last two are the experiments on robustness of Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank"
+(2021), section 5.4. They are meant for training data (and for validation data if you choose so), never for test data.
+Both change ``fraction`` of each list: rounded up or down at random, such that the fraction holds on average even where
+lists are short; a fraction that makes a whole number of documents is met exactly.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check, threads
+from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
+from rankwise.stream import Stream, uniform, uniform_pair
+
+FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
+"""How likely each grade is when a label is redrawn: 2021 paper, section 5.4."""
+
+
+def binarize(data: RankingDataset, relevant: float = 1.0) -> RankingDataset:
+    """Make labels 1 where they are at least ``relevant``, else 0.
+
+    >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 2], [0, 3])
+    >>> binarize(data, relevant=2).labels
+    array([0., 0., 1.])
+    """
+    relevant = check.number("relevant", relevant, least=0.0, open_ends=True)
+    return data.with_(labels=(data.labels >= relevant).astype(np.float64))
+
+
+def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> RankingDataset:
+    """Append documents of other queries to each list, as non-relevant ones.
+
+    ``fraction`` is relative to the list's own length: .4 makes lists 40% longer. No document is drawn twice for
+    a query, unless all the others are used up. The documents bring their features and document ids; a query's weight
+    stays. Which documents a query gets depends on the queries in the data, not on their order.
+
+    >>> data = RankingDataset([[1.0], [2.0], [3.0]], [1, 2, 1], [0, 2, 3], query_ids=["a", "b"])
+    >>> longer = add_negatives(data, 0.5)
+    >>> longer.labels[:3], longer.features[:3, 0]
+    (array([1., 2., 0.]), array([1., 2., 3.], dtype=float32))
+    """
+    fraction = check.number("fraction", fraction, least=0.0, most=1000.0)
+    if fraction > 0.0 and data.n_queries == 1:
+        raise check.error(
+            "negatives are documents of other queries, and there is only one query", cure="give data of more queries"
+        )
+    if data.positions is not None or data.propensities is not None:
+        raise check.error(
+            "negatives cannot join lists that were displayed to a user: they have no position",
+            cure="add negatives before simulate_clicks, or drop the columns: "
+            "data.with_(positions=None, propensities=None)",
+        )
+    stream = data.stream(seed).child(*b"negatives")
+    queries = stream.queries(data.n_queries)
+    extra = _how_many(fraction, data.sizes, stream)
+    offsets = np.concatenate(([0], np.cumsum(data.sizes + extra)))
+    # Documents are numbered along the queries sorted by id, so that the order in the data has no part in it.
+    order = np.argsort(queries, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(data.sizes[order])))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+
+    rows = np.empty(int(offsets[-1]), np.int64)
+    features = np.empty((rows.size, data.n_features), np.float32)
+    threads.over_queries(
+        *(_append, offsets, data.offsets, order, rank, starts, stream.child(0).key, queries, data.features),
+        *(rows, features),
+        work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
+    )
+    changes: dict[str, Any] = {name: _rows_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
+    added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
+        data.sizes, data.sizes + extra
+    )
+    changes["labels"][added] = 0.0
+    return data.with_(features=features, offsets=offsets, **changes)
+
+
+def flip_labels(
+    data: RankingDataset,
+    fraction: float,
+    probabilities: Sequence[float] = FLIP_PROBABILITIES,
+    *,
+    grades: int | None = None,
+    seed: int = 0,
+) -> RankingDataset:
+    """Redraw the labels of a random ``fraction`` of each list; a new label may equal the old one.
+
+    Grade g is drawn with ``probabilities[g]``. Data with fewer ``grades`` (by default the largest label plus one; name
+    it where parts of the data may lack the largest) uses the first probabilities, divided by their sum.
+
+    >>> data = RankingDataset(np.zeros((10, 1)), [0, 1, 2, 1, 0, 0, 0, 0, 0, 0], [0, 10])
+    >>> flip_labels(data, 0.5, probabilities=(0, 0, 1), seed=1).labels
+    array([2., 1., 2., 1., 0., 2., 2., 2., 0., 0.])
+    """
+    fraction = check.number("fraction", fraction, least=0.0, most=1.0)
+    chances = check.distribution("flip probabilities", probabilities)
+    old = check.grades(data.labels, data.offsets, data.query_ids, "flip probabilities", chances)
+    count = int(old.max()) + 1 if grades is None else check.integer("grades", grades, least=int(old.max()) + 1)
+    if count > chances.size:
+        raise check.error(
+            "there must be a flip probability for every grade",
+            got=f"{chances.size} probabilities for {count} grades",
+            cure="pass one probability for each grade",
+        )
+    chances = chances[:count]
+    if not chances.any():
+        raise check.error(
+            f"the first {count} flip probabilities must not all be zero",
+            got=tuple(probabilities),
+            cure=f"labels here are the grades 0 to {count - 1}: make one of them likely",
+        )
+    stream = data.stream(seed).child(*b"flips")
+    counts = _how_many(fraction, data.sizes, stream)
+    labels = data.labels.copy()
+    cumulative = np.cumsum(chances / chances.sum())
+    threads.over_queries(
+        _redraw, data.offsets, counts, cumulative[:-1], stream.child(0).key, stream.queries(data.n_queries), labels
+    )
+    return data.with_(labels=labels)
+
+
+def _how_many(fraction: float, sizes: NDArray[np.int64], stream: Stream) -> NDArray[np.int64]:
+    """Round fraction · size up or down at random: a whole number stays, and any other is right on average."""
+    wanted = fraction * sizes
+    whole = np.floor(wanted + 1e-9)
+    up = stream.per_query(sizes.size)[:, 0] < wanted - whole
+    count: NDArray[np.int64] = whole.astype(np.int64) + up
+    return count
+
+
+def _rows_of(column: NDArray[Any] | None, rows: NDArray[np.int64]) -> NDArray[Any] | None:
+    return None if column is None else column[rows]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _append(  # type: ignore[no-untyped-def]
+    first, last, offsets, old_offsets, order, rank, starts, key, queries, features, rows, out
+):
+    for q in range(first, last):
+        size = old_offsets[q + 1] - old_offsets[q]
+        own = offsets[q] + size
+        rows[offsets[q] : own] = np.arange(old_offsets[q], old_offsets[q + 1])
+        others = features.shape[0] - size
+        _draw_distinct(key, queries[q], others, rows[own : offsets[q + 1]])
+        for i in range(own, offsets[q + 1]):
+            number = rows[i]
+            if number >= starts[rank[q]]:  # step over the query's own documents
+                number += size
+            place = np.searchsorted(starts, number, side="right") - 1
+            rows[i] = old_offsets[order[place]] + number - starts[place]
+        for i in range(offsets[q], offsets[q + 1]):
+            out[i] = features[rows[i]]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with numbers below ``limit``: all of them as often as they fit, then distinct ones (Floyd's way)."""
+    count = out.size
+    while count >= limit:
+        count -= limit
+        out[count : count + limit] = np.arange(limit)
+    if count == 0:
+        return
+    bits = 2
+    while 2**bits < 2 * count:
+        bits += 1
+    mask = 2**bits - 1
+    taken = np.full(mask + 1, -1, np.int64)
+    for i in range(count):
+        largest = limit - count + i
+        number = np.int64(uniform(key, query, i, 0) * (largest + 1))
+        place = number & mask
+        while taken[place] != -1 and taken[place] != number:
+            place = (place + 1) & mask
+        if taken[place] == number:
+            number = largest
+            place = number & mask
+            while taken[place] != -1:
+                place = (place + 1) & mask
+        taken[place] = number
+        out[i] = number
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _redraw(first, last, offsets, counts, cumulative, key, queries, labels):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        wanted = counts[q]
+        for i in range(offsets[q], offsets[q + 1]):
+            choose, grade = uniform_pair(key, queries[q], i - offsets[q], 0)
+            if choose * (offsets[q + 1] - i) < wanted:  # each subset of the wanted size is equally likely
+                wanted -= 1
+                labels[i] = np.searchsorted(cumulative, grade, side="right")

@@ -1,0 +1,106 @@
+"""Split data by query: once, in folds, or over and over.
+
+Which part a query falls into depends on its id and the seed, so the order of the queries in the data does not matter,
+and everyone who has the same queries and the same seed has the same split.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+
+
+def split(
+    data: RankingDataset, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
+) -> tuple[RankingDataset, ...]:
+    """Split the queries at random, in these proportions; every query is in exactly one part.
+
+    Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
+    keep their order within a part.
+
+    >>> from rankwise.data.synthetic import synthetic
+    >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
+    [59, 20, 20]
+    """
+    return _parts(data, _counts(data, fractions), seed, 0)
+
+
+def trials(
+    data: RankingDataset, n: int, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
+) -> Iterator[tuple[RankingDataset, ...]]:
+    """Iterate over ``n`` independent splits, made one at a time; the first is the one that :func:`split` gives.
+
+    Trial t does not depend on ``n``. This is how the papers average over randomly drawn training, validation and
+    test sets; parts of different trials overlap, which a test over trials has to allow for.
+
+    >>> from rankwise.data.synthetic import synthetic
+    >>> for train, valid, test in trials(synthetic(n_queries=10), 2):
+    ...     print(train.query_ids, valid.query_ids, test.query_ids)
+    [1 2 4 5 8 9] [0 7] [3 6]
+    [0 3 4 5 7 9] [1 6] [2 8]
+    """
+    n = check.integer("n, the number of trials,", n, least=1)
+    counts = _counts(data, fractions)
+    return (_parts(data, counts, seed, trial) for trial in range(n))
+
+
+def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[tuple[RankingDataset, ...]]:
+    """Iterate over cross-validation folds as LETOR lays them out: ``(train, valid, test)``, made one at a time.
+
+    The queries fall into ``n`` parts of the same size (up to one). Fold i trains on ``n − 2`` parts from the i-th on,
+    validates on the next and tests on the one after that; each part is the test part once and the validation part
+    once. For plain (train, test) pairs join the first two with :func:`rankwise.concatenate`.
+
+    >>> from rankwise.data.synthetic import synthetic
+    >>> for train, valid, test in folds(synthetic(n_queries=5)):
+    ...     print(train.n_queries, valid.query_ids, test.query_ids)
+    3 [0] [3]
+    3 [3] [2]
+    3 [2] [4]
+    3 [4] [1]
+    3 [1] [0]
+    """
+    if check.integer("n, the number of folds,", n, least=1) < 3:
+        raise check.error(
+            "folds need at least three parts: to train, to validate and to test",
+            got=n,
+            cure="choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves",
+        )
+    part = _part_of_query(data, _counts(data, (1.0 / n,) * n), seed, 0)
+    return (_fold(data, (part - first) % n, n) for first in range(n))
+
+
+def _fold(data: RankingDataset, part: NDArray[np.int64], n: int) -> tuple[RankingDataset, ...]:
+    return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
+
+
+def _parts(data: RankingDataset, counts: NDArray[np.int64], seed: int, trial: int) -> tuple[RankingDataset, ...]:
+    part = _part_of_query(data, counts, seed, trial)
+    return tuple(data.take(part == number) for number in range(counts.size))
+
+
+def _part_of_query(data: RankingDataset, counts: NDArray[np.int64], seed: int, trial: int) -> NDArray[np.int64]:
+    """Order the queries by a random number each, and cut that order."""
+    draws = data.stream(seed, trial).child(*b"split").per_query(data.n_queries)[:, 0]
+    part = np.empty(data.n_queries, np.int64)
+    part[np.argsort(draws)] = np.repeat(np.arange(counts.size), counts)
+    return part
+
+
+def _counts(data: RankingDataset, fractions: Sequence[float]) -> NDArray[np.int64]:
+    """How many queries each part gets: rounded down, and what is left over goes to the largest remainders."""
+    wanted = np.array(check.fractions(fractions)) * data.n_queries
+    counts = np.floor(wanted + 1e-9).astype(np.int64)
+    left_over = data.n_queries - int(counts.sum())
+    counts[np.argsort(counts - wanted, kind="stable")[:left_over]] += 1
+    if not counts.all():
+        parts = ", ".join(map(str, counts.tolist()))
+        raise check.error(
+            "every part of a split needs at least one query",
+            got=f"{data.n_queries} queries cut into {parts}",
+            cure="give the part a larger proportion, split into fewer parts, or use more queries",
+        )
+    return counts

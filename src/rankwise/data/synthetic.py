@@ -1,0 +1,289 @@
+"""Made-up ranking data that behaves like MSLR-WEB30K, for demos, tests, benchmarks and methods under study.
+
+A document has hidden traits (how well its body, title and anchor texts match, its authority, freshness, ...), a query
+has an intent, an ease and its own scales. What a document is worth, its *utility*, is not linear in the traits: either
+of two texts may match, authority only helps a page that is on topic, spam counts beyond a limit, a length can be too
+short and too long, and whether fresh is good depends on the intent. Judges see the utility through noise and give the
+grades 0 to 4. Features see the traits: as counts, heavy tails, ratios, flags, shifted and scaled by query, some
+of them redundant and some of them unrelated to anything.
+
+Every number is keyed by (seed, query, document, column): query 5 is the same in a data set of ten queries and in one of
+ten thousand, column 5 the same among 30 features and among 136, whatever the threads.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check, threads
+from rankwise.data.dataset import RankingDataset
+from rankwise.stream import Stream, philox, uniform_pair
+
+MSLR_GRADES = (0.52, 0.32, 0.134, 0.018, 0.008)
+"""Shares of the grades 0 to 4, close to those of MSLR-WEB30K."""
+
+TRAITS = ("body", "title", "anchor", "authority", "fresh", "spam", "length", "popular")
+_BODY, _TITLE, _ANCHOR, _AUTHORITY, _FRESH, _SPAM, _LENGTH, _POPULAR = range(8)
+QUERY_TRAITS = ("intent", "rarity", "terms")
+_INTENT, _RARITY, _TERMS, _EASE, _SHIFT = range(5)
+
+KINDS = ("count", "heavy", "tfidf", "bm25", "ratio", "flag", "lm", "query")
+_COUNT, _HEAVY, _TFIDF, _BM25, _RATIO, _FLAG, _LM, _QUERY = range(8)
+
+_SPREAD = 0.6  # standard deviation of the logarithm of list lengths; .61 in the MSLR samples
+_REFERENCE = (8192, 8)  # queries and documents each, of the sample from which the limits between grades are taken
+_FIRST_COLUMN = 8  # blocks of draws before this one belong to the document's traits and its judge
+_LOW, _HALF, _16, _32 = (np.uint64(word) for word in (0xFFFFFFFF, 0xFFFF, 16, 32))
+_UNIT = np.sqrt(3.0) / 65536.0  # the sum of four uniforms on 0 to 65535 has mean 131070 and variance 65536² / 3
+
+
+def synthetic(
+    n_queries: int = 300,
+    n_features: int = 30,
+    *,
+    documents: float = 120.0,
+    noise: float = 0.8,
+    grades: Sequence[float] = MSLR_GRADES,
+    seed: int = 0,
+) -> RankingDataset:
+    """Make MSLR-like ranking data.
+
+    List lengths are log-normal with a mean of ``documents`` (at least 2, at most 20 times the mean). ``noise`` is the
+    judges' standard deviation, in units in which the utility of a query's documents has one of about 1: with 0 the
+    utility decides the grade, and an ideal ranker (:func:`synthetic_ideal`) reaches NDCG 1. ``grades`` are the shares
+    of the grades 0, 1, ... over many queries; single queries are easier or harder. Ten columns show the traits that
+    matter, one each; later columns repeat, mix or have nothing to do with them.
+
+    >>> data = synthetic(n_queries=100, seed=1)
+    >>> data
+    RankingDataset(100 queries, 12,527 documents, 30 features, labels 0 to 4)
+    >>> data.feature_names[:4]
+    ('body_tfidf', 'title_bm25', 'anchor_count', 'authority_heavy')
+    """
+    n_queries = check.integer("n_queries", n_queries, least=1)
+    n_features = check.integer("n_features", n_features, least=1)
+    documents = check.number("documents", documents, least=2.0)
+    noise = check.number("noise", noise, least=0.0)
+    shares = check.distribution("shares of the grades", grades)
+    world = Stream(seed, query_ids=np.arange(n_queries)).child(*b"synthetic")
+
+    first, second = world.child(*b"sizes").per_query(n_queries, 2).T
+    normal = np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * np.pi * second)
+    lengths = np.exp(np.log(documents) - _SPREAD**2 / 2.0 + _SPREAD * normal)
+    sizes = np.rint(lengths.clip(2.0, 20.0 * documents)).astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+
+    _, judged = _judge(world, offsets, noise)
+    labels = np.searchsorted(_limits(noise, shares), judged, side="right")
+    columns = _columns(world, n_features)
+    return RankingDataset(
+        _features(world, offsets, columns),
+        labels,  # type: ignore[arg-type]
+        offsets,
+        query_ids=np.arange(n_queries),
+        feature_names=columns.names,
+    )
+
+
+def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float64]:
+    """Give the scores of a ranker that knows each document's utility: what judges would see without noise.
+
+    It takes what :func:`synthetic` made with that seed, or any part of its queries, such as the test part of a split.
+    Within a query the expected gain grows with the utility, so on average no ranker does better.
+
+    >>> data = synthetic(n_queries=100, seed=1)
+    >>> synthetic_ideal(data, seed=1)[:3].round(2)
+    array([1.37, 0.58, 0.72])
+    """
+    ids = data.query_ids
+    if ids is not None and ids.dtype.kind in "iu":
+        world = Stream(seed, query_ids=ids).child(*b"synthetic")
+        column = _features(world, data.offsets, _columns(world, 1))
+        if np.allclose(column[:, 0], data.features[:, 0], rtol=1e-5):
+            return _judge(world, data.offsets, 0.0)[0]
+    raise check.error(
+        "the ideal scores are known only for documents that synthetic made, in their order",
+        got=f"other documents than those of seed {seed}",
+        where=f"{data!r}",
+        cure="pass the seed that made the data, and the data before documents or the first feature are changed",
+    )
+
+
+class _Columns(NamedTuple):
+    """How each feature is made: what it shows, of which traits, how clearly."""
+
+    names: tuple[str, ...]
+    kind: NDArray[np.int64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    mix: NDArray[np.float64]  # (n_features, 3): weights of both traits and of the feature's own noise; squares sum to 1
+
+
+# The ten columns that show everything that matters: kind, trait.
+_PLAIN = (
+    *((_TFIDF, _BODY), (_BM25, _TITLE), (_COUNT, _ANCHOR), (_HEAVY, _AUTHORITY), (_LM, _FRESH)),
+    *((_RATIO, _SPAM), (_HEAVY, _LENGTH), (_COUNT, _POPULAR), (_QUERY, _INTENT), (_QUERY, _TERMS)),
+)
+
+
+def _columns(world: Stream, n_features: int) -> _Columns:
+    """Draw what each column shows: column j depends on the seed and on j alone."""
+    draws = Stream(world.seed, path=(*world.path, *b"columns")).per_query(n_features, 6)
+    names, kinds, firsts, seconds, mixes = [], [], [], [], []
+    for j, (sort, form, one, other, clear, share) in enumerate(draws.tolist()):
+        kind, first, second = int(form * 7), int(one * 8), int(other * 8)
+        if j < len(_PLAIN):
+            kind, first = _PLAIN[j]
+            trait, clarity, share = (QUERY_TRAITS if kind == _QUERY else TRAITS)[first], 0.97, 0.0
+        elif sort < 0.35:  # one trait again, less clearly
+            trait, clarity, share = TRAITS[first], 0.5 + 0.4 * clear, 0.0
+        elif sort < 0.6:  # a mixture of two
+            trait, clarity, share = f"{TRAITS[first]}_{TRAITS[second]}", 0.6 + 0.3 * clear, 0.3 + 0.4 * share
+        elif sort < 0.65:  # a property of the query
+            kind, first = _QUERY, int(one * 3)
+            trait, clarity, share = QUERY_TRAITS[first], 0.8, 0.0
+        else:
+            trait, clarity, share = "nothing", 0.0, 0.0
+        parts = np.array([1.0 - share, share]) * clarity / np.hypot(1.0 - share, share)
+        mixes.append((*parts, np.sqrt(1.0 - clarity**2)))
+        name = f"query_{trait}" if kind == _QUERY else f"{trait}_{KINDS[kind]}"
+        names.append(name if j < len(_PLAIN) else f"{name}_{j}")
+        kinds.append(kind)
+        firsts.append(first)
+        seconds.append(second)
+    return _Columns(tuple(names), np.array(kinds), np.array(firsts), np.array(seconds), np.array(mixes))
+
+
+def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values between the grades, from a fixed sample: they depend on the noise and the shares, not on the data."""
+    n_queries, size = _REFERENCE
+    offsets = np.arange(n_queries + 1) * size
+    _, judged = _judge(Stream(0, path=tuple(b"reference")), offsets, noise)
+    limits: NDArray[np.float64] = np.quantile(judged, np.cumsum(shares)[:-1].clip(0.0, 1.0))
+    return limits
+
+
+def _judge(world: Stream, offsets: NDArray[np.int64], noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give each document's utility, and what a judge makes of it."""
+    utility, judged = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
+    keys = world.child(*b"query").key, world.child(*b"document").key
+    work = 200.0 * np.diff(offsets)
+    threads.over_queries(
+        _fill_judged, offsets, keys, world.queries(offsets.size - 1), noise, utility, judged, work=work
+    )
+    return utility, judged
+
+
+def _features(world: Stream, offsets: NDArray[np.int64], columns: _Columns) -> NDArray[np.float32]:
+    out = np.empty((int(offsets[-1]), columns.kind.size), np.float32)
+    keys = world.child(*b"query").key, world.child(*b"document").key
+    queries = world.queries(offsets.size - 1)
+    work = 20.0 * columns.kind.size * np.diff(offsets)
+    threads.over_queries(_fill_features, offsets, keys, queries, *columns[1:], out, work=work)
+    return out
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _normals(key, query, index, block):  # type: ignore[no-untyped-def]
+    """Two independent standard normal numbers (Box and Muller)."""
+    first, second = uniform_pair(key, query, index, block)
+    radius = np.sqrt(-2.0 * np.log(first))
+    return radius * np.cos(2.0 * np.pi * second), radius * np.sin(2.0 * np.pi * second)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _query_traits(key, query, traits):  # type: ignore[no-untyped-def]
+    traits[_INTENT], traits[_RARITY] = _normals(key, query, 0, 0)
+    traits[_TERMS], traits[_EASE] = _normals(key, query, 0, 1)
+    traits[_SHIFT], _ = _normals(key, query, 0, 2)
+    traits[_TERMS] = np.floor(1.0 + 2.0 * np.exp(0.5 * traits[_TERMS]))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _document_traits(key, query, index, traits):  # type: ignore[no-untyped-def]
+    """Eight standard normal traits; the three texts agree to a degree, and popular pages have authority."""
+    for pair in range(4):
+        traits[2 * pair], traits[2 * pair + 1] = _normals(key, query, index, pair)
+    topic, noise = _normals(key, query, index, 4)
+    for text in (_BODY, _TITLE, _ANCHOR):
+        traits[text] = 0.6 * topic + 0.8 * traits[text]
+    traits[_POPULAR] = 0.5 * traits[_AUTHORITY] + np.sqrt(0.75) * traits[_POPULAR]
+    return noise
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _utility(traits, intent):  # type: ignore[no-untyped-def]
+    on_topic = 1.0 / (1.0 + np.exp(-4.0 * traits[_BODY]))
+    value = 0.5 * max(traits[_TITLE], traits[_ANCHOR])
+    value += on_topic * (0.5 + 0.8 * traits[_AUTHORITY])
+    value += 0.6 * np.tanh(2.0 * intent) * traits[_FRESH]
+    value -= 0.3 * min((traits[_LENGTH] - 0.3) ** 2, 4.0)
+    if traits[_SPAM] > 0.8:
+        value -= 1.2
+    if traits[_POPULAR] > 1.0 and traits[_SPAM] < 0.8:
+        value += 0.7
+    return value
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  # type: ignore[no-untyped-def]
+    traits, query_traits = np.empty(8), np.empty(5)
+    for q in range(first, last):
+        _query_traits(keys[0], queries[q], query_traits)
+        ease = 0.7 * query_traits[_EASE]
+        if query_traits[_EASE] < -1.9:  # three queries in a hundred find nothing relevant
+            ease -= 6.0
+        for i in range(offsets[q], offsets[q + 1]):
+            error = _document_traits(keys[1], queries[q], i - offsets[q], traits)
+            utility[i] = _utility(traits, query_traits[_INTENT])
+            judged[i] = utility[i] + ease + noise * error
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_features(first, last, offsets, keys, queries, kind, one, other, mix, out):  # type: ignore[no-untyped-def]
+    traits, query, own = np.empty(8), np.empty(5), np.empty(kind.size + 1)
+    for q in range(first, last):
+        _query_traits(keys[0], queries[q], query)
+        scale = np.exp(0.5 * query[_RARITY])
+        for i in range(offsets[q], offsets[q + 1]):
+            _document_traits(keys[1], queries[q], i - offsets[q], traits)
+            _column_noise(keys[1], queries[q], i - offsets[q], own)
+            for j in range(kind.size):
+                if kind[j] == _QUERY:
+                    out[i, j] = query[one[j]]
+                else:
+                    x = mix[j, 0] * traits[one[j]] + mix[j, 1] * traits[other[j]] + mix[j, 2] * own[j]
+                    out[i, j] = _shown(kind[j], x, scale, query[_SHIFT], query[_TERMS])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _column_noise(key, query, index, own):  # type: ignore[no-untyped-def]
+    """One nearly normal number per column: the sum of four 16-bit uniforms, which needs no logarithm."""
+    low, high, index = query & _LOW, query >> _32, np.uint64(index)
+    for block in range(own.size // 2):
+        c0, c1, c2, c3 = philox(index, np.uint64(_FIRST_COLUMN + block), low, high, key & _LOW, key >> _32)
+        one = (c0 & _HALF) + (c0 >> _16) + (c1 & _HALF) + (c1 >> _16)
+        two = (c2 & _HALF) + (c2 >> _16) + (c3 & _HALF) + (c3 >> _16)
+        own[2 * block] = (np.float64(one) - 131070.0) * _UNIT
+        own[2 * block + 1] = (np.float64(two) - 131070.0) * _UNIT
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _shown(kind, x, scale, shift, terms):  # type: ignore[no-untyped-def]
+    """Turn a standard normal number into a feature of some kind, by the query's own scale and shift."""
+    if kind == _COUNT:
+        return np.floor(np.exp(1.2 * x + 0.4 * shift))
+    if kind == _HEAVY:
+        return np.exp(1.5 * x)
+    if kind == _TFIDF:
+        return scale * max(0.0, x + 1.0)
+    if kind == _BM25:
+        return scale * (4.0 + x) + shift
+    if kind == _RATIO:
+        return np.rint(4.0 * terms / (1.0 + np.exp(-1.5 * x))) / (4.0 * terms)
+    if kind == _FLAG:
+        return 1.0 if x > 1.0 else 0.0
+    return -scale * np.exp(-0.5 * x) - shift
