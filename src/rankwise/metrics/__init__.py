@@ -1,1 +1,26 @@
 """How good a ranking is: NDCG and its relatives, with gains, ties and empty queries said out loud."""
+
+from rankwise.metrics.base import Metric
+from rankwise.metrics.conventions import conventions
+from rankwise.metrics.dcg import DCG, NDCG
+from rankwise.metrics.err import ERR
+from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall
+from rankwise.metrics.rbp import NRBP, RBP
+from rankwise.metrics.table import METRICS, metric
+
+__all__ = [
+    "AP",
+    "DCG",
+    "ERR",
+    "METRICS",
+    "NDCG",
+    "NRBP",
+    "RBP",
+    "RR",
+    "Hit",
+    "Metric",
+    "Precision",
+    "Recall",
+    "conventions",
+    "metric",
+]

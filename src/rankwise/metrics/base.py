@@ -5,10 +5,11 @@ handles queries ``first`` to ``last`` and writes one number per query: NaN for a
 input is broken, which is then looked for and named. So correct input is read only once.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numba
 import numpy as np
@@ -22,22 +23,21 @@ __all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ran
 
 Gain = str | tuple[float, ...]
 
-EXPONENTIAL, LINEAR, TABLE, BINARY = 0, 1, 2, 3
-NO_CUTOFF = 2**62
-_GRADES = 16
+EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
+NO_CUTOFF = 2**40
 
-_POWERS = 2.0 ** np.arange(64) - 1.0
+_GRADES = 32  # whole labels below this are looked up
 _discounts = np.empty(0)
 _growing = threading.Lock()
 
 
 def discounts(n: int) -> NDArray[np.float64]:
-    """The discount 1/log2(1 + r) of ranks 1 to n, from a table that is made once and grows as needed.
+    """Give the discount 1/log2(1 + r) of ranks 1 to n, from a table that is made once and grows as needed.
 
     >>> discounts(3).round(4)
     array([1.    , 0.6309, 0.5   ])
     """
-    global _discounts  # noqa: PLW0603
+    global _discounts
     with _growing:
         if _discounts.size < n:
             table = 1.0 / np.log2(np.arange(2.0, max(n, 2 * _discounts.size, 1024) + 2.0))
@@ -46,64 +46,102 @@ def discounts(n: int) -> NDArray[np.float64]:
         return _discounts[:n]
 
 
-def gain_rule(gain: Gain) -> tuple[int, NDArray[np.float64]]:
-    """The code and the table by which kernels turn labels into gains: see :func:`fill_worths`."""
+class Rule(NamedTuple):
+    """What labels are worth, in the form kernels take: by table for whole labels, by formula for others."""
+
+    formula: int
+    """EXPONENTIAL, LINEAR, BINARY (1 from ``threshold`` on, else 0), or NONE: a label outside the table is an error."""
+    threshold: float
+    table: NDArray[np.float64]
+    """The worth of labels 0, 1, 2, …"""
+    descending: NDArray[np.int64]
+    """The labels of the table from the highest worth to the lowest."""
+
+
+@functools.cache
+def gain_rule(gain: Gain) -> Rule:
+    """Give the rule of a gain: 2^y − 1, y, or a table."""
+    grades = np.arange(_GRADES, dtype=np.float64)
     if gain == "exponential":
-        return EXPONENTIAL, _POWERS
-    if gain == "linear":
-        return LINEAR, _POWERS
-    return TABLE, np.array(gain, np.float64)
+        return _rule(EXPONENTIAL, 2.0**grades - 1.0)
+    return _rule(LINEAR, grades) if gain == "linear" else _rule(NONE, np.array(gain, np.float64))
 
 
-def relevance_rule(relevant: float) -> tuple[int, NDArray[np.float64]]:
-    """The code and the table by which kernels turn labels into 1 (label ≥ relevant) or 0."""
-    return BINARY, np.array([relevant], np.float64)
+@functools.cache
+def relevance_rule(relevant: float) -> Rule:
+    """Give the rule that labels from ``relevant`` on are worth 1 and others 0."""
+    return _rule(BINARY, (np.arange(_GRADES) >= relevant).astype(np.float64), relevant)
+
+
+def _rule(formula: int, table: NDArray[np.float64], threshold: float = 0.0) -> Rule:
+    return Rule(formula, float(threshold), _read_only(table), _read_only(np.argsort(-table, kind="stable")))
 
 
 def gains(labels: ArrayLike, gain: Gain = "exponential") -> NDArray[np.float64]:
-    """The gain of each label: 2^y − 1 ("exponential"), y ("linear") or ``gain[y]`` (a table, for whole labels).
+    """Turn labels into gains: 2^y − 1 ("exponential"), y ("linear") or ``gain[y]`` (a table, for whole labels).
 
     >>> gains([0, 1, 2.5]).round(4)
     array([0.    , 1.    , 4.6569])
     >>> gains([0, 1, 2], (0, 3, 9))
     array([0., 3., 9.])
     """
-    array = np.asarray(labels, np.float64)
+    array = np.ascontiguousarray(labels, np.float64)
+    rule = gain_rule(checked_gain(gain))
     out = np.empty(array.size)
-    rule, table = gain_rule(checked_gain(gain))
-    if not fill_worths(array, rule, table, out):
+    if not fill_worths(_read_only(array), rule, out, np.empty(rule.table.size + 1, np.int64)):
         raise bad_label(array, np.array([0, array.size]), gain)
     return out
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_worths(labels, rule, table, out):  # type: ignore[no-untyped-def]
-    """Write what each label is worth under a rule, and tell whether every label had a worth."""
+def fill_worths(labels, rule, out, counts):  # type: ignore[no-untyped-def]
+    """Write what each label is worth, and tell whether every label has a worth.
+
+    ``counts`` has one place more than the rule's table: how often each label of the table occurs, then all others.
+    """
+    table = rule.table
+    counts[:] = 0
     fine = True
-    if rule == EXPONENTIAL:
-        for i in range(labels.size):
-            label = labels[i]
-            if 0.0 <= label < 64.0 and label == np.floor(label):
-                worth = table[np.int64(label)]
+    for i in range(labels.size):
+        label = labels[i]
+        if 0.0 <= label < table.size and label == np.floor(label):
+            grade = np.uint64(label)
+            out[i] = table[grade]
+            counts[grade] += 1
+        else:
+            if rule.formula == EXPONENTIAL:
+                out[i] = 2.0**label - 1.0
+            elif rule.formula == LINEAR:
+                out[i] = label
             else:
-                worth = 2.0**label - 1.0
-            out[i] = worth
-            fine &= 0.0 <= worth < np.inf
-    elif rule == LINEAR:
-        for i in range(labels.size):
-            out[i] = labels[i]
-            fine &= 0.0 <= labels[i] < np.inf
-    elif rule == TABLE:
-        for i in range(labels.size):
-            label = labels[i]
-            known = 0.0 <= label < table.size and label == np.floor(label)
-            out[i] = table[np.int64(label) if known else 0]
-            fine &= known
-    else:
-        for i in range(labels.size):
-            out[i] = 1.0 if labels[i] >= table[0] else 0.0
-            fine &= 0.0 <= labels[i] < np.inf
+                out[i] = 1.0 if label >= rule.threshold else 0.0
+            counts[table.size] += 1
+            fine &= label >= 0.0 and out[i] < np.inf and label < np.inf and rule.formula != NONE
     return fine
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def ideal(worths, rule, counts, weights, cutoff):  # type: ignore[no-untyped-def]
+    """Σ over ranks up to the cutoff of weight times worth, the documents being in descending order of worth.
+
+    ``counts`` is what :func:`fill_worths` counted with the same rule.
+    """
+    total, rank = 0.0, 0
+    depth = min(cutoff, worths.size)
+    if counts[-1] == 0:
+        for label in rule.descending:
+            worth = rule.table[label]
+            for _ in range(min(counts[label], depth - rank)):
+                total += weights[rank] * worth
+                rank += 1
+            if rank == depth:
+                break
+    else:
+        ranked = np.empty(worths.size, np.int64)
+        order(worths, ranked)
+        for rank in range(depth):
+            total += weights[rank] * worths[ranked[rank]]
+    return total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -116,36 +154,12 @@ def clean(scores):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def ideal(worths, weights, cutoff):  # type: ignore[no-untyped-def]
-    """Σ over ranks up to the cutoff of weight times worth, the documents being in descending order of worth."""
-    # Most data has few grades: count each, highest first. Otherwise sort.
-    values, counts = np.empty(_GRADES), np.empty(_GRADES, np.int64)
-    grades = 0
-    for worth in worths:
-        if worth <= 0.0:
-            continue
-        at = 0
-        while at < grades and values[at] > worth:
-            at += 1
-        if at < grades and values[at] == worth:
-            counts[at] += 1
-            continue
-        if grades == _GRADES:
-            ordered = np.sort(worths)[::-1]
-            total = 0.0
-            for rank in range(min(cutoff, ordered.size)):
-                total += weights[rank] * ordered[rank]
-            return total
-        for later in range(grades, at, -1):
-            values[later], counts[later] = values[later - 1], counts[later - 1]
-        values[at], counts[at] = worth, 1
-        grades += 1
-    total, rank = 0.0, 0
-    for at in range(grades):
-        for _ in range(min(counts[at], cutoff - rank)):
-            total += weights[rank] * values[at]
-            rank += 1
-    return total
+def longest_of(first, last, offsets):  # type: ignore[no-untyped-def]
+    """Find the number of documents of the longest of these queries: how large a kernel's buffers must be."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -162,7 +176,7 @@ class Metric:
     cutoff: int | None = None
     """Only ranks up to this one count; None counts all."""
     ties: str = "average"
-    """Documents with equal scores: "average" over their orders (exact), in "row" order, or the "worst" or "best" order."""
+    """Documents with equal scores: the exact "average" over their orders, "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
     """Worth of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
 
@@ -203,7 +217,7 @@ class Metric:
     __repr__ = __str__
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
-        """The kernel, and the arguments of its own for lists of up to ``longest`` documents."""
+        """Give the kernel, and the arguments of its own for lists of up to ``longest`` documents."""
         raise NotImplementedError
 
     def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:
@@ -231,7 +245,9 @@ def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gai
     if isinstance(gain, str):
         return check.error("a label is too large for the gain 2^y - 1", got=got, where=where, cure="use gain=linear")
     if not whole[row]:
-        return check.error("a gain table needs whole labels", got=got, where=where, cure="use gain=exponential or linear")
+        return check.error(
+            "a gain table needs whole labels", got=got, where=where, cure="use gain=exponential or linear"
+        )
     what = f"a label is beyond the gain table, which ends at {len(gain) - 1}"
     return check.error(what, got=got, where=where, cure="give the table one more number for each higher label")
 

@@ -20,6 +20,7 @@ from rankwise.metrics.base import (
     gain_rule,
     group_end,
     ideal,
+    longest_of,
     ranking,
 )
 
@@ -43,15 +44,15 @@ class DCG(Metric):
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
-        return weighted_sum, *gain_rule(self.gain), discounts(longest), PLAIN
+        return weighted_sum, gain_rule(self.gain), discounts(longest), PLAIN
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NDCG(DCG):
     """Normalised DCG: DCG over that of the ideal order of all documents of the query, both up to the cutoff.
 
-    >>> NDCG()([3.0, 2.0, 1.0, 4.0], [2, 0, 1, 0], [0, 3, 4])  # the second query has nothing relevant
-    array([0.96394099,        nan])
+    >>> NDCG()([3.0, 2.0, 1.0, 4.0], [2, 0, 1, 0], [0, 3, 4]).round(4)  # the second query has nothing relevant
+    array([0.9639,    nan])
     >>> NDCG(gain="linear", empty=0)([0.0] * 4, [0, 2, 1, 0], [0, 4]).round(3)  # all tied: the mean over 24 orders
     array([0.73])
     """
@@ -59,27 +60,25 @@ class NDCG(DCG):
     name: ClassVar[str] = "ndcg"
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
-        return weighted_sum, *gain_rule(self.gain), discounts(longest), BY_IDEAL
+        return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, table, weights, divide, empty, out):  # type: ignore[no-untyped-def]
+def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
     """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    worths = np.empty(longest)
-    ranked = np.empty(longest, np.int64)
+    longest = longest_of(first, last, offsets)
+    worths, ranked = np.empty(longest), np.empty(longest, np.int64)
+    counts = np.empty(rule.table.size + 1, np.int64)
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         mine = scores[start:stop]
         worth = worths[: stop - start]
-        if not fill_worths(labels[start:stop], rule, table, worth) or not clean(mine):
+        if not fill_worths(labels[start:stop], rule, worth, counts) or not clean(mine):
             out[q] = np.inf
             continue
         best = 0.0
         if divide == BY_IDEAL:
-            best = ideal(worth, weights, cutoff)
+            best = ideal(worth, rule, counts, weights, cutoff)
         else:
             for value in worth:
                 best += value
@@ -88,7 +87,7 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, table
             continue
         count = ranking(mine, worth, cutoff, ties, ranked)
         total = _over_groups(mine, worth, ranked, count, min(cutoff, count), ties, weights)
-        if divide == BY_IDEAL or divide == BY_RELEVANT:
+        if divide in (BY_IDEAL, BY_RELEVANT):
             total = min(total / best, 1.0)
         elif divide == BY_RETRIEVED:
             total /= max(count, 1)

@@ -1,9 +1,9 @@
 """Put the documents of one query in order: the whole list, or the top of it with the ties that the cutoff cuts.
 
 Sorting is most of what a ranking metric does, so it is done in linear time for the scores that rankers give: documents
-are dealt into as many buckets as there are documents by where their score lies between the lowest and the highest,
-which leaves one or two per bucket. Crowded buckets are merge-sorted, so no scores are slow. For a small cutoff one
-pass that keeps the best few is faster still.
+are dealt into about as many buckets as there are documents by where their score lies between the lowest and the
+highest, which leaves one or two per bucket. Crowded buckets are merge-sorted, so no scores are slow. For a small cutoff
+only the documents of the first buckets are looked at again.
 
 Scores must not be NaN or +inf here: callers check first. Equal scores keep the order of their rows.
 """
@@ -14,32 +14,22 @@ import numpy as np
 AVERAGE, ROW, WORST, BEST = 0, 1, 2, 3
 TIES = {"average": AVERAGE, "row": ROW, "worst": WORST, "best": BEST}
 
-_CROWD = 24  # documents up to which insertion beats merging
-_SELECT_UP_TO = 40
+_CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def order(scores, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
     n = scores.size
-    keys = np.empty(n, scores.dtype)
-    low, high = np.inf, -np.inf
-    for score in scores:
-        high = max(high, score)
-        low = min(low, score if score > -np.inf else np.inf)
-    scale = (n - 1) / (high - low)
-    if n <= _CROWD or not 0.0 < scale < np.inf or not high - low < np.inf:
+    keys = np.empty(n)
+    high, scale = _span(scores, n)
+    if scale == 0.0:
         for i in range(n):
             keys[i], out[i] = scores[i], i
         _settle(keys, out, 0, n)
         return
-    buckets = np.empty(n, np.int32)
-    ends = np.zeros(n + 1, np.int32)
-    for i in range(n):
-        # Subtraction and multiplication round monotonically: a higher score never lands in a later bucket.
-        bucket = np.int32(min((high - scores[i]) * scale, n - 1.0))
-        buckets[i] = bucket
-        ends[bucket + 1] += 1
+    buckets, ends = np.empty(n, np.int32), np.zeros(n + 1, np.int32)
+    _deal(scores, high, scale, buckets, ends)
     for bucket in range(n):
         ends[bucket + 1] += ends[bucket]
     for i in range(n):
@@ -55,27 +45,6 @@ def order(scores, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
-    """Sort one stretch of keys, and the rows with them, keeping equal keys as they are."""
-    if stop - start > _CROWD:
-        at = start + 1
-        while at < stop and keys[at - 1] >= keys[at]:
-            at += 1
-        if at < stop:
-            turn = np.argsort(-keys[start:stop], kind="mergesort")
-            keys[start:stop] = keys[start:stop][turn]
-            rows[start:stop] = rows[start:stop][turn]
-        return
-    for i in range(start + 1, stop):
-        key, row = keys[i], rows[i]
-        at = i
-        while at > start and keys[at - 1] < key:
-            keys[at], rows[at] = keys[at - 1], rows[at - 1]
-            at -= 1
-        keys[at], rows[at] = key, row
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def ranking(scores, worths, cutoff, ties, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
@@ -83,55 +52,26 @@ def ranking(scores, worths, cutoff, ties, out):  # type: ignore[no-untyped-def]
     group that the cutoff cuts is always given whole, because averaged, worst and best ties need all of it. With
     ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``.
     """
-    n = scores.size
-    if cutoff <= _SELECT_UP_TO and 2 * cutoff < n:
-        count = _select(scores, cutoff, out)
+    if 2 * cutoff < scores.size:
+        count = _top(scores, cutoff, out)
     else:
         order(scores, out)
-        count = n
-        while count > 0 and scores[out[count - 1]] == -np.inf:
+        count = scores.size
+    while count > 0 and scores[out[count - 1]] == -np.inf:
+        count -= 1
+    if count > cutoff:
+        last = scores[out[cutoff - 1]]
+        while scores[out[count - 1]] < last:
             count -= 1
-        if count > cutoff:
-            keep = cutoff
-            while keep < count and scores[out[keep]] == scores[out[keep - 1]]:
-                keep += 1
-            count = keep
-    if ties == WORST or ties == BEST:
+    if ties in (WORST, BEST):
         start = 0
         while start < count:
             stop = group_end(scores, out, start, count, AVERAGE)
             if stop - start > 1:
                 turn = np.empty(stop - start, np.int64)
-                group = worths[out[start:stop]]
-                order(group if ties == BEST else -group, turn)
+                order(worths[out[start:stop]] * (1.0 if ties == BEST else -1.0), turn)
                 out[start:stop] = out[start:stop][turn]
             start = stop
-    return count
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _select(scores, cutoff, out):  # type: ignore[no-untyped-def]
-    """Keep the best ``cutoff`` documents in one pass, then add those that tie with the last of them."""
-    best = np.empty(cutoff, scores.dtype)
-    count = 0
-    bar = -np.inf
-    for i in range(scores.size):
-        score = scores[i]
-        if score > bar:
-            at = count if count < cutoff else cutoff - 1
-            while at > 0 and best[at - 1] < score:
-                best[at], out[at] = best[at - 1], out[at - 1]
-                at -= 1
-            best[at], out[at] = score, i
-            if count < cutoff:
-                count += 1
-            if count == cutoff:
-                bar = best[cutoff - 1]
-    if count == cutoff:
-        for i in range(out[count - 1] + 1, scores.size):
-            if scores[i] == bar:
-                out[count] = i
-                count += 1
     return count
 
 
@@ -144,3 +84,105 @@ def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-de
         while stop < count and scores[ranked[stop]] == score:
             stop += 1
     return stop
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _top(scores, cutoff, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the best ``cutoff`` documents or more, ties with the last of them included."""
+    n = scores.size
+    high, scale = _span(scores, n)
+    count = 0
+    if scale == 0.0:
+        for i in range(n):
+            out[i] = i
+        count = n
+    else:
+        buckets, counts = np.empty(n, np.int32), np.zeros(n + 1, np.int32)
+        _deal(scores, high, scale, buckets, counts)
+        bar, enough = 0, counts[1]
+        while enough < cutoff:
+            bar += 1
+            enough += counts[bar + 1]
+        for i in range(n):
+            out[count] = i
+            count += buckets[i] <= bar
+    keys = np.empty(count)
+    for at in range(count):
+        keys[at] = scores[out[at]]
+    _settle(keys, out, 0, count)
+    return count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
+def _span(scores, n):  # type: ignore[no-untyped-def]
+    """Find the highest score, and what turns a distance from it into one of n buckets (0: buckets would not help)."""
+    low, high = np.inf, -np.inf
+    for score in scores:
+        high = max(high, score)
+        low = min(low, score if score > -np.inf else np.inf)
+    scale = (n - 1) / (high - low)
+    return high, scale if n > _CROWD and 0.0 < scale < np.inf and high - low < np.inf else 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
+    """Deal documents into buckets, the first with the highest scores; ``counts[b + 1]`` counts those in bucket b."""
+    last = scores.size - 1.0
+    for i in range(scores.size):
+        # Subtraction and multiplication round monotonically: a higher score never lands in a later bucket.
+        buckets[i] = np.int32(min((high - scores[i]) * scale, last))
+    for bucket in buckets:
+        counts[bucket + 1] += 1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
+    """Sort one stretch of keys from high to low, and the rows with them, keeping equal keys as they are."""
+    if stop - start <= _CROWD:
+        _insert(keys, rows, start, stop)
+        return
+    at = start + 1
+    while at < stop and keys[at - 1] >= keys[at]:
+        at += 1
+    if at == stop:
+        return
+    for run in range(start, stop, _CROWD):
+        _insert(keys, rows, run, min(run + _CROWD, stop))
+    kept_keys, kept_rows = np.empty(stop - start), np.empty(stop - start, rows.dtype)
+    width = _CROWD
+    while width < stop - start:
+        for left in range(start, stop - width, 2 * width):
+            _merge(keys, rows, kept_keys, kept_rows, left, left + width, min(left + 2 * width, stop))
+        width *= 2
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start + 1, stop):
+        key, row = keys[i], rows[i]
+        at = i
+        while at > start and keys[at - 1] < key:
+            keys[at], rows[at] = keys[at - 1], rows[at - 1]
+            at -= 1
+        keys[at], rows[at] = key, row
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _merge(keys, rows, kept_keys, kept_rows, left, middle, stop):  # type: ignore[no-untyped-def]
+    """Merge two sorted neighbours in place; the left one is set aside first."""
+    kept = middle - left
+    for i in range(kept):
+        kept_keys[i], kept_rows[i] = keys[left + i], rows[left + i]
+    here, right, at = 0, middle, left
+    while here < kept and right < stop:
+        if keys[right] > kept_keys[here]:
+            keys[at], rows[at] = keys[right], rows[right]
+            right += 1
+        else:
+            keys[at], rows[at] = kept_keys[here], kept_rows[here]
+            here += 1
+        at += 1
+    while here < kept:
+        keys[at], rows[at] = kept_keys[here], kept_rows[here]
+        here += 1
+        at += 1

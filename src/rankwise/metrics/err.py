@@ -1,0 +1,120 @@
+"""Expected reciprocal rank: a reader who stops at the first document that satisfies (Chapelle et al. 2009).
+
+Averaged ties are exact. In a tie group of which m documents can satisfy, with probabilities R_1 … R_m, let F_i be the
+mean, over all choices of i of them, of the product of 1 − R (a normalised elementary symmetric polynomial, found by
+adding one document at a time). The reader passes i of them unsatisfied with probability F_i, and the number of them
+among the first j places of the group is hypergeometric. Since F_i ≤ F_1^i, terms beyond about 40/(mean R) vanish in
+float64, so that even a list of a million equal scores takes time linear in its length.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.metrics.base import Metric, clean, fill_worths, gain_rule, group_end, longest_of, ranking
+
+_NOTHING = 1e-18
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ERR(Metric):
+    """Expected reciprocal rank: Σ_r 1/r·R_r·Π_{i<r}(1 − R_i), where R = (2^y − 1)/2^highest satisfies the reader.
+
+    >>> ERR(highest=2)([3.0, 2.0, 1.0], [2, 0, 1], [0, 3]).round(4)  # 3/4 + 1/4 · 1/4 · 1/3
+    array([0.7708])
+    """
+
+    name: ClassVar[str] = "err"
+    highest: int = 4
+    """The highest grade of the labels' scale, which must not depend on which labels happen to occur."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer("highest", self.highest, least=1)
+        check.number("highest", self.highest, least=1, most=50)
+
+    def _kernel(self, longest: int) -> tuple[Any, ...]:
+        return _cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)
+
+    def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:
+        check.labels(labels, offsets)
+        row = int(np.argmax(labels > self.highest))
+        return check.error(
+            f"a label is above err's highest grade of {self.highest}",
+            got=f"{labels[row]:g}",
+            where=check.query_of_row(row, offsets),
+            cure=f"say which grade is the highest, for example err(highest={int(np.ceil(labels.max()))})",
+        )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, weights, empty, out):  # type: ignore[no-untyped-def]
+    longest = longest_of(first, last, offsets)
+    stops, ranked = np.empty(longest), np.empty(longest, np.int64)
+    counts = np.empty(rule.table.size + 1, np.int64)
+    for q in range(first, last):
+        mine = scores[offsets[q] : offsets[q + 1]]
+        stop_at = stops[: mine.size]
+        if not fill_worths(labels[offsets[q] : offsets[q + 1]], rule, stop_at, counts) or not clean(mine):
+            out[q] = np.inf
+            continue
+        most = 0.0
+        for i in range(mine.size):
+            stop_at[i] /= unit
+            most = max(most, stop_at[i])
+        if most == 0.0 or most >= 1.0:
+            out[q] = empty if most == 0.0 else np.inf
+            continue
+        count = ranking(mine, stop_at, cutoff, ties, ranked)
+        total, reading, start = 0.0, 1.0, 0
+        while start < min(count, cutoff):
+            stop = group_end(mine, ranked, start, count, ties)
+            if stop - start == 1:
+                satisfied = stop_at[ranked[start]]
+                total += reading * satisfied * weights[start]
+                reading *= 1.0 - satisfied
+            else:
+                group = stop_at[ranked[start:stop]]
+                places = min(stop, cutoff) - start
+                total += reading * _tied(group, weights[start : start + places])
+                for satisfied in group:
+                    reading *= 1.0 - satisfied
+            start = stop
+        out[q] = total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _tied(group, weights):  # type: ignore[no-untyped-def]
+    """Average over all orders of the group of Σ_j weights[j]·(probability to stop at its place j)."""
+    able = group[group > 0.0]
+    if able.size == 0:
+        return 0.0
+    terms = min(able.size, weights.size)
+    passing = 1.0 - able.mean()
+    if passing**terms < _NOTHING:
+        terms = int(np.ceil(np.log(_NOTHING) / np.log(passing)))
+    # passed[i] = F_i, after each document n of those that can satisfy
+    passed = np.zeros(terms + 1)
+    passed[0] = 1.0
+    for n in range(able.size):
+        for i in range(min(n + 1, terms), 0, -1):
+            passed[i] = ((n + 1 - i) * passed[i] + i * (1.0 - able[n]) * passed[i - 1]) / (n + 1)
+    # met[i] = probability that i of them stand among the places so far
+    met = np.zeros(terms + 1)
+    met[0] = 1.0
+    total = 0.0
+    for place in range(weights.size):
+        left = group.size - place
+        stopping = 0.0
+        for i in range(min(place, terms), -1, -1):
+            draw = (able.size - i) / left * met[i]
+            if i < terms:
+                stopping += draw * (passed[i] - passed[i + 1])
+                met[i + 1] += draw
+            met[i] *= (left - able.size + i) / left
+        total += weights[place] * stopping
+    return total

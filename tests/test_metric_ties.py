@@ -1,0 +1,132 @@
+"""Averaged ties are the mean over every order of tied documents, found here by listing every order."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankwise.metrics import ERR, METRICS, metric
+
+
+def value_of(text: str, ranked: list[float], labels: list[float]) -> float:
+    """The metric of one strict ranking, from its definition; ``ranked`` are the labels of what was retrieved."""
+    m = metric(text)
+    k = m.cutoff or 10**9
+    top = ranked[:k]
+    relevant = getattr(m, "relevant", 1)
+    hits = [float(y >= relevant) for y in top]
+    n_relevant = sum(y >= relevant for y in labels)
+
+    def dcg(values: list[float]) -> float:
+        return sum((2**y - 1) / math.log2(r + 2) for r, y in enumerate(values[:k]))
+
+    def rbp(values: list[float], p: float) -> float:
+        return sum((1 - p) * p**r * (y >= relevant) for r, y in enumerate(values[:k]))
+
+    best = sorted(labels, reverse=True)
+    match m.name:
+        case "dcg":
+            return dcg(ranked)
+        case "ndcg":
+            return dcg(ranked) / dcg(best)
+        case "precision":
+            return sum(hits) / (m.cutoff or max(len(ranked), 1))
+        case "recall":
+            return sum(hits) / n_relevant
+        case "hit":
+            return max(hits, default=0.0)
+        case "rr":
+            return next((1 / (r + 1) for r, hit in enumerate(hits) if hit), 0.0)
+        case "ap":
+            return sum(sum(hits[: r + 1]) / (r + 1) for r, hit in enumerate(hits) if hit) / n_relevant
+        case "rbp":
+            return rbp(ranked, m.p)  # type: ignore[attr-defined]
+        case "nrbp":
+            return rbp(ranked, m.p) / rbp(best, m.p)  # type: ignore[attr-defined]
+        case _:
+            total, reading = 0.0, 1.0
+            for r, y in enumerate(top):
+                satisfied = (2**y - 1) / 16
+                total += reading * satisfied / (r + 1)
+                reading *= 1 - satisfied
+            return total
+
+
+def every_order(scores: list[float], labels: list[float]) -> list[list[float]]:
+    """The labels in ranked order, for each order of the documents that the scores allow."""
+    rows = [i for i in range(len(scores)) if scores[i] > -np.inf]
+    rows.sort(key=lambda i: -scores[i])
+    groups = [list(group) for _, group in itertools.groupby(rows, key=lambda i: scores[i])]
+    orders = itertools.product(*(itertools.permutations(group) for group in groups))
+    return [[labels[i] for group in order for i in group] for order in orders]
+
+
+TEXTS = [*METRICS, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@settings(max_examples=25, deadline=None)
+@given(
+    documents=st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, -np.inf]), st.integers(0, 4)), min_size=1, max_size=7),
+    cutoff=st.none() | st.integers(1, 8),
+)
+def test_ties_against_every_order(text: str, documents: list[tuple[float, int]], cutoff: int | None) -> None:
+    scores, labels = (list(map(float, column)) for column in zip(*documents, strict=True))
+    text += f"@{cutoff}" if cutoff else ""
+    one = metric(text)
+    offsets = [0, len(scores)]
+    if max(labels) < getattr(one, "relevant", 1):
+        assert np.isnan(one(scores, labels, offsets)[0])
+        for worth in (0, 1):
+            assert metric(text, empty=worth)(scores, labels, offsets)[0] == worth
+        return
+    values = [value_of(text, ranked, labels) for ranked in every_order(scores, labels)]
+    assert one(scores, labels, offsets)[0] == pytest.approx(np.mean(values), abs=1e-12)
+    assert metric(text, ties="worst")(scores, labels, offsets)[0] == pytest.approx(min(values), abs=1e-12)
+    assert metric(text, ties="best")(scores, labels, offsets)[0] == pytest.approx(max(values), abs=1e-12)
+    # itertools lists the order of rows first
+    assert metric(text, ties="row")(scores, labels, offsets)[0] == pytest.approx(values[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("text", [*METRICS, *(f"{name}@10" for name in METRICS)])
+def test_large_tie_groups_against_sampled_orders(text: str) -> None:
+    """A group of 400 documents between two others: the mean of 4,000 sampled orders, within 5 standard errors."""
+    rng = np.random.default_rng(3)
+    labels = rng.choice(5, size=420, p=[0.8, 0.1, 0.05, 0.03, 0.02]).astype(float)
+    labels[:5] = 0.0
+    labels[7] = 1.0
+    scores = np.zeros(420)
+    scores[:5], scores[-15:] = 1.0, -1.0
+    exact = metric(text)(scores, labels, [0, 420])[0]
+    draws = 4000
+    offsets = np.arange(draws + 1) * 420
+    shaken = (scores + 1e-3 * rng.random((draws, 420))).ravel()
+    sample = metric(text)(shaken, np.tile(labels, draws), offsets)
+    assert abs(sample.mean() - exact) <= 5 * sample.std() / draws**0.5 + 1e-12
+
+
+def test_a_tie_group_of_a_hundred_thousand_stays_exact() -> None:
+    """One relevant document among n tied ones: its rank is uniform, so the mean of 1/rank is H(n)/n."""
+    n = 100_000
+    labels = np.zeros(n)
+    labels[77] = 1.0
+    mean = (1.0 / np.arange(1, n + 1)).sum() / n
+    for text in ("rr", "ap"):
+        assert metric(text)(np.zeros(n), labels, [0, n])[0] == pytest.approx(mean, rel=1e-11)
+    assert metric("hit@250")(np.zeros(n), labels, [0, n])[0] == pytest.approx(250 / n, rel=1e-11)
+    assert metric("err")(np.zeros(n), labels, [0, n])[0] == pytest.approx(mean / 16, rel=1e-11)
+
+
+def test_err_drops_only_terms_that_vanish() -> None:
+    """With equal grades the order of a tie group does not matter, however many terms are left out."""
+    n = 5_000
+    labels = np.full(n, 4.0)
+    strict = ERR()(np.arange(n, 0, -1.0), labels, [0, n])
+    assert ERR()(np.zeros(n), labels, [0, n]) == pytest.approx(strict, rel=1e-13)
+    weak = np.ones(n)
+    assert ERR(highest=12)(np.zeros(n), weak, [0, n]) == pytest.approx(
+        ERR(highest=12)(np.arange(n, 0, -1.0), weak, [0, n]), rel=1e-12
+    )
