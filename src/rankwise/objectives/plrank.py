@@ -1,0 +1,286 @@
+"""PL-Rank: the expected reward of rankings drawn by score, with gradient and diagonal Hessian from the same draws.
+
+A ranking places documents one by one; the chance of d at rank k is p_k(d) = exp(s_d) / Z_k, where Z_k sums over what is
+left. Let F_k be the reward that follows rank k and G_k that from rank k on (PR_{k+1} and PR_k in the paper). For a
+document placed at rank r (or never: then r is the last rank and F_r counts as 0), with e = exp(s_d) and DN_r = Σ 1/Z_k,
+
+    gradient  F_r + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k
+    Hessian   F_r (1 − 2 e DN_r) + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k + 2 e² Σ_{k≤r} (G_k − θ_k ρ_d) DN_k / Z_k
+
+of the expected reward, each in expectation over rankings. The Hessian is that of the paper in fewer terms. Seen as
+sums over ranks, both weigh F_k with a factor whose mean, given the documents placed before k, is zero. So anything
+that is known before rank k may be taken from F_k: the baseline takes the mean reward of the documents left, times the
+rank weights to come, and puts the expectation of θ_k ρ in the place of what rank k happened to get.
+
+All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and documents that a ranking does not place
+share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.metrics.base import (
+    Gain,
+    bad_label,
+    checked_gain,
+    discounts,
+    fill_worths,
+    gain_rule,
+    ideal,
+    longest_of,
+    relevance_rule,
+)
+from rankwise.objectives import curvature
+from rankwise.objectives.base import (
+    Array,
+    Derivatives,
+    algebra,
+    differentiate,
+    drawing,
+    lists,
+    read_only,
+    refuse_documents,
+)
+from rankwise.objectives.plackett_luce import (
+    AT,
+    CHANCE,
+    DRAWS,
+    FLOATS,
+    INTEGERS,
+    KEEP,
+    PLACE,
+    SAMPLERS,
+    WEIGHT,
+    WORTH,
+    draw,
+    keys,
+    tabulate,
+)
+from rankwise.stream import Stream
+
+_METRICS = ("ndcg", "dcg", "precision", "rbp")
+
+
+@algebra
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PLRank:
+    """Minus the expected reward of a ranking drawn from the scores (Kang, de Rijke and Oosterhuis 2024).
+
+    >>> from rankwise.stream import Stream
+    >>> d = PLRank(metric="dcg", cutoff=1, curvature="estimated")([0.0, 0.0], [1, 0], [0, 2], Stream(seed=0))
+    >>> d.value, d.gradient, d.hessian  # −p, −p(1 − p) and −p(1 − p)(1 − 2p) at p = 1/2
+    (array([-0.5]), array([-0.25,  0.25]), array([0., 0.]))
+    """
+
+    metric: str = "ndcg"
+    """What is expected: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
+    cutoff: int = 10
+    """Only the first so many ranks count."""
+    samples: int = 100
+    """Rankings drawn per query."""
+    gain: Gain = "exponential"
+    """Reward of a label in ndcg and dcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""
+    relevant: float = 1.0
+    """Labels from this on have the reward 1 in precision and rbp."""
+    p: float = 0.9
+    """How likely the user of rbp goes on to the next rank."""
+    discounts: tuple[float, ...] | None = None
+    """Weights of the ranks, in the place of the metric's own and of the cutoff."""
+    sampler: str = "sequence"
+    """"sequence" draws from a table, rank by rank; "race" draws an exponential per document."""
+    draws: str = "latin"
+    """How the samples of a query hang together: "independent", "antithetic" pairs, or "latin" strata."""
+    baseline: bool = True
+    """Take the expected reward, given what was placed before, from that which followed: less noise, same mean."""
+    curvature: str = "floored"
+    """What stands for the Hessian: the "estimated" one, or a treatment that tree learners can divide by."""
+    estimator: ClassVar[bool] = True
+    paper: ClassVar[str] = "Kang et al. 2024"
+
+    def __post_init__(self) -> None:
+        check.choice("metric to expect", self.metric, _METRICS)
+        check.integer("cutoff", self.cutoff, least=1)
+        check.integer("samples", self.samples, least=1)
+        object.__setattr__(self, "gain", checked_gain(self.gain))
+        check.number("relevant", self.relevant)
+        check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
+        if self.discounts is not None:
+            object.__setattr__(self, "discounts", _checked_discounts(self.discounts))
+        check.choice("sampler", self.sampler, SAMPLERS)
+        check.choice("way to draw", self.draws, DRAWS)
+        if not isinstance(self.baseline, bool):
+            raise check.error("baseline must be True or False", got=repr(self.baseline))
+        curvature.choose(self.curvature, "estimated")
+
+    @property
+    def exact_hessian(self) -> bool:
+        """The estimated Hessian is unbiased; what replaces it is described in ``curvature``."""
+        return self.curvature == "estimated"
+
+    def __call__(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        stream: Stream | None = None,
+        *,
+        document_rewards: ArrayLike | None = None,
+        **documents: Any,
+    ) -> Derivatives:
+        """Estimate value, gradient and Hessian.
+
+        ``document_rewards``, one number per document, negative ones included, take the place of what the labels are
+        worth and are used as they are: exposure fairness, for instance, gives each group's documents the price of its
+        exposure. Rank weights stay those of the metric.
+        """
+        stream = drawing(stream, self)
+        refuse_documents(documents, self)
+        given = lists(scores, labels, offsets)
+        sizes = np.diff(given.offsets)
+        thetas = self.rank_weights(int(sizes.max(initial=1)))
+        graded = self.metric in ("ndcg", "dcg")
+        rule = gain_rule(self.gain) if graded else relevance_rule(float(self.relevant))
+        rewards = np.empty(0)
+        if document_rewards is not None:
+            rewards = check.document_values("document rewards", document_rewards, given.offsets)
+        settings = (
+            (rule, self.metric == "ndcg", read_only(rewards), read_only(thetas), read_only(np.sort(thetas)[::-1]))
+            + (read_only(keys(stream)), read_only(stream.queries(given.n_queries)))
+            + (self.samples, self.sampler == "race", DRAWS.index(self.draws), self.baseline)
+        )
+        per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
+        work = 20.0 * (sizes + self.samples * per_ranking)
+        found = differentiate(_plrank, given, *settings, work=work)
+        if np.isnan(found.value).any():
+            raise bad_label(given.labels, given.offsets, self.gain if graded else "linear")
+        curvature.treat(self.curvature, given.offsets, found.gradient, found.hessian)
+        return found
+
+    def rank_weights(self, longest: int) -> Array:
+        """The weights θ of the ranks that can count in lists of up to ``longest`` documents."""
+        if self.discounts is not None:
+            return np.array(self.discounts[:longest])
+        ranks = min(self.cutoff, longest)
+        if self.metric == "precision":
+            return np.full(ranks, 1.0 / self.cutoff)
+        if self.metric == "rbp":
+            weights: Array = (1.0 - self.p) * self.p ** np.arange(ranks)
+            return weights
+        return discounts(ranks)
+
+
+def _checked_discounts(values: object) -> tuple[float, ...]:
+    if not isinstance(values, tuple | list | np.ndarray) or not len(values):
+        cure = "write one number per rank, such as (1.0, 0.5, 0.25)"
+        raise check.error("discounts must be the weights of the ranks", got=repr(values), cure=cure)
+    return tuple(check.number("a rank's weight", value, least=0.0, most=1e300) for value in values)
+
+
+# Rows of a thread's sums, each as long as the longest list.
+_PLACED_G, _PLACED_H, _APART_G, _APART_H, _TIMES, _SUMS = range(6)
+_FOLLOWING, _ONWARD, _RANK_SUMS = range(3)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _plrank(
+    first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples, race,
+    draws, baseline, value, gradient, hessian,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    longest = longest_of(first, last, offsets)
+    numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS, longest + 1), np.int64)
+    sums, ranks = np.empty((_SUMS, longest)), np.empty((_RANK_SUMS, longest))
+    room, counts = np.empty(longest), np.empty(rule.table.size + 1, np.int64)
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        n = end - start
+        rewards = room[:n]
+        if given_rewards.size:
+            rewards[:] = given_rewards[start:end]
+        else:
+            if not fill_worths(labels[start:end], rule, rewards, counts):
+                value[q] = np.nan
+                continue
+            best = ideal(rewards, rule, counts, ideal_thetas, thetas.size) if normalise else 1.0
+            if best > 0.0:
+                rewards /= best
+        value[q] = 0.0
+        gradient[start:end] = 0.0
+        hessian[start:end] = 0.0
+        head = min(n, thetas.size)
+        if n == 1:
+            value[q] = -thetas[0] * rewards[0]
+        elif np.any(rewards != 0.0):
+            steep = tabulate(scores[start:end], rewards, head, numbers, whole)
+            value[q] = _estimate(
+                race or steep, key, queries[q], samples, draws, baseline, n, head, thetas, numbers, whole, sums, ranks
+            )
+            for j in range(n):
+                i = start + whole[PLACE, j]
+                gradient[i] = -sums[_PLACED_G, j]
+                hessian[i] = -sums[_PLACED_H, j]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _estimate(race, key, query, samples, draws, baseline, n, head, thetas, numbers, whole, sums, ranks):  # type: ignore[no-untyped-def]
+    """Fill the sums' first two rows with the mean gradient and Hessian by position; return minus the mean reward."""
+    weight, worth, chance, keep, at = numbers[WEIGHT], numbers[WORTH], numbers[CHANCE], numbers[KEEP], whole[AT]
+    placed_g, placed_h, apart_g, apart_h, times = sums
+    following, onward = ranks[_FOLLOWING], ranks[_ONWARD]
+    sums[:, :n] = 0.0
+    all_dr, all_ri, all_a, all_b, total = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(samples):
+        mass, mean = draw(race, key, query, i, samples, draws, n, head, numbers, whole)
+        to_come, to_weigh = 0.0, 0.0
+        for k in range(head - 1, -1, -1):
+            theta, reward = thetas[k], worth[at[k]]
+            mean = chance[k] * reward + keep[k] * mean
+            if baseline:
+                following[k] = to_come - to_weigh * mean
+                onward[k] = following[k] + theta * mean
+                total += theta * mean
+            else:
+                following[k] = to_come
+                onward[k] = to_come + theta * reward
+                total += theta * reward
+            to_come += theta * reward
+            to_weigh += theta
+        # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
+        dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for k in range(head):
+            j, theta = at[k], thetas[k]
+            dn = 1.0 + kept * dn
+            dr = theta + kept * dr
+            ri = onward[k] + kept * ri
+            a = theta * dn + kept * kept * a
+            b = onward[k] * dn + kept * kept * b
+            p, kept = chance[k], keep[k]
+            step = p * (worth[j] * dr - ri)
+            placed_g[j] += following[k] + step
+            placed_h[j] += following[k] * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - worth[j] * a)
+            times[j] += 1.0
+        dr /= mass
+        ri /= mass
+        a /= mass * mass
+        b /= mass * mass
+        all_dr += dr
+        all_ri += ri
+        all_a += a
+        all_b += b
+        for k in range(head):
+            j = at[k]
+            apart_g[j] += worth[j] * dr - ri
+            apart_h[j] += b - worth[j] * a
+    for j in range(n):
+        if times[j] < samples:  # the rankings that did not place it: all rankings apart from those that did
+            e = weight[j]
+            step = e * (worth[j] * all_dr - all_ri - apart_g[j])
+            placed_g[j] += step
+            placed_h[j] += step + 2.0 * e * e * (all_b - worth[j] * all_a - apart_h[j])
+        placed_g[j] /= samples
+        placed_h[j] /= samples
+    return -total / samples
