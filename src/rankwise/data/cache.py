@@ -65,13 +65,15 @@ def _starts(size: int) -> list[int]:
     count = -(-size // _BLOCK)
     if count <= _BLOCKS:
         return [number * _BLOCK for number in range(count)]
-    return np.linspace(0, size - _BLOCK, _BLOCKS).astype(np.int64).tolist()
+    return [(size - _BLOCK) * number // (_BLOCKS - 1) for number in range(_BLOCKS)]
 
 
 def _checksum(array: NDArray[Any]) -> int:
-    data = array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
+    if not array.size:
+        return 0
+    data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     checksum = 0
-    for start in _starts(data.size):
+    for start in _starts(data.nbytes):
         checksum = zlib.crc32(data[start : start + _BLOCK], checksum)
     return checksum
 

@@ -29,8 +29,8 @@ class Parts(NamedTuple):
     test: RankingDataset
 
 
-@overload  # type: ignore[overload-overlap]  # these three names are strings too
-def load_dataset(
+@overload
+def load_dataset(  # type: ignore[overload-overlap]  # these three names are strings too
     name: Literal["movielens-latest-small", "movielens-100k", "movielens-1m"],
     *,
     folder: str | Path | None = None,
