@@ -26,3 +26,14 @@ from .metrics.conventions import conventions as conventions
 from .metrics.table import metric as metric
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads
+from .objectives.softmax import ListNet as ListNet
+from .objectives.softmax import SoftmaxCE as SoftmaxCE
+from .objectives.softmax import XENDCG as XENDCG
+from .objectives.smooth import ApproxNDCG as ApproxNDCG
+from .objectives.smooth import SmoothAP as SmoothAP
+from .objectives.smooth import SmoothRBP as SmoothRBP
+from .objectives.wrappers import stochastic as stochastic
+from .objectives.wrappers import weighted as weighted
+from .objectives.bounded import bounded as bounded
+from .objectives.guarantees import guarantees as guarantees
+from .objectives.table import objective as objective

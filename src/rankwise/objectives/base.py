@@ -65,10 +65,17 @@ def lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Lists:
     cuts = check.offsets(offsets, int(np.size(labels)))
     cure = "look at the learning rate and the features: a trainer that diverges produces such scores"
     return Lists(
-        np.ascontiguousarray(check.document_values("scores", scores, cuts, cure=cure)),
-        np.ascontiguousarray(check.labels(labels, cuts)),
-        cuts,
+        read_only(check.document_values("scores", scores, cuts, cure=cure)),
+        read_only(check.labels(labels, cuts)),
+        read_only(cuts),
     )
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
 
 
 def differentiate(
@@ -100,8 +107,8 @@ def drawing(stream: Stream | None, who: object) -> Stream:
 def document_weights(values: ArrayLike | None, given: Lists) -> Array:
     """Check the weights of single documents; an empty array stands for none."""
     if values is None:
-        return np.empty(0)
-    return np.ascontiguousarray(check.document_values("document weights", values, given.offsets, least=0.0))
+        return read_only(np.empty(0))
+    return read_only(check.document_values("document weights", values, given.offsets, least=0.0))
 
 
 def refuse_documents(documents: dict[str, Any], who: object) -> None:

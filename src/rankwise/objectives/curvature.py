@@ -24,7 +24,9 @@ def choose(value: str, raw: str) -> str:
     return check.choice("curvature", value, (raw, *TREATMENTS))
 
 
-def treat(treatment: str, offsets: NDArray[np.int64], gradient: NDArray[np.float64], hessian: NDArray[np.float64]) -> None:
+def treat(
+    treatment: str, offsets: NDArray[np.int64], gradient: NDArray[np.float64], hessian: NDArray[np.float64]
+) -> None:
     """Replace ``hessian`` in place: its size, a floor relative to its query's largest, ones, or the gradient's size."""
     if treatment in TREATMENTS:
         over_queries(_treat, offsets, TREATMENTS.index(treatment), gradient, hessian)

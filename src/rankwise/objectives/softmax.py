@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.objectives.base import (
-    Array,
     Derivatives,
     Lists,
     algebra,
@@ -164,7 +163,21 @@ def _cross_entropy(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _neumann_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann, value, gradient, hessian, numerator
+    first,
+    last,
+    offsets,
+    scores,
+    labels,
+    target,
+    key,
+    queries,
+    weights,
+    epsilon,
+    neumann,
+    value,
+    gradient,
+    hessian,
+    numerator,
 ):
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
@@ -315,7 +328,7 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
     """Three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
 
     With a = t₁/(1 − ρ) and b = t₂/(1 − ρ) the terms are t₁ = gradient, t₂ = ρ(Σa − a), t₃ = ρ(Σb − b). What the best
-    document sends to the others, ρ·a of it, is written as t₁ of it times their shares of the rest, which never overflows.
+    document sends to the others, ρ·a of it, is written as t₁ of it times their shares of the rest: finite always.
     ``rho`` is 0 at the best document, so that it takes no part in the sums.
     """
     n = scores.size

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rankwise import grammar
+from rankwise.objectives.bounded import bounded
+from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers import stochastic, weighted
 
@@ -11,8 +13,11 @@ OBJECTIVES: dict[str, Callable[..., Any]] = {
     "listnet": ListNet,
     "softmax_ce": SoftmaxCE,
     "xendcg": XENDCG,
+    "approx_ndcg": ApproxNDCG,
+    "smooth_ap": SmoothAP,
+    "smooth_rbp": SmoothRBP,
 }
-WRAPPERS: dict[str, Callable[..., Any]] = {"stochastic": stochastic, "weighted": weighted}
+WRAPPERS: dict[str, Callable[..., Any]] = {"stochastic": stochastic, "bounded": bounded, "weighted": weighted}
 
 
 def name_of(cls: type) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.metrics.base import ideal_dcg
-from rankwise.objectives.base import Derivatives, Objective, algebra, drawing, lists
+from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.objectives.base import Array, Derivatives, Lists, algebra, drawing, lists
 from rankwise.stream import Stream, uniform_pair
 from rankwise.threads import over_queries
 
@@ -64,7 +64,7 @@ class stochastic:  # noqa: N801 (wrappers are adjectives)
             over_queries(_perturb, given.offsets, *settings)
             part = self.inner(noisy, given.labels, given.offsets, stream.child(1, sample), **documents)
             if not total:
-                own = part.numerator is not part.gradient
+                own: bool = part.numerator is not part.gradient
                 total = [np.array(array, np.float64) for array in (part if own else part[:3])]
             else:
                 for sum_, array in zip(total, part, strict=False):
@@ -123,19 +123,22 @@ class weighted:  # noqa: N801 (wrappers are adjectives)
         """Multiply the inner derivatives by each list's weight."""
         given = lists(scores, labels, offsets)
         part = self.inner(*given, None if stream is None else stream.child(0), **documents)
-        sizes = np.diff(given.offsets)
-        if self.by == "size":
-            measure = sizes.astype(np.float64)
-        elif self.by == "relevant":
-            measure = np.add.reduceat((given.labels > 0).astype(np.float64), given.offsets[:-1])
-        else:
-            measure = ideal_dcg(given.labels, given.offsets)
-        with np.errstate(divide="ignore"):
-            weights = np.where(measure > 0.0, measure**self.power, 0.0)
+        weights, sizes = self.weights(given), np.diff(given.offsets)
         per_document = np.repeat(weights, sizes)
         gradient = part.gradient * per_document
         numerator = gradient if part.numerator is part.gradient else part.numerator * per_document
         return Derivatives(part.value * weights, gradient, part.hessian * per_document, numerator)
+
+    def weights(self, given: Lists) -> Array:
+        """The weight of each list."""
+        if self.by == "size":
+            measure: Array = np.diff(given.offsets).astype(np.float64)
+        elif self.by == "relevant":
+            measure = np.add.reduceat((given.labels > 0).astype(np.float64), given.offsets[:-1])
+        else:
+            measure = gains_and_ideal(given.labels, given.offsets).dcg
+        with np.errstate(divide="ignore"):
+            return np.where(measure > 0.0, measure**self.power, 0.0)
 
 
 def check_inner(inner: object, wrapper: str) -> None:

@@ -1,0 +1,48 @@
+"""Gains of documents and the ideal DCG of their lists, for losses that need both."""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.metrics.base import NO_CUTOFF, Gain, bad_label, discounts, fill_worths, gain_rule, ideal
+from rankwise.threads import over_queries
+
+
+class Ideal(NamedTuple):
+    """What documents are worth, and their lists at best."""
+
+    gains: NDArray[np.float64]
+    """(n_docs,) gain of each document."""
+    dcg: NDArray[np.float64]
+    """(n_queries,) DCG of each list in its ideal order; 0 where nothing is relevant."""
+
+
+def gains_and_ideal(
+    labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gain = "exponential", cutoff: int | None = None
+) -> Ideal:
+    """Give every document's gain and every list's ideal DCG up to ``cutoff``; ``labels`` are checked already.
+
+    >>> found = gains_and_ideal(np.array([0.0, 2.0, 1.0]), np.array([0, 3]))
+    >>> found.gains, found.dcg.round(4)  # 3 + 1/log2(3)
+    (array([0., 3., 1.]), array([3.6309]))
+    """
+    worths, best = np.empty(labels.size), np.empty(offsets.size - 1)
+    table = discounts(int(np.diff(offsets).max(initial=0)))
+    over_queries(
+        _kernel, offsets, labels, gain_rule(gain), table, NO_CUTOFF if cutoff is None else cutoff, worths, best
+    )
+    if np.isnan(best).any():
+        raise bad_label(labels, offsets, gain)
+    return Ideal(worths, best)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _kernel(first, last, offsets, labels, rule, table, cutoff, worths, best):  # type: ignore[no-untyped-def]
+    counts = np.empty(rule.table.size + 1, np.int64)
+    for q in range(first, last):
+        start, stop = offsets[q], offsets[q + 1]
+        own = worths[start:stop]
+        fine = fill_worths(labels[start:stop], rule, own, counts)
+        best[q] = ideal(own, rule, counts, table, cutoff) if fine else np.nan

@@ -1,0 +1,272 @@
+"""A metric over all orderings of a list: its least, mean and largest value in closed form, and its distribution.
+
+Three kinds of metric are known. *Linear* ones add up rank weights times document worths (NDCG, DCG, precision, RBP, any
+cutoff, any grades): sorted both ways they are extreme, and on average every rank holds the mean worth (thesis, eq. 3.5
+and 3.8 with its missing 1/N). *Average precision* of P relevant among N documents has the mean
+(H_N + (P − 1)/(N − 1)·(N − H_N))/N, eq. 3.10 summed up. The *discordance* of thesis eq. 2.12 counts pairs in the wrong
+order; over random orderings it has the Mann-Whitney distribution.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.metrics.base import discounts
+from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.stream import Stream, uniform
+from rankwise.threads import over_queries
+
+Array = NDArray[np.float64]
+LINEAR, AP, DISCORDANCE = "linear", "ap", "discordance"
+EXACT_UP_TO = 300_000  # orderings that are listed rather than drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Orderings:
+    """The lists of a data set as a metric sees them, whatever their order."""
+
+    kind: str
+    """LINEAR, AP or DISCORDANCE."""
+    offsets: NDArray[np.int64]
+    worths: Array
+    """(n_docs,) what each document is worth: gains over the list's ideal, or 1 for relevant and 0 for others."""
+    thetas: Array
+    """The weight of each rank, descending, for linear metrics; ranks beyond its end weigh nothing."""
+
+    def extremes(self) -> "Extremes":
+        """Give the least, mean and largest value of every list."""
+        sizes = np.diff(self.offsets)
+        n, p = sizes.astype(np.float64), np.add.reduceat(self.worths, self.offsets[:-1])
+        if self.kind == LINEAR:
+            least, most = np.empty(sizes.size), np.empty(sizes.size)
+            over_queries(_linear_extremes, self.offsets, self.worths, self.thetas, least, most)
+            reach = np.concatenate(([0.0], np.cumsum(self.thetas)))[np.minimum(sizes, self.thetas.size)]
+            return Extremes(least, p / n * reach, most)
+        if self.kind == AP:
+            least = np.empty(sizes.size)
+            over_queries(_least_ap, self.offsets, self.worths, least)
+            harmonic = np.cumsum(1.0 / np.arange(1, sizes.max(initial=0) + 1))[sizes - 1]
+            mean = (harmonic + (p - 1.0) / np.maximum(n - 1.0, 1.0) * (n - harmonic)) / n
+            some = (p > 0.0).astype(np.float64)
+            return Extremes(least, mean * some, some)
+        return Extremes(np.zeros(sizes.size), p * (n - p) / 2.0, p * (n - p))
+
+
+class Extremes(NamedTuple):
+    """What the orderings of each list can reach."""
+
+    least: Array
+    mean: Array
+    most: Array
+
+
+class Distribution(NamedTuple):
+    """The values that a metric takes over the orderings of one list, ascending, with their probabilities."""
+
+    values: Array
+    chances: Array
+    count: int
+    """How many different values there were before they were reduced to quantiles."""
+    exact: bool
+    """Whether every ordering was counted, rather than a sample drawn."""
+
+
+def ndcg_orderings(
+    labels: Array, offsets: NDArray[np.int64], gain: str | tuple[float, ...] = "exponential", cutoff: int | None = None
+) -> Orderings:
+    """The orderings as NDCG sees them; ``labels`` and ``offsets`` are checked already.
+
+    >>> ndcg_orderings(np.array([1.0, 0.0]), np.array([0, 2])).extremes().least.round(4)  # relevant one last: 1/log2(3)
+    array([0.6309])
+    """
+    worths, ideal = gains_and_ideal(labels, offsets, gain, cutoff)
+    sizes = np.diff(offsets)
+    with np.errstate(divide="ignore"):
+        worths = worths * np.repeat(np.where(ideal > 0.0, 1.0 / ideal, 0.0), sizes)
+    longest = int(sizes.max(initial=0))
+    return Orderings(LINEAR, offsets, worths, discounts(longest if cutoff is None else min(cutoff, longest)))
+
+
+def distribution(
+    kind: str, worths: Array, thetas: Array, *, orderings: int = EXACT_UP_TO, seed: int = 0
+) -> Distribution:
+    """Give the distribution of a metric over all orderings of one list.
+
+    Exact where the number of different orderings is at most ``orderings``, and for the discordance always; drawn from
+    ``orderings`` random ones otherwise.
+
+    >>> found = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))
+    >>> found.values, found.chances.round(4)
+    (array([0., 1., 2.]), array([0.3333, 0.3333, 0.3333]))
+    """
+    check.choice("kind of metric", kind, (LINEAR, AP, DISCORDANCE))
+    check.integer("orderings", orderings, least=1)
+    if kind == DISCORDANCE:
+        relevant = int(worths.sum())
+        chances = mann_whitney(relevant, worths.size - relevant)
+        return Distribution(np.arange(chances.size, dtype=np.float64), chances, chances.size, True)
+    levels, counts = np.unique(worths, return_counts=True)
+    exact = _distinct_orderings(counts, orderings) <= orderings
+    if exact:
+        found = np.empty(_distinct_orderings(counts, orderings))
+        _list_all(np.repeat(np.arange(levels.size), counts), levels, thetas, kind == AP, found)
+    else:
+        found = np.empty(orderings)
+        draws = np.arange(orderings + 1)
+        _over_draws(draws, Stream(seed).key, np.sort(worths), thetas, kind == AP, found)
+    values, times = np.unique(_rounded(found), return_counts=True)
+    return Distribution(values, times / found.size, values.size, exact)
+
+
+def quantiles(given: Distribution, most: int = 4096) -> Distribution:
+    """Reduce a distribution to at most ``most`` values of equal chance, each the mean of those it stands for."""
+    if given.values.size <= most:
+        return given
+    upper = np.cumsum(given.chances)
+    group = np.minimum((upper - 0.5 * given.chances) / upper[-1] * most, most - 1).astype(np.int64)
+    chances = np.bincount(group, given.chances, most)
+    means = np.bincount(group, given.chances * given.values, most)
+    some = chances > 0.0
+    return Distribution(means[some] / chances[some], chances[some], given.count, given.exact)
+
+
+def mann_whitney(relevant: int, others: int) -> Array:
+    """Chances of 0, 1, 2, … discordant pairs between ``relevant`` and ``others`` documents in random order.
+
+    The generating function is the Gaussian binomial Π (1 − q^(m+i))/(1 − q^i), multiplied out factor by factor; the
+    upper half mirrors the lower one.
+
+    >>> (mann_whitney(2, 2) * 6).round(12)
+    array([1., 1., 2., 1., 1.])
+    """
+    few, many = sorted((relevant, others))
+    top = few * many
+    chances = np.zeros(top + 1)
+    chances[0] = 1.0
+    half = top // 2 + 1
+    _gaussian_binomial(chances[:half], few, many)
+    lower = np.maximum(chances[:half], 0.0)
+    chances[:half] = lower
+    chances[top - half + 1 :] = lower[::-1]
+    return chances / chances.sum()
+
+
+def _over_draws(draws: NDArray[np.int64], *arguments: object) -> None:
+    worths: Array = arguments[1]  # type: ignore[assignment]
+    over_queries(_draw, draws, *arguments, work=np.full(draws.size - 1, 20.0 * worths.size))
+
+
+def _distinct_orderings(counts: NDArray[np.int64], enough: int) -> int:
+    """The multinomial coefficient, or something beyond ``enough``."""
+    total, placed = 1, 0
+    for count in np.sort(counts)[::-1].tolist():
+        for k in range(1, count + 1):
+            placed += 1
+            total = total * placed // k
+        if total > enough:
+            return total
+    return total
+
+
+def _rounded(values: Array) -> Array:
+    # Orderings that are worth the same differ in the last digits by the order of their sums.
+    return np.round(values, 13)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _linear_extremes(first, last, offsets, worths, thetas, least, most):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        ascending = np.sort(worths[offsets[q] : offsets[q + 1]])
+        n = ascending.size
+        low, high = 0.0, 0.0
+        for r in range(min(n, thetas.size)):
+            low += thetas[r] * ascending[r]
+            high += thetas[r] * ascending[n - 1 - r]
+        least[q], most[q] = low, high
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _least_ap(first, last, offsets, relevant, least):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        n, p = offsets[q + 1] - offsets[q], 0
+        for i in range(offsets[q], offsets[q + 1]):
+            p += relevant[i] > 0.0
+        total = 0.0
+        for i in range(1, p + 1):
+            total += i / (n - p + i)
+        least[q] = total / max(p, 1)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _worth_of(ranked, thetas, is_ap):  # type: ignore[no-untyped-def]
+    """The metric of one ordering, given the worths by rank."""
+    total = 0.0
+    if is_ap:
+        seen = 0.0
+        for r in range(ranked.size):
+            if ranked[r] > 0.0:
+                seen += 1.0
+                total += seen / (r + 1.0)
+        return total / max(seen, 1.0)
+    for r in range(min(ranked.size, thetas.size)):
+        total += thetas[r] * ranked[r]
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _list_all(levels_by_rank, levels, thetas, is_ap, out):  # type: ignore[no-untyped-def]
+    """Go through all distinct orderings of a multiset in lexicographic order."""
+    now = levels_by_rank.copy()
+    ranked = np.empty(now.size)
+    for k in range(out.size):
+        for r in range(now.size):
+            ranked[r] = levels[now[r]]
+        out[k] = _worth_of(ranked, thetas, is_ap)
+        i = now.size - 2
+        while i >= 0 and now[i] >= now[i + 1]:
+            i -= 1
+        if i < 0:
+            return
+        j = now.size - 1
+        while now[j] <= now[i]:
+            j -= 1
+        now[i], now[j] = now[j], now[i]
+        now[i + 1 :] = now[i + 1 :][::-1].copy()
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _draw(first, last, draws, key, worths, thetas, is_ap, out):  # type: ignore[no-untyped-def]
+    """Shuffle only as many ranks as matter: those of the few documents that are worth something."""
+    n = worths.size
+    some = 0
+    for worth in worths:
+        some += worth != 0.0
+    ranked, place = np.zeros(n), np.arange(n)
+    for d in range(first, last):
+        for k in range(some):
+            other = k + int(uniform(key, np.uint64(draws[d]), k, 0) * (n - k))
+            place[k], place[other] = place[other], place[k]
+            ranked[place[k]] = worths[n - 1 - k]  # worths ascend: the last ``some`` are not zero
+        out[d] = _worth_of(ranked, thetas, is_ap)
+        for k in range(some):
+            ranked[place[k]] = 0.0
+        for k in range(n):
+            place[k] = k
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _gaussian_binomial(chances, few, many):  # type: ignore[no-untyped-def]
+    for i in range(1, few + 1):
+        step = many + i
+        for u in range(chances.size - 1, step - 1, -1):
+            chances[u] -= chances[u - step]
+        for u in range(i, chances.size):
+            chances[u] += chances[u - i]
+        # Dividing by how the total grows keeps the numbers near 1.
+        scale = i / step
+        for u in range(chances.size):
+            chances[u] *= scale

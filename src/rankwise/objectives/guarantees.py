@@ -1,0 +1,74 @@
+"""What a loss guarantees about a metric: lower bounds that hold for every list and for the mean.
+
+Cross entropy is not only correlated with ranking quality, it bounds it. On binary labels exp(−SoftmaxCE) is at most the
+list's reciprocal rank and at most its NDCG (Bruch et al. 2019, theorems 1 to 3); on graded labels exp(−XENDCG) − 1/IDCG
+is at most its NDCG for any γ (Bruch 2021, theorem 1). The latter says nothing on most real lists (it is not positive),
+so a direct bound stands beside it: NDCG ≥ (Σ(2^y − 1)/IDCG) · exp(−XENDCG at γ = 1), which follows from the same two
+inequalities without the detour over the translation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.objectives.base import Array, lists
+from rankwise.objectives.softmax import XENDCG, SoftmaxCE
+
+
+class Guarantee(NamedTuple):
+    """A lower bound on one metric."""
+
+    metric: str
+    """The text of the metric that is bounded; compare with ``rw.metric(metric)``."""
+    source: str
+    """The theorem."""
+    bound: Array
+    """(n_queries,) lower bound of each list, clipped at 0; NaN where the metric skips the list."""
+    mean: float
+    """Lower bound of the metric's mean over the lists that it scores, clipped at 0."""
+    vacuous: int
+    """Number of lists where the bound says nothing because it is not positive."""
+
+
+def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list[Guarantee]:
+    """Give every lower bound that applies: the binary ones only where all labels are 0 or 1.
+
+    They hold for every order of tied documents.
+
+    >>> for g in guarantees([2.0, 0.0, 1.0], [1, 0, 0], [0, 3]):
+    ...     print(f"{g.metric:5} >= {g.mean:.3f}  {g.source}")
+    rr    >= 0.665  SoftmaxCE, theorems 1 and 2 (2019)
+    ndcg  >= 0.665  SoftmaxCE, theorem 3 (2019)
+    ndcg  >= 0.000  XENDCG with tight gamma, theorem 1 (2021)
+    ndcg  >= 0.665  XENDCG at gamma = 1, direct
+    """
+    given = lists(scores, labels, offsets)
+    gains, ideal_dcg = gains_and_ideal(given.labels, given.offsets)
+    total = np.add.reduceat(gains, given.offsets[:-1])
+    scored = total > 0.0
+    if not scored.any():
+        raise check.error("no list has a relevant document, so there is nothing to guarantee")
+    found = []
+    if np.isin(given.labels, (0.0, 1.0)).all():
+        loss = SoftmaxCE()(*given).value
+        found += [
+            _guarantee("rr", "SoftmaxCE, theorems 1 and 2 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
+            _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
+        ]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss, inverse, share = XENDCG(gamma="tight")(*given).value, 1.0 / ideal_dcg, total / ideal_dcg
+        mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
+        source = "XENDCG with tight gamma, theorem 1 (2021)"
+        found.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
+        loss = XENDCG(gamma="one")(*given).value
+        bound = share * np.exp(-loss)
+        found.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
+    return found
+
+
+def _guarantee(metric: str, source: str, bound: Array, mean: float, scored: NDArray[np.bool_]) -> Guarantee:
+    vacuous = int((bound[scored] <= 0.0).sum())
+    return Guarantee(metric, source, np.where(scored, np.maximum(bound, 0.0), np.nan), max(float(mean), 0.0), vacuous)
