@@ -1,0 +1,108 @@
+"""The root of the command line: its help, its version, and what an error looks like and exits with."""
+
+import errno
+import traceback
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rankwise._version import __version__
+from rankwise.cli import data, demo, evaluation, options, screen
+
+EPILOG = (
+    "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
+    "[bold]Scripts[/bold]: --json prints one JSON document on standard output and nothing else; messages and progress "
+    "go to standard error. Nothing that exists is overwritten without --force. NO_COLOR=1 turns colours off."
+)
+
+
+class Commands(TyperGroup):
+    """The commands, with one place where an error becomes a sentence and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Accept ``--debug`` wherever it stands."""
+        if "--debug" in args:
+            args = ["--debug", *(word for word in args if word != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Bad input exits with 2 and says its sentence; anything unforeseen exits with 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            screen.problem("interrupted")
+            raise typer.Exit(130) from None
+        except Exception as raised:
+            if _speaks_for_itself(raised):
+                raise
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            if isinstance(raised, ValueError | ImportError | OSError):
+                screen.problem(_sentence(raised))
+                raise typer.Exit(2) from None
+            cure = "" if ctx.params.get("debug") else "; run it again with --debug for the traceback"
+            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{cure}.")
+            raise typer.Exit(1) from None
+
+
+def _speaks_for_itself(raised: Exception) -> bool:
+    """Tell exits and usage errors, which the parser shows, and a reader of our output who went away."""
+    from_parser = type(raised).__module__.partition(".")[0] in ("typer", "click")
+    return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
+
+
+def _sentence(raised: Exception) -> str:
+    """Say what went wrong in words; a bare operating system error becomes 'file: reason'."""
+    if isinstance(raised, OSError) and raised.strerror:
+        return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
+    return str(raised) or type(raised).__name__
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rankwise {__version__}")
+        raise typer.Exit
+
+
+HELP = """Learning to rank: make and read data, evaluate rankings, compare rankers.
+
+[cyan]rankwise demo[/cyan]                                    begin here: takes seconds, needs no data
+[cyan]rankwise data info train.txt[/cyan]                     what is in a file?
+[cyan]rankwise evaluate test.txt scores.txt[/cyan]            how good is this ranking?
+[cyan]rankwise compare test.txt old=a.txt new=b.txt[/cyan]    which is better, and is it luck?
+
+[bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
+
+app = typer.Typer(
+    cls=Commands,
+    help=HELP,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
+    ] = False,
+) -> None:
+    """Answer the options that come before a command."""
+
+
+_commands: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "evaluate": evaluation.evaluate,
+    "compare": evaluation.compare,
+}
+for _name, _command in _commands.items():
+    app.command(_name, help=options.page(_command))(_command)
+app.add_typer(data.app, name="data")

@@ -1,0 +1,270 @@
+"""The commands ``data info``, ``convert``, ``split``, ``noise``, ``clicks`` and ``list``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+    from rankwise.evaluation.tables import Table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
+)
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="What to read: LETOR text (.txt, .svm, …, also .gz and .zst), .parquet, a .toml file, or a catalog name.",
+    ),
+]
+Target = Annotated[
+    Path, typer.Argument(metavar="OUT", help="What to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.")
+]
+Lossy = Annotated[
+    bool, typer.Option("--lossy", help="Write LETOR text although it cannot hold weights, positions or propensities.")
+]
+
+
+def info(source: Source, part: options.Part = None, fold: options.Fold = None, json: options.Json = False) -> None:
+    """Say what is in a data set: how many queries, documents and features, which labels, what is missing.
+
+    [cyan]rankwise data info train.txt.gz[/cyan]
+    [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
+    """
+    data = _read(source, part, fold)
+    from rankwise.data.summary import summary
+
+    facts = summary(data)
+    if json:
+        screen.document(facts)
+    else:
+        screen.table(_facts(facts))
+
+
+def convert(
+    source: Source,
+    target: Target,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    lossy: Lossy = False,
+    force: options.Force = False,
+) -> None:
+    """Convert between LETOR text and Parquet, compressed or not.
+
+    [cyan]rankwise data convert train.txt.gz train.parquet[/cyan]
+    [cyan]rankwise data convert mq2008 test.parquet --part test[/cyan]
+    """
+    outputs.free(target, force=force)
+    _write(_read(source, part, fold), target, force=force, lossy=lossy)
+
+
+def split(
+    source: Source,
+    into: Annotated[str, typer.Option(metavar="FILES", help="The files to write, between commas.")],
+    proportions: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="The share of the queries that each file gets, between commas.")
+    ] = "0.6,0.2,0.2",
+    part: options.Part = None,
+    fold: options.Fold = None,
+    seed: options.Seed = 0,
+    lossy: Lossy = False,
+    force: options.Force = False,
+) -> None:
+    """Split a data set by query: all documents of a query go into the same file.
+
+    Where a query goes depends on its id and the seed, not on the order of the queries.
+
+    [cyan]rankwise data split all.txt --into train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1[/cyan]
+    """
+    targets = [Path(name) for name in inputs.items(into)]
+    shares = inputs.numbers("proportions", proportions)
+    if len(targets) != len(shares) or len(set(targets)) < len(targets):
+        got = f"{len(set(targets))} different files for {len(shares)} proportions"
+        raise check.error("a split needs one file for each proportion", got=got)
+    for target in targets:
+        outputs.free(target, force=force)
+    import rankwise as rw
+
+    data = _read(source, part, fold)
+    for target, piece in zip(targets, rw.split(data, shares, seed=seed), strict=True):
+        _write(piece, target, force=force, lossy=lossy)
+
+
+def noise(
+    source: Source,
+    target: Target,
+    negatives: Annotated[
+        float | None, typer.Option(metavar="FRACTION", help="Append documents of other queries as non-relevant ones.")
+    ] = None,
+    flips: Annotated[
+        float | None, typer.Option(metavar="FRACTION", help="Redraw the labels of this share of each list.")
+    ] = None,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    seed: options.Seed = 0,
+    lossy: Lossy = False,
+    force: options.Force = False,
+) -> None:
+    """Perturb training data, to see how much a ranker minds.
+
+    Fractions are relative to the length of each list: --negatives 0.4 makes lists 40% longer.
+
+    [cyan]rankwise data noise train.txt noisy.txt --negatives 0.4 --seed 1[/cyan]
+    [cyan]rankwise data noise train.txt noisy.txt --flips 0.2 --seed 1[/cyan]
+    """
+    if (negatives is None) == (flips is None):
+        raise check.error(
+            "noise is one of --negatives FRACTION and --flips FRACTION", got="both" if flips else "neither"
+        )
+    outputs.free(target, force=force)
+    import rankwise as rw
+
+    data = _read(source, part, fold)
+    if negatives is not None:
+        noisy = rw.add_negatives(data, negatives, seed=seed)
+    else:
+        noisy = rw.flip_labels(data, flips or 0.0, seed=seed)
+    _write(noisy, target, force=force, lossy=lossy)
+
+
+def clicks(
+    source: Source,
+    target: Target,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="cascade|position",
+            help="cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+        ),
+    ] = "cascade",
+    impressions: Annotated[int, typer.Option(help="How often each list is shown.")] = 10,
+    probabilities: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Probability of a click on a seen document of grade 0, 1, …: 0.05,0.3,0.5,0.7,0.95 unless you say so.",
+        ),
+    ] = None,
+    ranker: Annotated[
+        Path | None, typer.Option(metavar="SCORES", help="Show lists in the order of these scores, not at random.")
+    ] = None,
+    cutoff: Annotated[
+        int | None, typer.Option(help="How many documents of a list are shown; all unless you say so.")
+    ] = None,
+    eta: Annotated[float, typer.Option(help="How fast attention falls with the rank, for --model position.")] = 1.0,
+    keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    seed: options.Seed = 0,
+    lossy: Lossy = False,
+    force: options.Force = False,
+) -> None:
+    """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
+
+    Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
+
+    [cyan]rankwise data clicks train.txt clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
+    [cyan]rankwise data clicks train.txt clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
+    """
+    outputs.free(target, force=force)
+    import rankwise as rw
+    from rankwise.data.clicks import CLICK_PROBABILITIES
+
+    chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
+    scores = None if ranker is None else inputs.read_scores(check.readable(ranker))
+    log = rw.simulate_clicks(
+        _read(source, part, fold),
+        model=model,
+        probabilities=chances,
+        impressions=impressions,
+        ranker=scores,
+        cutoff=cutoff,
+        eta=eta,
+        keep_empty=keep_empty,
+        seed=seed,
+    )
+    _write(log, target, force=force, lossy=lossy)
+
+
+def catalog(json: options.Json = False) -> None:
+    """List the public data sets that are known by name, and where they come from.
+
+    Their files are looked for below the folder that the environment variable RANKWISE_DATA names.
+    """
+    from dataclasses import asdict
+
+    from rankwise.data.catalog import datasets
+    from rankwise.evaluation.tables import Table
+
+    entries = datasets()
+    if json:
+        screen.document([asdict(entry) for entry in entries])
+        return
+    rows = []
+    for entry in entries:
+        counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
+        rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
+    header = ("name", "queries", "documents", "features", "labels", "folds", "download")
+    screen.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
+
+
+def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":
+    with screen.progress(1) as bar:
+        bar.step(f"Reading {source}")
+        return inputs.read_data(source, part=part, fold=fold, progress=bar.part)
+
+
+def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
+    from rankwise.data import files
+
+    if lossy and not inputs.is_parquet(target):
+        data = data.with_(weights=None, categorical=(), propensities=None, positions=None)
+    with screen.progress(1) as bar:
+        bar.step(f"Writing {target}")
+        files.write_data(data, target, force=force)
+    screen.note(f"wrote {target}: {data!r}")
+
+
+def _facts(facts: dict[str, Any]) -> "Table":
+    """Lay the summary out in two columns: what, how much."""
+    from rankwise.evaluation.tables import Table
+
+    def words(value: Any) -> str:
+        match value:
+            case dict():
+                return ", ".join(f"{name}: {words(number)}" for name, number in value.items())
+            case list():
+                return (
+                    f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"
+                    if value
+                    else "0"
+                )
+            case float():
+                return f"{value:.4g}"
+            case _:
+                return f"{value:,}"
+
+    rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
+    rows.append(("missing values", f"{facts['missing']:.2%}"))
+    return Table(header=("fact", "value"), rows=tuple(rows), align="ll")
+
+
+_commands: dict[str, Callable[..., None]] = {
+    "info": info,
+    "convert": convert,
+    "split": split,
+    "noise": noise,
+    "clicks": clicks,
+    "list": catalog,
+}
+for _name, _command in _commands.items():
+    app.command(_name, help=options.page(_command))(_command)

@@ -1,0 +1,39 @@
+"""The command ``demo``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwise.cli import options, screen
+
+
+def demo(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results; created if it is not there."),
+    ] = Path("results/demo"),
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, too.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Show what rankwise does, on made-up data, in seconds.
+
+    Makes a data set like those of web search, splits it by query, ranks the test part in a few simple ways, from a
+    single feature to LightGBM's lambdarank, and says which is best, by how much, and how sure that is. Tables, values
+    per query and plots go into the folder; running it again replaces them.
+
+    [cyan]rankwise demo[/cyan]
+    [cyan]rankwise demo --output /tmp/demo --json[/cyan]
+    """
+    from rankwise.demo.run import STEPS, demonstrate, next_command
+
+    with screen.progress(STEPS) as bar:
+        result = demonstrate(output, force=force, step=bar.step)
+    if json:
+        screen.document(result.to_dict())
+        return
+    screen.say(result.introduction())
+    screen.table(result.table())
+    screen.say(result.conclusion())
+    screen.say(f"Results: {output}/results.md, with pictures means.png and differences.png.")
+    screen.say(f"Next: {next_command(result)}")

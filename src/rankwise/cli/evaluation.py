@@ -1,0 +1,175 @@
+"""The commands ``evaluate`` and ``compare``."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rankwise.evaluation.evaluate import Evaluation
+    from rankwise.evaluation.tables import Table
+
+DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
+
+
+def evaluate(
+    rankings: Annotated[
+        list[str],
+        typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}"),
+    ],
+    metrics: options.Metrics = DEFAULT_METRICS,
+    conventions: options.Conventions = None,
+    qrels: options.Qrels = None,
+    all_topics: options.AllTopics = False,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    confidence: options.Confidence = 0.95,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
+    ] = None,
+    per_query: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Say how good a ranking is: the mean of each metric, its interval, and how many queries count.
+
+    [cyan]rankwise evaluate test.txt scores.txt[/cyan]
+    [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
+    [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
+    [cyan]rankwise evaluate --qrels qrels.txt run.txt --conventions trec_eval[/cyan]
+    """
+    outputs.free(output, outputs.TABLES, force=force)
+    outputs.free(per_query, outputs.FRAMES, force=force)
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, confidence)
+    document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
+    table = _summary(found)
+    if output is not None:
+        summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
+        outputs.save(output, document=document, tables=[table], frame=summaries)
+    if per_query is not None:
+        outputs.save_frame(
+            per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking")
+        )
+    if json:
+        screen.document(document)
+    else:
+        screen.table(table)
+        outputs.said(output, per_query)
+
+
+def compare(
+    rankings: Annotated[
+        list[str],
+        typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}"),
+    ],
+    metrics: options.Metrics = DEFAULT_METRICS,
+    conventions: options.Conventions = None,
+    qrels: options.Qrels = None,
+    all_topics: options.AllTopics = False,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    baseline: Annotated[str | None, typer.Option(metavar="NAME", help="Test only against this ranking.")] = None,
+    test: Annotated[
+        str, typer.Option(metavar="fisher|t|wilcoxon", help="The paired test that decides what is significant.")
+    ] = "fisher",
+    alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
+    correction: Annotated[
+        str, typer.Option(metavar="holm|none", help="The correction for testing many pairs at once.")
+    ] = "holm",
+    pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Show the tests of every pair as well.")] = True,
+    format: Annotated[  # noqa: A002 - the option is called --format
+        str, typer.Option(metavar="text|markdown|latex", help="How the tables are written.")
+    ] = "text",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the tables: .json, .csv, .md, .tex, .txt."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the differences per query: .png, .svg or .pdf.")
+    ] = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Say which ranking is better, by how much, and whether it is more than luck.
+
+    Rankings are paired query by query. A raised letter marks a ranking that is significantly better than the one of
+    that letter. A ranking without name= is called after its file.
+
+    [cyan]rankwise compare test.txt old=old.txt new=new.txt[/cyan]
+    [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
+    [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
+    """
+    outputs.free(output, outputs.TABLES, force=force)
+    outputs.free(plot, outputs.PICTURES, force=force)
+    write = check.choice("format", format, ("text", "markdown", "latex"))
+    import rankwise as rw
+
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, 1.0 - alpha)
+    result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    if output is not None:
+        tables = [result.table(), result.pairs_table()][: 1 + pairs]
+        outputs.save(output, document=result.to_dict(), tables=tables, frame=result.to_frame())
+    if plot is not None:
+        result.plot(plot, force=force)
+    if json:
+        screen.document(result.to_dict())
+    elif write == "text":
+        screen.table(result.table())
+        if pairs:
+            screen.table(result.pairs_table(), title="Every pair")
+        outputs.said(output, plot)
+    else:
+        typer.echo(getattr(result, f"to_{write}")(pairs=pairs))
+
+
+def _evaluations(
+    words: list[str],
+    metrics: list[str],
+    conventions: str | None,
+    qrels: Path | None,
+    all_topics: bool,
+    part: str | None,
+    fold: int | None,
+    confidence: float,
+) -> "dict[str, Evaluation]":
+    """Read the data and every ranking, and evaluate them."""
+    import rankwise as rw
+
+    chosen = rw.conventions(conventions) if conventions else {}
+    asked = [rw.metric(text, **chosen) for text in inputs.items(",".join(metrics))]
+    named = inputs.named(words if qrels else words[1:])
+    if not named:
+        what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
+        raise check.error(what, got=" ".join(words))
+    with screen.progress(len(named) + (not qrels)) as bar:
+        data = None
+        if not qrels:
+            bar.step(f"Reading {words[0]}")
+            data = inputs.read_data(words[0], part=part, fold=fold, progress=bar.part)
+        found = {}
+        for name, path in named.items():
+            bar.step(f"Evaluating {path}")
+            scores, judged = inputs.judged(path, data, qrels, all_topics=all_topics)
+            with inputs.naming(path):
+                found[name] = rw.evaluate(scores, judged, asked, confidence=confidence)
+    return found
+
+
+def _summary(found: "Mapping[str, Evaluation]") -> "Table":
+    """Put the tables of all rankings under each other."""
+    tables: dict[str, Any] = {name: one.table() for name, one in found.items()}
+    first = next(iter(tables.values()))
+    if len(tables) == 1:
+        return first  # type: ignore[no-any-return]
+    rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align)  # type: ignore[no-any-return]

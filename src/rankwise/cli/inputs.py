@@ -1,0 +1,162 @@
+"""Reading what a command line names: data sets, files of scores, lists of metrics, ``name=FILE`` pairs."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankwise import check
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankwise.data.dataset import RankingDataset
+
+
+def items(text: str) -> list[str]:
+    """Cut a list at its commas, but not at those inside brackets.
+
+    >>> items("ndcg(gain=linear, ties=worst)@5, ap")
+    ['ndcg(gain=linear, ties=worst)@5', 'ap']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def numbers(what: str, text: str) -> tuple[float, ...]:
+    """Read numbers between commas.
+
+    >>> numbers("proportions", ".6,.2,.2")
+    (0.6, 0.2, 0.2)
+    """
+    try:
+        return tuple(float(item) for item in items(text))
+    except ValueError:
+        raise check.error(f"{what} must be numbers between commas", got=repr(text)) from None
+
+
+def named(pairs: Sequence[str]) -> dict[str, Path]:
+    """Read ``name=FILE`` pairs; a bare FILE is called by its name without folders and endings.
+
+    >>> named(["old=a/b.txt", "runs/new.txt.gz"])
+    {'old': PosixPath('a/b.txt'), 'new': PosixPath('runs/new.txt.gz')}
+    """
+    found: dict[str, Path] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals:
+            name, path = Path(pair).name.partition(".")[0], pair
+        if not name or not path:
+            raise check.error("rankings are given as name=FILE", got=repr(pair))
+        if name in found:
+            cure = "give each a name of its own: name=FILE"
+            raise check.error(
+                "two rankings have the same name", got=f"{name!r} for {found[name]} and {path}", cure=cure
+            )
+        found[name] = Path(path)
+    return found
+
+
+def read_data(
+    name: str, *, part: str | None, fold: int | None, progress: Callable[[int, int], object] | None = None
+) -> "RankingDataset":
+    """Read a data set: a file by its ending, or one part of a set that a .toml file or the catalog describes."""
+    from rankwise.data import files, load
+
+    path = Path(name)
+    if path.suffix == ".toml" or not (path.suffix or "/" in name or path.exists()):
+        return load.load_dataset(name, fold, part=part or "test")  # type: ignore[no-any-return, call-overload]
+    if part is not None or fold is not None:
+        what = "--part and --fold belong to sets of the catalog and to .toml files"
+        raise check.error(what, got=f"the plain file {name}", cure="leave them out")
+    return files.read_data(path) if is_parquet(path) else files.read_data(path, progress=progress)
+
+
+def is_parquet(path: Path) -> bool:
+    """Tell Parquet, a file or a folder of them, from LETOR text."""
+    return path.suffix.lower() in (".parquet", ".pq") or path.is_dir()
+
+
+def read_scores(path: Path) -> "NDArray[np.float64]":
+    """Read one score per document: a .npy array, or text with one number per line, compressed or not."""
+    import numpy as np
+
+    if path.suffix == ".npy":
+        with naming(path):
+            array = np.load(path, allow_pickle=False)
+        if array.ndim != 1 or array.dtype.kind not in "fiu":
+            got = f"shape {array.shape} of {array.dtype}"
+            raise check.error("a file of scores holds one number per document", got=got, where=str(path))
+        return np.asarray(array, dtype=np.float64)
+    from rankwise.data.files import open_bytes
+
+    with open_bytes(path) as (source, _):
+        lines = source.read().decode("utf-8", "replace").rstrip().split("\n")
+    try:
+        return np.array([float(line) for line in lines])
+    except ValueError:
+        bad = next(number for number, line in enumerate(lines) if not _is_number(line))
+        got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {path}"
+        cure = "write one number per document, in the order of the data, or a TREC run"
+        raise check.error("a file of scores holds one number per line", got=got, where=where, cure=cure) from None
+
+
+def is_run(path: Path) -> bool:
+    """Tell a TREC run, ``query Q0 document rank score tag``, by the number of words on its first line."""
+    if check.readable(path).suffix == ".npy":
+        return False
+    from rankwise.data.files import open_bytes
+
+    with open_bytes(path) as (source, _):
+        return len(source.read(4096).lstrip().split(b"\n", 1)[0].split()) >= 6
+
+
+def judged(
+    path: Path, data: "RankingDataset | None", qrels: Path | None, *, all_topics: bool
+) -> "tuple[NDArray[np.float64], RankingDataset]":
+    """Give the scores of a file and the data that they belong to: DATA itself, or the join of a run with judgments."""
+    if data is None:
+        from rankwise.evaluation import trec
+
+        return trec.judge(path, check.readable(qrels or ""), all_topics=all_topics)
+    if is_run(path):
+        return _join(path, data)
+    return read_scores(path), data
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Say which file an error is about."""
+    try:
+        yield
+    except ValueError as wrong:
+        raise ValueError(f"{path}: {wrong}") from wrong
+
+
+def _join(path: Path, data: "RankingDataset") -> "tuple[NDArray[np.float64], RankingDataset]":
+    """Take the data for qrels; every query counts, also those for which the run found nothing."""
+    import polars as pl
+
+    from rankwise.evaluation import trec
+
+    if data.document_ids is None:
+        cure = "give one score per line instead, in the order of the data, or judge the run with --qrels"
+        raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", cure=cure)
+    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
+    scores, judged = trec.judge(path, frame, all_topics=True)
+    return scores, judged.with_(weights=data.weights)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""Options that several commands share, so that they are called, explained and checked alike."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same result, on any machine.")
+]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="train|valid|test", help="Which part of a catalog set or a .toml file; test unless you say so."
+    ),
+]
+Fold = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Which fold of a catalog set or a .toml file; 1 unless you say so."),
+]
+Metrics = Annotated[
+    list[str],
+    typer.Option(
+        "--metrics",
+        "-m",
+        metavar="LIST",
+        help="Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …",
+    ),
+]
+Conventions = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
+        "catboost, sklearn or trec_eval.",
+    ),
+]
+Qrels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs."
+    ),
+]
+AllTopics = Annotated[
+    bool,
+    typer.Option("--all-topics", help="With --qrels: count topics that a run has no line for, as trec_eval -c does."),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")]
+
+DATA = (
+    "DATA: LETOR text (.txt, .svm, …, also .gz and .zst), .parquet, a .toml file that describes a set of yours, or a "
+    "name from 'rankwise data list'."
+)
+SCORES = (
+    "SCORES: text with one number per document in the order of DATA, a .npy array, or a TREC run. With --qrels there "
+    "is no DATA, only runs."
+)
+
+
+def page(command: Callable[..., object]) -> str:
+    r"""Make a help page of a docstring: prose flows to the width of the screen, lines of examples stay lines.
+
+    >>> def command():
+    ...     '''First
+    ...     sentence.
+    ...
+    ...     [cyan]an example[/cyan]
+    ...     [cyan]another[/cyan]
+    ...     '''
+    >>> page(command)
+    'First sentence.\n\n[cyan]an example[/cyan]\n[cyan]another[/cyan]'
+    """
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)

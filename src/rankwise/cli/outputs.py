@@ -1,0 +1,63 @@
+"""Files that commands write: checked before the work begins, in the format that their ending names."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check
+from rankwise.cli import screen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankwise.evaluation.tables import Table
+
+TABLES = (".json", ".csv", ".md", ".tex", ".txt")
+FRAMES = (".csv", ".parquet")
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool) -> None:
+    """Complain at once about a file that could not be written at the end."""
+    if path is None:
+        return
+    if endings and path.suffix.lower() not in endings:
+        raise check.error("a file's ending says its format", got=str(path), cure=f"end it with {', '.join(endings)}")
+    if not path.parent.is_dir():
+        raise check.error("the folder of an output file must exist", got=str(path), cure=f"mkdir -p {path.parent}")
+    check.free_path(path, force=force)
+
+
+def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.DataFrame") -> None:
+    """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
+    match path.suffix.lower():
+        case ".json":
+            text = screen.as_json(document)
+        case ".csv":
+            text = frame.write_csv()
+        case ending:
+            write = {".md": "markdown", ".tex": "latex", ".txt": "text"}[ending]
+            text = "\n\n".join(getattr(table, write)() for table in tables) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def save_frame(path: Path, frame: "pl.DataFrame") -> None:
+    """Write a frame as CSV or Parquet."""
+    if path.suffix.lower() == ".csv":
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+
+
+def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":
+    """Put frames under each other, named in a first column."""
+    import polars as pl
+
+    return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
+
+
+def said(*paths: Path | None) -> None:
+    """Tell which files were written."""
+    for path in paths:
+        if path is not None:
+            screen.note(f"wrote {path}")

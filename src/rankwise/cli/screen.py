@@ -1,0 +1,133 @@
+"""What reaches the screen: tables, notes, problems and progress. Results go to standard output, the rest to stderr.
+
+On a terminal there is colour (unless ``NO_COLOR`` is set); in a pipe there is plain text of any width.
+"""
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from rankwise.evaluation.tables import Table
+
+WIDE = 100_000  # a pipe has no right margin
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """Make a console for this moment's standard output or error."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
+
+
+def table(content: "Table", *, title: str = "") -> None:
+    """Print a table: with rules and bold type on a terminal, as aligned plain text in a pipe."""
+    screen = console()
+    if not screen.is_terminal:
+        sys.stdout.write(f"{title}\n\n" if title else "")
+        sys.stdout.write(f"{content.text()}\n")
+        return
+    from rich import box
+    from rich.table import Table as Grid
+
+    from rankwise.evaluation.tables import raised
+
+    grid = Grid(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="bold")
+    for name, side in zip(content.header, content.align, strict=True):
+        grid.add_column(plain(name), justify="right" if side == "r" else "left")
+    for row in content.cells():
+        texts = (plain(cell.text) for cell in row)
+        grid.add_row(
+            *(
+                f"[bold green]{text}[/]{raised(cell.marks)}" if cell.best else text + raised(cell.marks)
+                for text, cell in zip(texts, row, strict=True)
+            )
+        )
+    screen.print(grid)
+    for line in content.notes:
+        screen.print(plain(line), style="dim")
+
+
+def document(value: Any) -> None:
+    """Print one JSON document; a number that is missing or not finite becomes null."""
+    sys.stdout.write(as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Write plain data, NumPy values and paths as JSON."""
+    return json.dumps(_jsonable(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def say(text: str) -> None:
+    """Print a sentence that belongs to the result, wrapped on a terminal."""
+    console().print(plain(text))
+
+
+def note(text: str) -> None:
+    """Say something that is not a result."""
+    console(stderr=True).print(plain(text), soft_wrap=True)
+
+
+def problem(text: str) -> None:
+    """Say what went wrong."""
+    console(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Keep square brackets in a text from being read as markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+class Steps:
+    """A bar of equal steps; a step that knows how far it is may say so."""
+
+    def __init__(self, bar: "Progress", total: int) -> None:
+        self.bar, self.done = bar, -1
+        self.task = bar.add_task("", total=total)
+
+    def step(self, text: str) -> None:
+        """Begin the next step."""
+        self.done += 1
+        self.bar.update(self.task, description=plain(text), completed=self.done)
+
+    def part(self, done: int, total: int) -> None:
+        """Say how much of the current step is done."""
+        self.bar.update(self.task, completed=self.done + done / max(total, 1))
+
+
+@contextlib.contextmanager
+def progress(total: int) -> Iterator[Steps]:
+    """Show a bar of ``total`` steps on a terminal, and nothing elsewhere."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    screen = console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        yield Steps(bar, total)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _jsonable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_jsonable(part) for part in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and scalars
+        return _jsonable(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)

@@ -1,0 +1,117 @@
+"""What the demonstration found: which ranker is best, by how much, and how sure that is, in words and numbers."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankwise._version import __version__
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation import tables
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.comparison import Comparison
+    from rankwise.evaluation.evaluate import Evaluation
+
+METRICS = ("ndcg@5", "ndcg@10", "ap", "rr")
+HEADLINE = "ndcg@10"
+
+
+class Gain(NamedTuple):
+    """What one ranker gains over another, by the headline metric."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    wins: int
+    queries: int
+
+    def __str__(self) -> str:
+        p = tables.probability(self.p)
+        sure = f"p {p}" if p.startswith("<") else f"p = {p}"
+        return (
+            f"{tables.number(self.difference, 3, signed=True)} {tables.interval(self.low, self.high, 3, signed=True)}, "
+            f"{sure}, better on {self.wins / self.queries:.0%} of queries"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Demonstration:
+    """The rankers compared, the limits between which they lie, and the files that say so."""
+
+    parts: dict[str, RankingDataset]
+    """train, valid and test."""
+    comparison: "Comparison"
+    floor: "Evaluation"
+    """A random order, which no ranker should fall below."""
+    ceiling: "Evaluation"
+    """The order by true utility, which on average no ranker can beat: the judges' noise is left."""
+    trees: int
+    """How many trees LightGBM grew before it stopped."""
+    folder: Path
+    files: dict[str, str]
+    """File name -> what is in it."""
+
+    @property
+    def ranked(self) -> list[str]:
+        """The rankers, the best by the headline metric first."""
+        means = self.comparison.mean[HEADLINE]
+        return sorted(means, key=lambda name: -means[name])
+
+    def gain(self, better: str, worse: str) -> Gain:
+        """Give the difference between two rankers, whichever way round it was tested."""
+        for pair in self.comparison.pairs:
+            if pair.metric == HEADLINE and {pair.system, pair.against} == {better, worse}:
+                n = pair.wins + pair.ties + pair.losses
+                if pair.system == better:
+                    return Gain(pair.difference, pair.low, pair.high, pair.p_adjusted, pair.wins, n)
+                return Gain(-pair.difference, -pair.high, -pair.low, pair.p_adjusted, pair.losses, n)
+        raise KeyError(f"{better} and {worse} were not compared")
+
+    def table(self) -> tables.Table:
+        """Give the comparison's table, with the two limits as last rows."""
+        table = self.comparison.table()
+        limits = {"(random order)": self.floor, "(best possible)": self.ceiling}
+        rows = (("", name, *(tables.number(one.mean[m]) for m in METRICS)) for name, one in limits.items())
+        return replace(table, rows=(*table.rows, *rows))
+
+    def introduction(self) -> str:
+        """Say what was done."""
+        train, valid, test = self.parts.values()
+        n_queries, n_docs = (
+            sum(getattr(part, name) for part in self.parts.values()) for name in ("n_queries", "n_docs")
+        )
+        return (
+            f"Made-up web search: {n_queries:,} queries, {n_docs:,} documents, {test.n_features} features. "
+            f"The rankers saw {train.n_queries} queries in training and {valid.n_queries} to know when to stop; "
+            f"they are judged on {test.n_queries} others."
+        )
+
+    def conclusion(self) -> str:
+        """Say which ranker is best, by how much, and how sure that is."""
+        best, second = self.ranked[:2]
+        mean, floor, ceiling = (
+            self.comparison.mean[HEADLINE][best],
+            self.floor.mean[HEADLINE],
+            self.ceiling.mean[HEADLINE],
+        )
+        return (
+            f"{best} ranks best: {HEADLINE} {mean:.3f}. Against {second}: {self.gain(best, second)}. "
+            f"It goes {(mean - floor) / (ceiling - floor):.0%} of the way from a random order to the best possible one."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain data that JSON can hold."""
+        return {
+            "made_by": "rankwise demo",
+            "version": __version__,
+            "queries": {name: part.n_queries for name, part in self.parts.items()},
+            "documents": {name: part.n_docs for name, part in self.parts.items()},
+            "trees": self.trees,
+            "ranked": self.ranked,
+            "random_order": self.floor.to_dict(),
+            "best_possible": self.ceiling.to_dict(),
+            "comparison": self.comparison.to_dict(),
+            "folder": str(self.folder),
+            "files": self.files,
+        }
