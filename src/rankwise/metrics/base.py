@@ -176,7 +176,7 @@ class Metric:
     cutoff: int | None = None
     """Only ranks up to this one count; None counts all."""
     ties: str = "average"
-    """Documents with equal scores: the exact "average" over their orders, "row" order, or the "worst" or "best" order."""
+    """Equal scores: the exact "average" over all orders, "row" order, or the "worst" or "best" order of the documents."""
     empty: str | int = "skip"
     """Worth of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
 

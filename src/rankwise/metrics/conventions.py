@@ -9,7 +9,7 @@ _CONVENTIONS: dict[str, dict[str, Any]] = {
     "xgboost": {"gain": "exponential", "ties": "row", "empty": 1},
     "catboost": {"gain": "linear", "ties": "worst", "empty": 1},
     "sklearn": {"gain": "linear", "ties": "average", "empty": 0},
-    # Ties go by document id, descending: read_run puts tied rows in that order.
+    # Ties go by document id, descending: judge puts tied rows in that order.
     "trec_eval": {"gain": "linear", "ties": "row", "empty": 0},
 }
 
@@ -18,7 +18,7 @@ def conventions(library: str) -> dict[str, Any]:
     """Give the options with which ``ndcg`` computes what ``library`` does by default.
 
     ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval. trec_eval orders documents with equal scores by
-    their id, descending; metrics see no ids, so the rows must be in that order, as :func:`rankwise.read_run` puts them.
+    their id, descending; metrics see no ids, so the rows must be in that order, as :func:`rankwise.judge` puts them.
 
     >>> from rankwise.metrics import metric
     >>> metric("ndcg@10", **conventions("catboost"))

@@ -174,7 +174,7 @@ def _first_relevant(first, last, offsets, scores, labels, cutoff, ties, rule, we
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _weight_of_first(scores, worths, best, cutoff, ties, weights):  # type: ignore[no-untyped-def]
-    """Find the (mean) weight of the rank of the first relevant document, which is one of those with the score ``best``."""
+    """Find the (mean) weight of the rank of the first relevant document; ``best`` is its score."""
     ahead, size, hits, before = 0, 0, 0, 0
     for i in range(scores.size):
         ahead += scores[i] > best
