@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     Table = pl.DataFrame | Mapping[str, Mapping[str, float]]
 
-_RUN = r"^\s*(?<query>\S+)\s+\S+\s+(?<document>\S+)\s+\S+\s+(?<score>\S+)\s+(?<tag>\S+)"
-_QRELS = r"^\s*(?<query>\S+)\s+\S+\s+(?<document>\S+)\s+(?<grade>\S+)\s*$"
+# Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.
+_BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
+_HEAD = f"^{_BLANK}*(?<query>{_WORD}){_BLANK}+{_WORD}{_BLANK}+(?<document>{_WORD}){_BLANK}+"
+_RUN = f"{_HEAD}{_WORD}{_BLANK}+(?<score>{_WORD}){_BLANK}+(?<tag>{_WORD})"
+_QRELS = f"{_HEAD}(?<grade>{_WORD}){_BLANK}*$"
 _SHOWN = 80
 
 
@@ -144,7 +147,7 @@ def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) ->
         row_index_name="number",
         row_index_offset=1,
         raise_if_empty=False,
-    ).filter(pl.col("line").str.contains(r"\S"))
+    ).filter(pl.col("line").str.contains(_WORD))
     kind = pl.Float64 if value == "score" else pl.Int64
     frame = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("parts")).unnest("parts")
     frame = frame.with_columns(pl.col(value).cast(kind, strict=False))

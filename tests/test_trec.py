@@ -1,0 +1,234 @@
+"""TREC files: reading and writing, and trec_eval's own expected numbers."""
+
+import gzip
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.metrics import conventions, metric
+from tests import shared
+
+RUN = "q1 Q0 d1 1 0.5 mine\nq2 Q0 d9 1 3 mine\nq1\tQ0\td2\t2\t 0.4\tmine and words\n"
+QRELS = "q1 0 d2 1\nq1 0 d3 2\nq1 0 d1 -1\nq2 0 d8 0\nq3 0 d1 1\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "qrels").write_text(QRELS)
+    return tmp_path
+
+
+def data(**columns):
+    defaults = {"query_ids": ["a", "b"], "document_ids": ["x", "y", "z", "x"]}
+    return rw.RankingDataset(np.zeros((4, 1)), [2, 0, 1, 0], [0, 3, 4], **(defaults | columns))
+
+
+def test_read_run(files):
+    run = rw.read_run(files / "run")
+    assert run.rows() == [("q1", "d1", 0.5, "mine"), ("q2", "d9", 3.0, "mine"), ("q1", "d2", 0.4, "mine")]
+    assert run.columns == ["query", "document", "score", "tag"]
+
+
+def test_read_qrels(files):
+    assert rw.read_qrels(files / "qrels").rows()[:3] == [("q1", "d2", 1), ("q1", "d3", 2), ("q1", "d1", -1)]
+
+
+def test_blank_lines_carriage_returns_quotes_odd_bytes_and_no_last_newline(tmp_path):
+    (tmp_path / "run").write_bytes(b'\r\nq1 Q0 "d 1 0.5 t\r\n\n  q1 Q0 \xff 1 1e-3 t')
+    assert rw.read_run(tmp_path / "run").rows() == [("q1", '"d', 0.5, "t"), ("q1", "�", 0.001, "t")]
+
+
+def test_judge(files):
+    scores, judged = rw.judge(files / "run", files / "qrels")
+    assert judged.query_ids.tolist() == ["q1", "q2"]
+    assert judged.document_ids.tolist() == ["d1", "d2", "d3", "d9", "d8"]
+    assert scores.tolist() == pytest.approx([0.5, 0.4, -np.inf, 3.0, -np.inf], rel=1e-7)
+    assert judged.labels.tolist() == [0, 1, 2, 0, 0]  # negative: 0; not judged: 0
+    assert judged.features.shape == (5, 0)
+
+
+def test_judge_all_topics(files):
+    scores, judged = rw.judge(files / "run", files / "qrels", all_topics=True)
+    assert judged.query_ids.tolist() == ["q1", "q2", "q3"]
+    assert scores[-1] == -np.inf
+    assert metric("ap", empty=0)(scores, judged.labels, judged.offsets).tolist() == [0.25, 0.0, 0.0]
+
+
+def test_judge_takes_frames_and_dictionaries_alike(files):
+    from_files = rw.judge(files / "run", files / "qrels")
+    from_frames = rw.judge(rw.read_run(files / "run"), rw.read_qrels(files / "qrels"))
+    nested = {"q1": {"d1": 0.5, "d2": 0.4}, "q2": {"d9": 3}}
+    judged = {"q1": {"d2": 1, "d3": 2, "d1": -1}, "q2": {"d8": 0}, "q3": {"d1": 1}}
+    for scores, joined in (from_frames, rw.judge(nested, judged)):
+        assert scores.tolist() == from_files[0].tolist()
+        assert joined.document_ids.tolist() == from_files[1].document_ids.tolist()
+        assert joined.labels.tolist() == from_files[1].labels.tolist()
+
+
+def test_ties_go_by_document_id_descending_and_in_single_precision():
+    run = {"q": {"a": 1.0, "B": 1.0, "b": 1.0 + 1e-12, "é": 1.0, "c": 2.0, "low": -1e300}}
+    scores, judged = rw.judge(run, {"q": {"a": 1}})
+    assert judged.document_ids.tolist() == ["c", "é", "b", "a", "B", "low"]  # as strcmp: capitals before small letters
+    assert len(set(scores.tolist())) == 3
+    assert np.isfinite(scores).all()
+
+
+def test_grades_need_not_be_whole_outside_files():
+    assert rw.judge({"q": {"a": 1.0}}, {"q": {"a": 0.5}})[1].labels.tolist() == [0.5]
+
+
+def test_written_run_reads_back_and_ranks_as_trec_eval_does(tmp_path):
+    scores = [0.1, 1 / 3, 1 / 3, -np.inf]
+    path = rw.write_run(scores, data(), tmp_path / "run.txt", tag="mine")
+    third = repr(1 / 3)
+    assert path.read_text() == f"a Q0 z 1 {third} mine\na Q0 y 2 {third} mine\na Q0 x 3 0.1 mine\n"
+    assert rw.read_run(path)["score"].to_list() == [1 / 3, 1 / 3, 0.1]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_round_trip_keeps_every_metric(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 20, 30)
+    n = int(sizes.sum())
+    original = rw.RankingDataset.from_sizes(np.zeros((n, 1)), rng.integers(0, 4, n), sizes)  # no ids of any kind
+    scores = rng.integers(0, 5, n).astype(float)  # with ties
+    run = rw.write_run(scores, original, tmp_path / f"run{suffix}")
+    qrels = rw.write_qrels(original, tmp_path / f"qrels{suffix}")
+    again, judged = rw.judge(run, qrels)
+    assert judged.query_ids.tolist() == [str(q) for q in range(30)]
+    for text in ("ndcg@5", "ap", "err"):
+        ours = metric(text)(scores, original.labels, original.offsets)
+        np.testing.assert_allclose(metric(text)(again, judged.labels, judged.offsets), ours, rtol=1e-12)
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    path = rw.write_qrels(data(), tmp_path / "qrels")
+    with pytest.raises(FileExistsError, match="exists already and is kept"):
+        rw.write_qrels(data(), path)
+    with pytest.raises(FileExistsError, match="exists already and is kept"):
+        rw.write_run([1, 2, 3, 4], data(), path)
+    assert rw.write_run([1, 2, 3, 4], data(), path, force=True).read_text().startswith("a Q0 z 1 3.0")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("q1 Q0 d3 1 0.5", "must read 'query Q0 document rank score tag' with a finite score: got 'q1 Q0 d3 1 0.5' at line 4 of"),
+        ("q1 Q0 d3 1 much t", "with a finite score: got 'q1 Q0 d3 1 much t' at line 4 of"),
+        ("q1 Q0 d3 1 nan t", "with a finite score: got 'q1 Q0 d3 1 nan t' at line 4 of"),
+        ("q1 Q0 d3 1 inf t", "with a finite score"),
+        ("q1 Q0 d1 1 0.7 t", "a document may stand only once under a query: got 'q1 Q0 d1 1 0.7 t' at line 4 of"),
+        ("x" * 200, "got '" + "x" * 80 + "…' at line 4"),
+    ],
+)
+def test_broken_lines_of_a_run(tmp_path, line, sentence):
+    path = tmp_path / "run"
+    path.write_text(RUN + line + "\n")
+    with pytest.raises(ValueError, match=sentence) as caught:
+        rw.read_run(path)
+    assert str(path) in str(caught.value)
+    assert "errors='skip'" in str(caught.value)
+    with pytest.warns(UserWarning, match="1 broken lines were left out; the first is line 4 of"):
+        assert rw.read_run(path, errors="skip").height == 3
+
+
+@pytest.mark.parametrize("line", ["q1 0 d7", "q1 0 d7 1.5", "q1 0 d7 1 more", "q1 0 d7 yes"])
+def test_broken_lines_of_qrels(tmp_path, line):
+    path = tmp_path / "qrels"
+    path.write_text(QRELS + line + "\n")
+    with pytest.raises(ValueError, match=f"'query 0 document grade' with a whole grade: got '{line}' at line 6 of"):
+        rw.read_qrels(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda p: rw.read_run(p / "empty"), "the file has no lines that can be read: .*empty. Cure: each must read"),
+        (lambda p: rw.read_run(p / "run", errors="ignore"), r"unknown way to treat broken lines \(errors\): got 'ignore'"),
+        (lambda p: rw.judge({"x": {"d": 1}}, {"y": {"d": 1}}), "no query in common: got 'x' in the run, 'y' in the qrels"),
+        (lambda p: rw.judge([1, 2], {"y": {"d": 1}}), "run must be a path, a polars frame with columns query, .*: got list"),
+        (lambda p: rw.judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns \['q'\]"),
+        (lambda p: rw.judge({"y": {"d": 1}}, {"y": {"d": np.nan}}), "every grade must be finite: got nan at document 'd' of"),
+        (
+            lambda p: rw.judge(pl.DataFrame({"query": [1, 1], "document": [2, 2], "score": [1, 3]}), {"1": {"2": 1}}),
+            "only once under a query of the run: got document '2' again at query '1'",
+        ),
+        (lambda p: rw.write_run([1, 2, 3], data(), p / "x"), "scores must be one number per document"),
+        (lambda p: rw.write_run([1, 2, 3, 4], data(), p / "x", tag="two words"), "a tag in TREC files must be text without"),
+        (lambda p: rw.write_qrels(data(query_ids=["a b", "c"]), p / "x"), "query id in TREC files must be .* got 'a b'"),
+        (lambda p: rw.write_qrels(data(document_ids=["", "b", "c", "d"]), p / "x"), "document id in TREC files .* got ''"),
+        (
+            lambda p: rw.write_qrels(data(document_ids=["x", "y", "x", "x"]), p / "x"),
+            "only once under a query: got 'x' at query 'a'. Cure: give every document",
+        ),
+        (
+            lambda p: rw.write_qrels(data().with_(labels=[0, 1, 0.5, 0]), p / "x"),
+            r"qrels hold whole grades: got label 0.5 at row 2 \(query 'a'\)",
+        ),
+    ],
+)
+def test_refusals(files, call, sentence):
+    (files / "empty").write_text("\n\n")
+    with pytest.raises(ValueError, match=sentence):
+        call(files)
+    assert not (files / "x").exists()
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        rw.read_run(tmp_path / "nothing")
+
+
+def measures(level: int = 1):
+    """trec_eval's names of our metrics."""
+    ranked = {"ties": "row", "empty": 0}
+    binary = ranked | {"relevant": level}
+    found = {"map": metric("ap", **binary), "recip_rank": metric("rr", **binary)}
+    found["ndcg"] = metric("ndcg", **conventions("trec_eval"))
+    for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000):
+        found[f"P_{k}"] = metric(f"precision@{k}", **binary)
+        found[f"recall_{k}"] = metric(f"recall@{k}", **binary)
+        found[f"map_cut_{k}"] = metric(f"ap@{k}", **binary)
+        found[f"ndcg_cut_{k}"] = metric(f"ndcg@{k}", **conventions("trec_eval"))
+    for k in (1, 2, 5, 10, 20):
+        found[f"success_{k}"] = metric(f"hit@{k}", **binary)
+    if level == 1:
+        found["rbp"] = metric("rbp(p=0.9)", **binary)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expected", "run", "qrels", "all_topics", "level", "compared"),
+    [
+        ("out.test", "results.test", "qrels.test", False, 1, 11),
+        ("out.test.a", "results.test", "qrels.test", False, 1, 43),
+        ("out.test.aq", "results.test", "qrels.test", False, 1, 172),
+        ("out.test.aqc", "results.trunc", "qrels.test", True, 1, 172),
+        ("out.test.aql", "results.test", "qrels.rel_level", False, 2, 168),
+        ("out.test.meas_params", "results.test", "qrels.test", False, 1, 28),
+    ],
+)
+def test_numbers_are_trec_evals(expected, run, qrels, all_topics, level, compared):
+    folder = shared.data("trec-eval-test")
+    with gzip.open(folder / f"{expected}.gz", "rt") as lines:
+        theirs = {tuple(word.strip() for word in line.split("\t")[:2]): line.split("\t")[2] for line in lines}
+    scores, judged = rw.judge(folder / f"{run}.gz", folder / f"{qrels}.gz", all_topics=all_topics)
+    mine = {}
+    for name, one in measures(level).items():
+        values = one(scores, judged.labels, judged.offsets)
+        mine |= {(name, query): value for query, value in zip(judged.query_ids.tolist(), values, strict=True)}
+        mine[name, "all"] = values.mean()
+    common = mine.keys() & theirs.keys()
+    assert len(common) == compared
+    for key in sorted(common):
+        assert mine[key] == pytest.approx(float(theirs[key]), abs=5.1e-5), key
+
+
+def test_words_after_the_tag_are_no_error():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rw.read_run(shared.data("trec-eval-test/results.trunc.gz")).height == 584
