@@ -1,0 +1,130 @@
+"""rw.conventions(library) repeats that library's NDCG, on random data with ties and with empty queries."""
+
+from typing import NamedTuple
+
+import catboost.utils
+import lightgbm as lgb
+import numpy as np
+import pytest
+import pytrec_eval
+import sklearn.metrics
+import xgboost as xgb
+from numpy.typing import NDArray
+
+import rankwise as rw
+
+CUTOFFS = (1, 3, 5, 10, 40, 200)
+
+
+class Lists(NamedTuple):
+    scores: NDArray[np.float64]
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    def ours(self, library: str, cutoff: int | None) -> NDArray[np.float64]:
+        metric = rw.metric("ndcg", cutoff=cutoff, **rw.conventions(library))
+        return metric(*self)
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def lists(request: pytest.FixtureRequest) -> Lists:
+    rng = np.random.default_rng(request.param)
+    sizes = rng.integers(1, 90, 150)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    labels = rng.choice(5, size=offsets[-1], p=[0.6, 0.2, 0.1, 0.06, 0.04]).astype(float)
+    for q in range(0, 150, 7):
+        labels[offsets[q] : offsets[q + 1]] = 0.0
+    # Quarters are exact in float32, in which some libraries keep scores.
+    scores = np.round(rng.normal(size=labels.size) + 0.3 * labels, 0) / 4.0
+    return Lists(scores, labels, offsets)
+
+
+def test_the_data_has_ties_and_empty_queries(lists: Lists) -> None:
+    by_row, worst = (rw.metric("ndcg@5", ties=ties, empty=0)(*lists) for ties in ("row", "worst"))
+    assert np.mean(by_row > worst) > 0.5
+    assert np.isnan(rw.metric("ndcg")(*lists)).sum() >= 21
+
+
+def test_lightgbm(lists: Lists) -> None:
+    # A model of one leaf that predicts 0 (nothing to split on), on top of the scores as initial ones.
+    data = lgb.Dataset(
+        np.zeros((lists.labels.size, 1)),
+        label=lists.labels,
+        group=np.diff(lists.offsets),
+        init_score=lists.scores,
+        params={"feature_pre_filter": False, "verbose": -1},
+    )
+    params = {"objective": "lambdarank", "metric": "ndcg", "eval_at": list(CUTOFFS), "verbose": -1}
+    booster = lgb.Booster(params, data)
+    theirs = {name: value for _, name, value, _ in booster.eval_train()}
+    for cutoff in CUTOFFS:
+        assert lists.ours("lightgbm", cutoff).mean() == pytest.approx(theirs[f"ndcg@{cutoff}"], abs=1e-6)
+
+
+def test_xgboost(lists: Lists) -> None:
+    data = xgb.DMatrix(np.zeros((lists.labels.size, 1)), label=lists.labels, base_margin=lists.scores)
+    data.set_group(np.diff(lists.offsets))
+    names = [f"ndcg@{cutoff}" for cutoff in CUTOFFS]
+    booster = xgb.train({"objective": "rank:ndcg", "eval_metric": [*names, "ndcg"]}, data, num_boost_round=0)
+    line = booster.eval(data, "now")
+    theirs = dict(part.removeprefix("now-").rsplit(":", 1) for part in line.split()[1:])
+    for cutoff in CUTOFFS:
+        assert lists.ours("xgboost", cutoff).mean() == pytest.approx(float(theirs[f"ndcg@{cutoff}"]), abs=1e-6)
+    # without a cutoff it takes that of its default training pairs
+    assert lists.ours("xgboost", 32).mean() == pytest.approx(float(theirs["ndcg"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Base", "Exp"])
+def test_catboost(lists: Lists, kind: str) -> None:
+    groups = np.repeat(np.arange(lists.offsets.size - 1), np.diff(lists.offsets))
+    options = rw.conventions("catboost") | ({"gain": "exponential"} if kind == "Exp" else {})
+    for cutoff in CUTOFFS:
+        name = f"NDCG:top={cutoff};type={kind}"
+        (theirs,) = catboost.utils.eval_metric(lists.labels, lists.scores, name, group_id=groups)
+        ours = rw.metric("ndcg", cutoff=cutoff, **options)(*lists).mean()
+        assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_sklearn_query_by_query(lists: Lists) -> None:
+    for cutoff in (*CUTOFFS, None):
+        ours = lists.ours("sklearn", cutoff)
+        for q, (start, stop) in enumerate(zip(lists.offsets[:-1], lists.offsets[1:], strict=True)):
+            if stop - start > 1:  # it refuses lists of one document
+                labels, scores = lists.labels[start:stop], lists.scores[start:stop]
+                theirs = sklearn.metrics.ndcg_score([labels], [scores], k=cutoff)
+                assert ours[q] == pytest.approx(theirs, abs=1e-9)
+
+
+def test_sklearn_average_precision_and_dcg(lists: Lists) -> None:
+    distinct = lists._replace(scores=lists.scores + np.random.default_rng(5).random(lists.scores.size) / 100)
+    ap, dcg = rw.metric("ap(empty=0)")(*distinct), rw.metric("dcg(gain=linear, empty=0)@7")(*distinct)
+    for q, (start, stop) in enumerate(zip(lists.offsets[:-1], lists.offsets[1:], strict=True)):
+        labels, scores = lists.labels[start:stop], distinct.scores[start:stop]
+        if stop - start > 1 and labels.any():
+            assert ap[q] == pytest.approx(sklearn.metrics.average_precision_score(labels >= 1, scores), abs=1e-9)
+            assert dcg[q] == pytest.approx(sklearn.metrics.dcg_score([labels], [scores], k=7), abs=1e-9)
+
+
+def test_trec_eval_where_rows_are_by_descending_id(lists: Lists) -> None:
+    run: dict[str, dict[str, float]] = {}
+    qrels: dict[str, dict[str, int]] = {}
+    for q, (start, stop) in enumerate(zip(lists.offsets[:-1], lists.offsets[1:], strict=True)):
+        names = [f"{900 - i}" for i in range(stop - start)]
+        run[str(q)] = dict(zip(names, lists.scores[start:stop].tolist(), strict=True))
+        qrels[str(q)] = dict(zip(names, lists.labels[start:stop].astype(int).tolist(), strict=True))
+    measures = [f"ndcg_cut.{','.join(map(str, CUTOFFS))}", "ndcg"]
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
+    for cutoff in (*CUTOFFS, None):
+        name = f"ndcg_cut_{cutoff}" if cutoff else "ndcg"
+        peer = [theirs[str(q)][name] for q in range(len(qrels))]
+        np.testing.assert_allclose(lists.ours("trec_eval", cutoff), peer, atol=1e-9)
+
+
+def test_conventions_of_an_unknown_library() -> None:
+    with pytest.raises(ValueError, match=r"unknown library: got 'lightgmb'. Cure: did you mean 'lightgbm'"):
+        rw.conventions("lightgmb")
+
+
+def test_conventions_are_the_callers_to_change() -> None:
+    rw.conventions("xgboost")["gain"] = "linear"
+    assert rw.conventions("xgboost")["gain"] == "exponential"
