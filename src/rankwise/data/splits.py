@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
+from rankwise.stream import Stream
+
+Fold = tuple[RankingDataset, RankingDataset, RankingDataset]
+"""Training, validation and test part."""
 
 
 def split(
@@ -25,7 +29,7 @@ def split(
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
     [59, 20, 20]
     """
-    return _parts(data, _counts(data, fractions), seed, 0)
+    return _parts(data, _counts(data, fractions), _stream(data, seed))
 
 
 def trials(
@@ -43,11 +47,11 @@ def trials(
     [0 3 4 5 7 9] [1 6] [2 8]
     """
     n = check.integer("n, the number of trials,", n, least=1)
-    counts = _counts(data, fractions)
-    return (_parts(data, counts, seed, trial) for trial in range(n))
+    counts, stream = _counts(data, fractions), _stream(data, seed)
+    return (_parts(data, counts, stream.at(trial)) for trial in range(n))
 
 
-def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[tuple[RankingDataset, ...]]:
+def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
     """Iterate over cross-validation folds as LETOR lays them out: ``(train, valid, test)``, made one at a time.
 
     The queries fall into ``n`` parts of the same size (up to one). Fold i trains on ``n − 2`` parts from the i-th on,
@@ -69,23 +73,27 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[tuple[
             got=n,
             cure="choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves",
         )
-    part = _part_of_query(data, _counts(data, (1.0 / n,) * n), seed, 0)
+    part = _part_of_query(_counts(data, (1.0 / n,) * n), _stream(data, seed))
     return (_fold(data, (part - first) % n, n) for first in range(n))
 
 
-def _fold(data: RankingDataset, part: NDArray[np.int64], n: int) -> tuple[RankingDataset, ...]:
+def _fold(data: RankingDataset, part: NDArray[np.int64], n: int) -> Fold:
     return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
 
 
-def _parts(data: RankingDataset, counts: NDArray[np.int64], seed: int, trial: int) -> tuple[RankingDataset, ...]:
-    part = _part_of_query(data, counts, seed, trial)
+def _stream(data: RankingDataset, seed: int) -> Stream:
+    return data.stream(seed).child(*b"split")
+
+
+def _parts(data: RankingDataset, counts: NDArray[np.int64], stream: Stream) -> tuple[RankingDataset, ...]:
+    part = _part_of_query(counts, stream)
     return tuple(data.take(part == number) for number in range(counts.size))
 
 
-def _part_of_query(data: RankingDataset, counts: NDArray[np.int64], seed: int, trial: int) -> NDArray[np.int64]:
+def _part_of_query(counts: NDArray[np.int64], stream: Stream) -> NDArray[np.int64]:
     """Order the queries by a random number each, and cut that order."""
-    draws = data.stream(seed, trial).child(*b"split").per_query(data.n_queries)[:, 0]
-    part = np.empty(data.n_queries, np.int64)
+    draws = stream.per_query(int(counts.sum()))[:, 0]
+    part = np.empty(draws.size, np.int64)
     part[np.argsort(draws)] = np.repeat(np.arange(counts.size), counts)
     return part
 
