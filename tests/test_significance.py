@@ -26,7 +26,8 @@ def enumerated(differences: np.ndarray) -> float:
     """Fisher's p-value by listing every sign assignment, with sums in exact arithmetic."""
     seen = abs(math.fsum(differences))
     ways = [
-        abs(math.fsum(np.array(s) * differences)) >= seen - 1e-12 for s in itertools.product((1, -1), repeat=len(differences))
+        abs(math.fsum(np.array(s) * differences)) >= seen - 1e-12
+        for s in itertools.product((1, -1), repeat=len(differences))
     ]
     return float(np.mean(ways))
 
@@ -96,8 +97,8 @@ def test_sampled_flips_agree_with_enumeration():
 def test_sampled_flips_agree_with_scipy():
     differences = sampled(200, mean=0.04, seed=3)
     theirs = stats.permutation_test(
-        (differences, np.zeros(200)), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples", n_resamples=20_000,
-        vectorized=True, rng=np.random.default_rng(0),
+        (differences, np.zeros(200)), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
+        n_resamples=20_000, vectorized=True, rng=np.random.default_rng(0),
     ).pvalue  # fmt: skip
     assert significance.randomization_test(differences) == pytest.approx(theirs, abs=0.01)
 
@@ -215,11 +216,17 @@ def test_the_correction_for_shared_data_holds_its_level_where_the_plain_test_doe
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: significance.t_test([0.1]), r"a paired test needs at least two pairs that count: got 1\. Cure: compare on"),
+        (
+            lambda: significance.t_test([0.1]),
+            r"a paired test needs at least two pairs that count: got 1\. Cure: compare on",
+        ),
         (lambda: significance.t_test([0.1, 0.2], [0.0, 1.0]), "at least two pairs that count: got 1"),
         (lambda: significance.wilcoxon_test([0.1, np.nan]), "differences must be a list of finite numbers"),
         (lambda: significance.t_test([0.1, 0.2], overlap=-1.0), "overlap must be a number in"),
-        (lambda: significance.randomization_test([0.1, 0.2], flips=0), "flips must be a whole number of at least 1: got 0"),
+        (
+            lambda: significance.randomization_test([0.1, 0.2], flips=0),
+            "flips must be a whole number of at least 1: got 0",
+        ),
         (lambda: significance.holm([0.1, 1.2]), "p-values must be a list of numbers from 0 to 1"),
         (lambda: significance.holm([0.1, np.nan]), "p-values must be a list of numbers from 0 to 1"),
     ],

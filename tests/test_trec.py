@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,9 +23,12 @@ def files(tmp_path):
     return tmp_path
 
 
+judge: Any = rw.judge
+
+
 def data(**columns):
     defaults = {"query_ids": ["a", "b"], "document_ids": ["x", "y", "z", "x"]}
-    return rw.RankingDataset(np.zeros((4, 1)), [2, 0, 1, 0], [0, 3, 4], **(defaults | columns))
+    return rw.RankingDataset.from_sizes(np.zeros((4, 1)), [2, 0, 1, 0], [3, 1], **(defaults | columns))
 
 
 def test_read_run(files):
@@ -43,7 +47,7 @@ def test_blank_lines_carriage_returns_quotes_odd_bytes_and_no_last_newline(tmp_p
 
 
 def test_judge(files):
-    scores, judged = rw.judge(files / "run", files / "qrels")
+    scores, judged = judge(files / "run", files / "qrels")
     assert judged.query_ids.tolist() == ["q1", "q2"]
     assert judged.document_ids.tolist() == ["d1", "d2", "d3", "d9", "d8"]
     assert scores.tolist() == pytest.approx([0.5, 0.4, -np.inf, 3.0, -np.inf], rel=1e-7)
@@ -52,18 +56,18 @@ def test_judge(files):
 
 
 def test_judge_all_topics(files):
-    scores, judged = rw.judge(files / "run", files / "qrels", all_topics=True)
+    scores, judged = judge(files / "run", files / "qrels", all_topics=True)
     assert judged.query_ids.tolist() == ["q1", "q2", "q3"]
     assert scores[-1] == -np.inf
     assert metric("ap", empty=0)(scores, judged.labels, judged.offsets).tolist() == [0.25, 0.0, 0.0]
 
 
 def test_judge_takes_frames_and_dictionaries_alike(files):
-    from_files = rw.judge(files / "run", files / "qrels")
-    from_frames = rw.judge(rw.read_run(files / "run"), rw.read_qrels(files / "qrels"))
+    from_files = judge(files / "run", files / "qrels")
+    from_frames = judge(rw.read_run(files / "run"), rw.read_qrels(files / "qrels"))
     nested = {"q1": {"d1": 0.5, "d2": 0.4}, "q2": {"d9": 3}}
     judged = {"q1": {"d2": 1, "d3": 2, "d1": -1}, "q2": {"d8": 0}, "q3": {"d1": 1}}
-    for scores, joined in (from_frames, rw.judge(nested, judged)):
+    for scores, joined in (from_frames, judge(nested, judged)):
         assert scores.tolist() == from_files[0].tolist()
         assert joined.document_ids.tolist() == from_files[1].document_ids.tolist()
         assert joined.labels.tolist() == from_files[1].labels.tolist()
@@ -71,14 +75,14 @@ def test_judge_takes_frames_and_dictionaries_alike(files):
 
 def test_ties_go_by_document_id_descending_and_in_single_precision():
     run = {"q": {"a": 1.0, "B": 1.0, "b": 1.0 + 1e-12, "é": 1.0, "c": 2.0, "low": -1e300}}
-    scores, judged = rw.judge(run, {"q": {"a": 1}})
+    scores, judged = judge(run, {"q": {"a": 1}})
     assert judged.document_ids.tolist() == ["c", "é", "b", "a", "B", "low"]  # as strcmp: capitals before small letters
     assert len(set(scores.tolist())) == 3
     assert np.isfinite(scores).all()
 
 
 def test_grades_need_not_be_whole_outside_files():
-    assert rw.judge({"q": {"a": 1.0}}, {"q": {"a": 0.5}})[1].labels.tolist() == [0.5]
+    assert judge({"q": {"a": 1.0}}, {"q": {"a": 0.5}})[1].labels.tolist() == [0.5]
 
 
 def test_written_run_reads_back_and_ranks_as_trec_eval_does(tmp_path):
@@ -98,7 +102,7 @@ def test_round_trip_keeps_every_metric(tmp_path, suffix):
     scores = rng.integers(0, 5, n).astype(float)  # with ties
     run = rw.write_run(scores, original, tmp_path / f"run{suffix}")
     qrels = rw.write_qrels(original, tmp_path / f"qrels{suffix}")
-    again, judged = rw.judge(run, qrels)
+    again, judged = judge(run, qrels)
     assert judged.query_ids.tolist() == [str(q) for q in range(30)]
     for text in ("ndcg@5", "ap", "err"):
         ours = metric(text)(scores, original.labels, original.offsets)
@@ -117,7 +121,10 @@ def test_nothing_is_overwritten_unasked(tmp_path):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("q1 Q0 d3 1 0.5", "must read 'query Q0 document rank score tag' with a finite score: got 'q1 Q0 d3 1 0.5' at line 4 of"),
+        (
+            "q1 Q0 d3 1 0.5",
+            "must read 'query Q0 document rank score tag' with a finite score: got 'q1 Q0 d3 1 0.5' at line 4 of",
+        ),
         ("q1 Q0 d3 1 much t", "with a finite score: got 'q1 Q0 d3 1 much t' at line 4 of"),
         ("q1 Q0 d3 1 nan t", "with a finite score: got 'q1 Q0 d3 1 nan t' at line 4 of"),
         ("q1 Q0 d3 1 inf t", "with a finite score"),
@@ -148,19 +155,40 @@ def test_broken_lines_of_qrels(tmp_path, line):
     ("call", "sentence"),
     [
         (lambda p: rw.read_run(p / "empty"), "the file has no lines that can be read: .*empty. Cure: each must read"),
-        (lambda p: rw.read_run(p / "run", errors="ignore"), r"unknown way to treat broken lines \(errors\): got 'ignore'"),
-        (lambda p: rw.judge({"x": {"d": 1}}, {"y": {"d": 1}}), "no query in common: got 'x' in the run, 'y' in the qrels"),
-        (lambda p: rw.judge([1, 2], {"y": {"d": 1}}), "run must be a path, a polars frame with columns query, .*: got list"),
-        (lambda p: rw.judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns \['q'\]"),
-        (lambda p: rw.judge({"y": {"d": 1}}, {"y": {"d": np.nan}}), "every grade must be finite: got nan at document 'd' of"),
         (
-            lambda p: rw.judge(pl.DataFrame({"query": [1, 1], "document": [2, 2], "score": [1, 3]}), {"1": {"2": 1}}),
+            lambda p: rw.read_run(p / "run", errors="ignore"),
+            r"unknown way to treat broken lines \(errors\): got 'ignore'",
+        ),
+        (
+            lambda p: judge({"x": {"d": 1}}, {"y": {"d": 1}}),
+            "no query in common: got 'x' in the run, 'y' in the qrels",
+        ),
+        (
+            lambda p: judge([1, 2], {"y": {"d": 1}}),
+            "run must be a path, a polars frame with columns query, .*: got list",
+        ),
+        (lambda p: judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns \['q'\]"),
+        (
+            lambda p: judge({"y": {"d": 1}}, {"y": {"d": np.nan}}),
+            "every grade must be finite: got nan at document 'd' of",
+        ),
+        (
+            lambda p: judge(pl.DataFrame({"query": [1, 1], "document": [2, 2], "score": [1, 3]}), {"1": {"2": 1}}),
             "only once under a query of the run: got document '2' again at query '1'",
         ),
         (lambda p: rw.write_run([1, 2, 3], data(), p / "x"), "scores must be one number per document"),
-        (lambda p: rw.write_run([1, 2, 3, 4], data(), p / "x", tag="two words"), "a tag in TREC files must be text without"),
-        (lambda p: rw.write_qrels(data(query_ids=["a b", "c"]), p / "x"), "query id in TREC files must be .* got 'a b'"),
-        (lambda p: rw.write_qrels(data(document_ids=["", "b", "c", "d"]), p / "x"), "document id in TREC files .* got ''"),
+        (
+            lambda p: rw.write_run([1, 2, 3, 4], data(), p / "x", tag="two words"),
+            "a tag in TREC files must be text without",
+        ),
+        (
+            lambda p: rw.write_qrels(data(query_ids=["a b", "c"]), p / "x"),
+            "query id in TREC files must be .* got 'a b'",
+        ),
+        (
+            lambda p: rw.write_qrels(data(document_ids=["", "b", "c", "d"]), p / "x"),
+            "document id in TREC files .* got ''",
+        ),
         (
             lambda p: rw.write_qrels(data(document_ids=["x", "y", "x", "x"]), p / "x"),
             "only once under a query: got 'x' at query 'a'. Cure: give every document",
@@ -216,8 +244,8 @@ def test_numbers_are_trec_evals(expected, run, qrels, all_topics, level, compare
     folder = shared.data("trec-eval-test")
     with gzip.open(folder / f"{expected}.gz", "rt") as lines:
         theirs = {tuple(word.strip() for word in line.split("\t")[:2]): line.split("\t")[2] for line in lines}
-    scores, judged = rw.judge(folder / f"{run}.gz", folder / f"{qrels}.gz", all_topics=all_topics)
-    mine = {}
+    scores, judged = judge(folder / f"{run}.gz", folder / f"{qrels}.gz", all_topics=all_topics)
+    mine: dict[tuple[str, str], float] = {}
     for name, one in measures(level).items():
         values = one(scores, judged.labels, judged.offsets)
         mine |= {(name, query): value for query, value in zip(judged.query_ids.tolist(), values, strict=True)}

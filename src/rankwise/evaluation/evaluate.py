@@ -54,6 +54,19 @@ class Evaluation:
     confidence: float = 0.95
     resamples: int = 2000
 
+    if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
+
+        def __init__(
+            self,
+            values: Mapping[str, ArrayLike],
+            query_ids: ArrayLike,
+            weights: ArrayLike | None = None,
+            *,
+            seed: int = 0,
+            confidence: float = 0.95,
+            resamples: int = 2000,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         ids = np.asarray(self.query_ids)
         ids = check.query_ids(ids, ids.size)
