@@ -133,13 +133,13 @@ def test_fewer_grades_use_the_first_probabilities():
 def test_columns_of_the_data_are_kept_and_the_log_is_a_data_set():
     data = make([2, 2], [4, 0, 0, 4], feature_names=["f"], categorical=(0,))
     log = simulate(data, seed=1)
-    assert isinstance(log, rw.RankingDataset)
     assert (log.feature_names, log.categorical) == (("f",), (0,))
     part = log.take([1, 0])
-    assert isinstance(part, rw.ClickLog)
     assert list(impressions(part)) == [log.query_ids[1], log.query_ids[0]]
     assert repr(log).startswith(f"ClickLog({log.n_queries} queries, ")
     assert repr(log).endswith(f", {log.dropped} impressions dropped)")
+    assert isinstance(log, rw.RankingDataset)
+    assert isinstance(part, rw.ClickLog)
 
 
 @pytest.mark.parametrize("model", ["cascade", "position"])
