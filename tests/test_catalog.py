@@ -115,7 +115,7 @@ def test_istella_has_no_validation_part(tmp_path: Path):
         rw.load_dataset("istella", folder=tmp_path, part="valid")
 
 
-@pytest.mark.xfail(raises=ValueError, reason="read_letor refuses numbers beyond float32, which Istella writes for 'none'")
+@pytest.mark.xfail(raises=ValueError, reason="read_letor refuses numbers beyond float32, which Istella has")
 def test_istellas_largest_double_is_read(tmp_path: Path):
     text = "1 qid:1 1:1.7976931348623157e+308 2:-1\n0 qid:1 1:2\n"
     for word in ("train", "test"):
@@ -328,7 +328,14 @@ OWN = [
     ),
     ('train = "a{fold}"\ntest = "b"\nfolds = 2\n', r"\{fold\} in every path and folds belong together.*test = \"b\""),
     ('train = "a"\ntest = "b"\nformat = "csv"\n', "unknown format of a data set: got 'csv'.*letor, parquet"),
-    ('train = "a"\ntest = "b"\nquery = "q"\n', "query and label name columns of parquet files: got format 'letor' at"),
+    (
+        'train = "a"\ntest = "b"\nquery = "q"\n',
+        "query does not go with the format of the data set: got format 'letor' at",
+    ),
+    (
+        'train = "a"\ntest = "b"\nformat = "parquet"\nfirst_index = 1\n',
+        "first_index does not go with the format of the data set: got format 'parquet'.*are for letor text",
+    ),
     ('train = "a"\ntest = "b"\nn_features = 0\n', "n_features must be a whole number of at least 1: got 0"),
     ('train = "{fold}"\ntest = "{fold}"\nfolds = 0\n', "folds must be a whole number of at least 1: got 0"),
 ]

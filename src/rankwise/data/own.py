@@ -44,13 +44,15 @@ def describe(path: Path) -> Entry:
         )
     form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
     columns: dict[str, str] = {key: texts[key] for key in ("query", "label") if key in texts}
-    if columns and form != "parquet":
-        raise check.error(
-            "query and label name columns of parquet files",
-            got=f"format {form!r}",
-            where=str(path),
-            cure='leave them out, or write format = "parquet"',
-        )
+    misplaced = {"letor": ("query", "label"), "parquet": ("n_features", "first_index")}[form]
+    for key in misplaced:
+        if key in keys:
+            raise check.error(
+                f"{key} does not go with the format of the data set",
+                got=f"format {form!r}",
+                where=str(path),
+                cure="query and label name columns of parquet files; n_features and first_index are for letor text",
+            )
     title = texts.get("name", path.stem)
     return Entry(
         name=title,
