@@ -31,6 +31,8 @@ ANTITHETIC, LATIN = 1, 2
 
 _STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64: the race takes over
 _SHORT = 32
+_FINENESS = 4  # parts of the guide per document of the tail
+_AT_ONCE, _ROOM = 64, 1024  # so many samples are drawn at once, as far as the room goes
 _LARGEST_UNIFORM = 1.0 - 2.0**-53
 
 
@@ -63,29 +65,47 @@ def keys(stream: Stream) -> NDArray[np.uint64]:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type: ignore[no-untyped-def]
-    longest, n = longest_of(first, last, offsets), drawn.shape[0]
-    numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS, longest + 1), np.int64)
+    n = drawn.shape[0]
+    numbers, whole, batch, at = working_memory(longest_of(first, last, offsets))
     for q in range(first, last):
         values = scores[offsets[q] : offsets[q + 1]]
         head = starts[q + 1] - starts[q]
-        place = whole[PLACE]
         steep = tabulate(values, values, head, numbers, whole)
-        for i in range(n):
-            draw(steep, key, queries[q], i, n, 0, values.size, head, numbers, whole)
-            for k in range(head):
-                drawn[i, starts[q] + k] = place[whole[AT, k]]
+        for i in range(0, n, samples_at_once(head)):
+            count = min(samples_at_once(head), n - i)
+            draw(steep, key, queries[q], i, count, n, 0, values.size, head, numbers, whole, batch, at)
+            for a in range(count):
+                for k in range(head):
+                    drawn[i + a, starts[q] + k] = whole[PLACE, at[a * head + k]]
 
 
 # Rows of a thread's working memory, each as long as the longest list.
-WEIGHT, WORTH, HEIGHT, MASS, MERIT, CHANCE, KEEP, ARRIVAL, SPARE, FLOATS = range(10)
-PLACE, GUIDE, TAKEN, AT, STRATUM, STRIDE, INTEGERS = range(7)
+WEIGHT, WORTH, HEIGHT, MASS, MERIT, ARRIVAL, EVEN, ODD, FLOATS = range(9)
+PLACE, TAKEN, STRATUM, STRIDE, INTEGERS = range(5)
+GUIDE = INTEGERS  # the rows from this on, laid end to end
+# Rows that hold a batch of samples, one rank after the other and one sample after the other.
+UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def working_memory(longest):  # type: ignore[no-untyped-def]
+    """What a thread needs for lists of up to ``longest`` documents."""
+    numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + _FINENESS, longest + 1), np.int64)
+    room = max(_ROOM, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
+    return numbers, whole, np.empty((BATCH, room)), np.empty(room, np.int64)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def samples_at_once(head):  # type: ignore[no-untyped-def]
+    """How many samples :func:`draw` makes in one call."""
+    return min(max(_ROOM // head, 1), _AT_ONCE)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-def]
     """Put a query's documents into positions and add up their weights; tell whether the head is too steep for that."""
     n = scores.size
-    place, guide, taken = whole[PLACE], whole[GUIDE], whole[TAKEN]
+    place, guide, taken = whole[PLACE], whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
     weight, worth, height, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[MASS], numbers[MERIT]
     _arrange(scores, rewards, head, place, taken)
     level = scores[place[head - 1]]
@@ -99,9 +119,10 @@ def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-
         mass[j] = mass[j + 1] + weight[j]
         merit[j] = merit[j + 1] + weight[j] * worth[j]
     # guide[c] is the position whose interval holds the lower end of the c-th of equal parts of the tail's mass.
-    cells, j = n - head, n - 1
+    cells, j = _FINENESS * (n - head), n - 1
+    part = mass[head] / cells
     for c in range(cells):
-        while j > head and mass[j] <= c * (mass[head] / cells):
+        while j > head and mass[j] <= c * part:
             j -= 1
         guide[c] = j
     return height[0] > _STEEP
@@ -140,7 +161,7 @@ def _arrange(scores, rewards, head, place, mark):  # type: ignore[no-untyped-def
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no-untyped-def]
+def _lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no-untyped-def]
     """Give each of ``count`` coordinates a walk through all strata: a random start, a random stride coprime to them."""
     for c in range(count):
         u, v = uniform_pair(key, query, c, 0)
@@ -158,52 +179,63 @@ def _divisor(a, b):  # type: ignore[no-untyped-def]
     return a
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _stratified(u, c, samples, stratum, stride):  # type: ignore[no-untyped-def]
-    """Move the uniform of coordinate ``c`` into its stratum, and the stratum on to the next sample's."""
-    inside = (stratum[c] + u) / samples
-    ahead = stratum[c] + stride[c]
-    stratum[c] = ahead - samples if ahead >= samples else ahead
-    return min(inside, _LARGEST_UNIFORM)
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw(race, key, query, i, samples, draws, n, head, numbers, whole):  # type: ignore[no-untyped-def]
-    """Draw sample ``i``: fill AT with positions, CHANCE with the probability of each given those before it, KEEP with
-    what share of the mass each leaves; return the mass before the last rank and the mean reward after it.
-    """  # noqa: D205
-    if i == 0 and draws == LATIN:
-        lay_strata(key[2], query, n if race else head, samples, whole[STRATUM], whole[STRIDE])
+def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
+    """Draw samples ``first`` to ``first + count``, after those before them.
+
+    Rank k of the a-th fills element a·head + k: ``at`` gets the position, CHANCE its probability given those before,
+    KEEP the share of the mass that it leaves. Element a of BEFORE gets the mass before the last rank, element a of
+    AFTER the mean reward of the documents left after it.
+    """
+    if first == 0 and draws == LATIN:
+        _lay_strata(key[2], query, n if race else head, samples, whole[STRATUM], whole[STRIDE])
     if race:
-        return _race(key, query, i, samples, draws, n, head, numbers, whole)
-    return _sequence(key, query, i, samples, draws, n, head, numbers, whole)
+        for a in range(count):
+            _race(key, query, first + a, a, samples, draws, n, head, numbers, whole, batch, at)
+    else:
+        _fill_uniforms(key, query, first, count, samples, draws, head, whole, batch[UNIFORM])
+        _sequence(key, query, first, count, n, head, numbers, whole, batch, at)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _sequence(key, query, i, samples, draws, n, head, numbers, whole):  # type: ignore[no-untyped-def]
-    weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
-    chance, keep = numbers[CHANCE], numbers[KEEP]
-    guide, taken, at = whole[GUIDE], whole[TAKEN], whole[AT]
-    cells = n - head
-    density = cells / mass[head] if mass[head] > 0.0 else 0.0
-    block = i >> 1 if draws == ANTITHETIC else i
-    top, behind, again, spare = 0, 0.0, 0, 0.0
-    left = before = mass[0]
+def _fill_uniforms(key, query, first, count, samples, draws, head, whole, uniforms):  # type: ignore[no-untyped-def]
+    """One uniform per sample and rank, in loops over samples that vectorise."""
+    for k in range(0, head, 2):
+        even, odd = uniforms[k * count : (k + 1) * count], uniforms[(k + 1) * count : (k + 2) * count]
+        for a in range(count):
+            block = (first + a) >> 1 if draws == ANTITHETIC else first + a
+            even[a], odd[a] = uniform_pair(key[0], query, k >> 1, block)
     for k in range(head):
-        if k & 1:
-            u = spare
-        else:
-            u, spare = uniform_pair(key[0], query, k >> 1, block)
-        if draws == LATIN:
-            u = _stratified(u, k, samples, whole[STRATUM], whole[STRIDE])
-        elif draws == ANTITHETIC and i & 1:
-            u = 1.0 - u
-        if k == n - 1:
-            j = top  # the only document left
-        else:
-            while True:
+        row = uniforms[k * count : (k + 1) * count]
+        if draws == ANTITHETIC:
+            for a in range(1 - (first & 1), count, 2):
+                row[a] = 1.0 - row[a]
+        elif draws == LATIN:
+            stratum, stride = whole[STRATUM, k], whole[STRIDE, k]
+            for a in range(count):
+                row[a] = min((stratum + row[a]) / samples, _LARGEST_UNIFORM)
+                stratum += stride
+                stratum -= samples if stratum >= samples else 0
+            whole[STRATUM, k] = stratum
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
+    weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
+    uniforms, chance, keep = batch[UNIFORM], batch[CHANCE], batch[KEEP]
+    guide, taken = whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
+    cells, in_tail = _FINENESS * (n - head), mass[head]
+    density = cells / in_tail if in_tail > 0.0 else 0.0
+    for a in range(count):
+        i, row = first + a, a * head
+        top, behind, again = 0, 0.0, 0
+        left = before = mass[0]
+        for k in range(head):
+            u = uniforms[k * count + a]
+            j = top
+            while k < n - 1:  # else only document ``top`` is left
                 x = u * mass[top]
-                if x >= mass[head]:
+                if x >= in_tail:
                     j, end = top, head
                     while end - j > _SHORT:
                         middle = (j + end) >> 1
@@ -223,63 +255,66 @@ def _sequence(key, query, i, samples, draws, n, head, numbers, whole):  # type: 
                     break
                 u, _ = uniform_pair(key[1], query, again, i)
                 again += 1
-        at[k], taken[j] = j, i
-        before = left
-        if j == top:
-            passed = False
-            top += 1
-            while top < n and top <= k and taken[top] == i:
+            at[row + k], taken[j] = j, i
+            before = left
+            if j == top:
                 top += 1
-                passed = True
-            if passed:
-                behind = 0.0
-                for a in range(k):
-                    behind += weight[at[a]] if at[a] > top else 0.0
-        else:
-            behind += weight[j]
-        left = mass[top] - behind
-        chance[k] = weight[j] / before
-        keep[k] = left / before
-    good = merit[top]
-    for a in range(head):
-        good -= weight[at[a]] * worth[at[a]] if at[a] > top else 0.0
-    return before, good / left if head < n and left > 0.0 else 0.0
+                if top <= k and taken[top] == i:
+                    while top <= k and taken[top] == i:
+                        top += 1
+                    behind = 0.0
+                    for b in range(row, row + k):
+                        behind += weight[at[b]] if at[b] > top else 0.0
+            else:
+                behind += weight[j]
+            left = mass[top] - behind
+            share = 1.0 / before
+            chance[row + k], keep[row + k] = weight[j] * share, left * share
+        good = merit[top]
+        for b in range(row, row + head):
+            good -= weight[at[b]] * worth[at[b]] if at[b] > top else 0.0
+        batch[BEFORE, a] = before
+        batch[AFTER, a] = good / left if head < n and left > 0.0 else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _race(key, query, i, samples, draws, n, head, numbers, whole):  # type: ignore[no-untyped-def]
-    weight, worth, height = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT]
-    chance, keep, arrival, spare = numbers[CHANCE], numbers[KEEP], numbers[ARRIVAL], numbers[SPARE]
-    place, taken, at = whole[PLACE], whole[TAKEN], whole[AT]
-    reach = 0.0  # the longest waiting time that still matters, in units of 1 / weight
-    for j in range(n):
-        d = place[j]
-        if i & 1:
-            u = spare[j]
-        else:
-            u, spare[j] = uniform_pair(key[0], query, d, i >> 1)
-            if draws == ANTITHETIC:
-                spare[j] = 1.0 - u
-        if draws == LATIN:
-            u = _stratified(u, d, samples, whole[STRATUM], whole[STRIDE])
-        if j >= head and 1.0 - u >= reach * weight[j] and head <= _SHORT:
-            continue  # −log u ≥ 1 − u: this one comes too late
-        came = height[j] - np.log(-np.log(u))
-        if head > _SHORT:
-            arrival[j] = -came
-            continue
-        if j >= head and came <= arrival[head - 1]:
-            continue
-        k = min(j, head - 1)
-        while k > 0 and arrival[k - 1] < came:
-            arrival[k], at[k] = arrival[k - 1], at[k - 1]
-            k -= 1
-        arrival[k], at[k] = came, j
-        if j >= head - 1:
-            reach = np.exp(-arrival[head - 1])
+def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, ranked):  # type: ignore[no-untyped-def]
+    weight, worth, height, arrival = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[ARRIVAL]
+    stratum, stride, place, taken = whole[STRATUM], whole[STRIDE], whole[PLACE], whole[TAKEN]
+    at, chance, keep = ranked[a * head :], batch[CHANCE, a * head :], batch[KEEP, a * head :]
+    even, odd = numbers[EVEN], numbers[ODD]
+    if i & 1 == 0:
+        for d in range(n):
+            even[d], odd[d] = uniform_pair(key[0], query, d, i >> 1)
+        if draws == ANTITHETIC:
+            for d in range(n):
+                odd[d] = 1.0 - even[d]
+    uniforms = odd if i & 1 else even
+    if draws == LATIN:
+        for d in range(n):
+            uniforms[d] = min((stratum[d] + uniforms[d]) / samples, _LARGEST_UNIFORM)
+            ahead = stratum[d] + stride[d]
+            stratum[d] = ahead - samples if ahead >= samples else ahead
     if head > _SHORT:
-        first_to_come = np.argsort(arrival[:n])
-        at[:head] = first_to_come[:head]
+        for j in range(n):
+            arrival[j] = np.log(-np.log(uniforms[place[j]])) - height[j]
+        at[:head] = np.argsort(arrival[:n])[:head]
+    else:
+        reach = 0.0  # the longest waiting time that still matters, in units of 1 / weight
+        for j in range(n):
+            u = uniforms[place[j]]
+            if j >= head and 1.0 - u >= reach * weight[j]:
+                continue  # −log u ≥ 1 − u: it comes too late
+            came = np.log(-np.log(u)) - height[j]
+            if j >= head and came >= arrival[head - 1]:
+                continue
+            k = min(j, head - 1)
+            while k > 0 and arrival[k - 1] > came:
+                arrival[k], at[k] = arrival[k - 1], at[k - 1]
+                k -= 1
+            arrival[k], at[k] = came, j
+            if j >= head - 1:
+                reach = np.exp(arrival[head - 1])
     for k in range(head):
         taken[at[k]] = i
     # Masses are added up from the documents that were not placed to the one placed first: nothing is subtracted.
@@ -294,14 +329,14 @@ def _race(key, query, i, samples, draws, n, head, numbers, whole):  # type: igno
         if taken[j] != i:
             log_left, share = _join(height[j], log_left)
             mean = share * worth[j] + (1.0 - share) * mean
-    last = -np.inf
+    last = 0.0
     for k in range(head - 1, -1, -1):
         after = log_left
         log_left, chance[k] = _join(height[at[k]], log_left)
         keep[k] = np.exp(after - log_left)
         if k == head - 1:
             last = log_left
-    return np.exp(min(last, _STEEP)), mean
+    batch[BEFORE, a], batch[AFTER, a] = np.exp(min(last, _STEEP)), mean
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")

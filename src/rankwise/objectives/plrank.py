@@ -47,11 +47,10 @@ from rankwise.objectives.base import (
     refuse_documents,
 )
 from rankwise.objectives.plackett_luce import (
-    AT,
+    AFTER,
+    BEFORE,
     CHANCE,
     DRAWS,
-    FLOATS,
-    INTEGERS,
     KEEP,
     PLACE,
     SAMPLERS,
@@ -59,7 +58,9 @@ from rankwise.objectives.plackett_luce import (
     WORTH,
     draw,
     keys,
+    samples_at_once,
     tabulate,
+    working_memory,
 )
 from rankwise.stream import Stream
 
@@ -181,19 +182,14 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
     return tuple(check.number("a rank's weight", value, least=0.0, most=1e300) for value in values)
 
 
-# Rows of a thread's sums, each as long as the longest list.
-_PLACED_G, _PLACED_H, _APART_G, _APART_H, _TIMES, _SUMS = range(6)
-_FOLLOWING, _ONWARD, _RANK_SUMS = range(3)
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _plrank(
     first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples, race,
     draws, baseline, value, gradient, hessian,
 ):  # type: ignore[no-untyped-def]  # fmt: skip
     longest = longest_of(first, last, offsets)
-    numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS, longest + 1), np.int64)
-    sums, ranks = np.empty((_SUMS, longest)), np.empty((_RANK_SUMS, longest))
+    numbers, whole, batch, at = working_memory(longest)
+    sums, ranks, shared = np.empty((5, longest)), np.empty((2, longest)), np.empty(4)
     room, counts = np.empty(longest), np.empty(rule.table.size + 1, np.int64)
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
@@ -216,29 +212,34 @@ def _plrank(
             value[q] = -thetas[0] * rewards[0]
         elif np.any(rewards != 0.0):
             steep = tabulate(scores[start:end], rewards, head, numbers, whole)
-            value[q] = _estimate(
-                race or steep, key, queries[q], samples, draws, baseline, n, head, thetas, numbers, whole, sums, ranks
-            )
+            sums[:, :n] = 0.0
+            shared[:] = 0.0
+            total = 0.0
+            for i in range(0, samples, samples_at_once(head)):
+                count = min(samples_at_once(head), samples - i)
+                draw(race or steep, key, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
+                total += _add(count, baseline, head, thetas, numbers[WORTH], batch, at, sums, ranks, shared)
+            _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
+            value[q] = -total / samples
             for j in range(n):
                 i = start + whole[PLACE, j]
-                gradient[i] = -sums[_PLACED_G, j]
-                hessian[i] = -sums[_PLACED_H, j]
+                gradient[i] = -sums[0, j]
+                hessian[i] = -sums[1, j]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _estimate(race, key, query, samples, draws, baseline, n, head, thetas, numbers, whole, sums, ranks):  # type: ignore[no-untyped-def]
-    """Fill the sums' first two rows with the mean gradient and Hessian by position; return minus the mean reward."""
-    weight, worth, chance, keep, at = numbers[WEIGHT], numbers[WORTH], numbers[CHANCE], numbers[KEEP], whole[AT]
+def _add(count, baseline, head, thetas, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
+    """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
+    chance, keep = batch[CHANCE], batch[KEEP]
     placed_g, placed_h, apart_g, apart_h, times = sums
-    following, onward = ranks[_FOLLOWING], ranks[_ONWARD]
-    sums[:, :n] = 0.0
-    all_dr, all_ri, all_a, all_b, total = 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(samples):
-        mass, mean = draw(race, key, query, i, samples, draws, n, head, numbers, whole)
+    following, onward = ranks
+    total = 0.0
+    for sample in range(count):
+        row, mean, mass = sample * head, batch[AFTER, sample], batch[BEFORE, sample]
         to_come, to_weigh = 0.0, 0.0
         for k in range(head - 1, -1, -1):
-            theta, reward = thetas[k], worth[at[k]]
-            mean = chance[k] * reward + keep[k] * mean
+            theta, reward = thetas[k], worth[at[row + k]]
+            mean = chance[row + k] * reward + keep[row + k] * mean
             if baseline:
                 following[k] = to_come - to_weigh * mean
                 onward[k] = following[k] + theta * mean
@@ -252,35 +253,39 @@ def _estimate(race, key, query, samples, draws, baseline, n, head, thetas, numbe
         # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
         dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(head):
-            j, theta = at[k], thetas[k]
+            j, theta = at[row + k], thetas[k]
             dn = 1.0 + kept * dn
             dr = theta + kept * dr
             ri = onward[k] + kept * ri
             a = theta * dn + kept * kept * a
             b = onward[k] * dn + kept * kept * b
-            p, kept = chance[k], keep[k]
+            p, kept = chance[row + k], keep[row + k]
             step = p * (worth[j] * dr - ri)
             placed_g[j] += following[k] + step
             placed_h[j] += following[k] * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - worth[j] * a)
             times[j] += 1.0
-        dr /= mass
-        ri /= mass
-        a /= mass * mass
-        b /= mass * mass
-        all_dr += dr
-        all_ri += ri
-        all_a += a
-        all_b += b
-        for k in range(head):
+        dr, ri, a, b = dr / mass, ri / mass, a / (mass * mass), b / (mass * mass)
+        shared[0] += dr
+        shared[1] += ri
+        shared[2] += a
+        shared[3] += b
+        for k in range(row, row + head):
             j = at[k]
             apart_g[j] += worth[j] * dr - ri
             apart_h[j] += b - worth[j] * a
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _finish(samples, n, weight, worth, sums, shared):  # type: ignore[no-untyped-def]
+    """Add what documents get from samples that do not place them: all samples, apart from those that do."""
+    placed_g, placed_h, apart_g, apart_h, times = sums
+    dr, ri, a, b = shared
     for j in range(n):
-        if times[j] < samples:  # the rankings that did not place it: all rankings apart from those that did
-            e = weight[j]
-            step = e * (worth[j] * all_dr - all_ri - apart_g[j])
+        # A document that is always placed has no such samples, and its sums may lie far above its share of them.
+        if times[j] < samples:
+            step = weight[j] * (worth[j] * dr - ri - apart_g[j])
             placed_g[j] += step
-            placed_h[j] += step + 2.0 * e * e * (all_b - worth[j] * all_a - apart_h[j])
+            placed_h[j] += step + 2.0 * weight[j] ** 2 * (b - worth[j] * a - apart_h[j])
         placed_g[j] /= samples
         placed_h[j] /= samples
-    return -total / samples
