@@ -38,6 +38,7 @@ docs: $(VENV)/.dev
 	@$(BIN)/mkdocs serve
 
 benchmarks: $(VENV)/.dev
+	@$(INSTALL) --editable '.[torch]'
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:

@@ -29,6 +29,7 @@ from rankwise.objectives.base import (
     read_only,
     refuse_documents,
 )
+from rankwise.objectives.fastmath import exp
 from rankwise.stream import Stream
 
 _SUMS_IN_ANY_ORDER = {"reassoc", "contract"}  # lets sums be vectorised; the order is the same in every run
@@ -185,7 +186,7 @@ def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
         return False
     middle = 0.5 * (low + high)
     for k in range(scores.size):
-        powers[k] = np.exp(eta * (scores[k] - middle))
+        powers[k] = exp(eta * (scores[k] - middle))
     return True
 
 
@@ -199,7 +200,7 @@ def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
     else:
         for k in range(powers.size):
             gap = powers[k] - own
-            small = np.exp(-abs(gap))
+            small = exp(-abs(gap))
             above[k] = (1.0 if gap > 0.0 else small) / (1.0 + small)
     above[i] = 0.0
     total = 0.0
@@ -272,7 +273,10 @@ def _ap_kernel(first, last, offsets, scores, relevant, eta, value, gradient, hes
         a, b = offsets[q], offsets[q + 1]
         n = b - a
         _clear(value[q : q + 1], gradient[a:b], hessian[a:b])
-        if n > 1 and relevant[a:b].any():
+        count = relevant[a:b].sum()
+        if count == n:
+            value[q] = -1.0  # every order is the best one, and rounding must not make a gradient of that
+        elif count > 0.0:
             value[q] = smooth_ap(scores[a:b], relevant[a:b], eta, powers[:n], above[:n], gradient[a:b], hessian[a:b])
 
 

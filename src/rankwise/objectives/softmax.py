@@ -22,12 +22,14 @@ from rankwise.objectives.base import (
     lists,
     refuse_documents,
 )
+from rankwise.objectives.fastmath import exp
 from rankwise.stream import Stream, uniform
 
 _NEWTON = ("neumann", "diagonal")
 _GAMMAS = ("uniform", "zero", "one", "tight")
 _POWERS_OF_TWO = 2.0 ** np.arange(64)
-_SUMS_IN_ANY_ORDER = {"reassoc", "contract"}  # lets sums be vectorised; the order is the same in every run
+# Lets sums and maxima be vectorised; their order is the same in every run, and no input is NaN.
+_SUMS_IN_ANY_ORDER = {"reassoc", "contract", "nnan", "nsz"}
 _EXP, _SHARE, _GAMMA_UNIFORM, _GAMMA_ZERO, _GAMMA_ONE, _GAMMA_TIGHT = range(6)
 
 
@@ -203,7 +205,7 @@ def _diagonal_kernel(  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
 def fill_target(target, key, query, scores, labels, weights, phi):  # type: ignore[no-untyped-def]
     """Fill ``phi`` with one list's target distribution; False where the list has none to learn from."""
     n = labels.size
@@ -213,7 +215,7 @@ def fill_target(target, key, query, scores, labels, weights, phi):  # type: igno
     total = 0.0
     if target == _EXP:
         for i in range(n):
-            phi[i] = np.exp(labels[i] - top)
+            phi[i] = exp(labels[i] - top)
             total += phi[i]
     elif target == _SHARE:
         for i in range(n):
@@ -241,8 +243,9 @@ def fill_target(target, key, query, scores, labels, weights, phi):  # type: igno
             total += phi[i]
     if total <= 0.0:
         return False
+    share = 1.0 / total
     for i in range(n):
-        phi[i] /= total
+        phi[i] *= share
     return True
 
 
@@ -291,15 +294,16 @@ def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: i
     best document is ahead.
     """
     n = scores.size
-    best = 0
+    top = scores[0]
     for i in range(n):
-        if scores[i] > scores[best]:
-            best = i
-    top = scores[best]
+        top = max(top, scores[i])
+    best = 0
+    while scores[best] != top:
+        best += 1
     shift = max(top, np.log(epsilon)) if epsilon > 0.0 else top
     loss = 0.0
     for i in range(n):
-        hessian[i] = np.exp(scores[i] - shift)
+        hessian[i] = exp(scores[i] - shift)
         loss += phi[i] * (shift - scores[i])
     mass = hessian[best]
     hessian[best] = 0.0
@@ -345,7 +349,7 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
                 second = max(second, scores[i])
         rest = epsilon * np.exp(-second)
         for i in range(n):
-            numerator[i] = 0.0 if i == best else np.exp(scores[i] - second)
+            numerator[i] = 0.0 if i == best else exp(scores[i] - second)
             rest += numerator[i]
         for i in range(n):
             numerator[i] /= rest

@@ -1,0 +1,229 @@
+"""ListNet, SoftmaxCE and XE-NDCG: pencil cases, LightGBM's own numbers, the tight gamma, inverse propensities."""
+
+import itertools
+import warnings
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankwise as rw
+from rankwise.objectives.softmax import cross_entropy
+
+SCORES = st.lists(st.floats(-30, 30), min_size=2, max_size=8)
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x))
+    return e / e.sum()
+
+
+def gamma_one_half(scores, labels, gamma):
+    """XE-NDCG written down for any gamma: value, gradient."""
+    phi = 2.0 ** np.asarray(labels) - gamma
+    phi /= phi.sum()
+    return -(phi * np.log(softmax(scores))).sum(), softmax(scores) - phi
+
+
+def test_pencil_cases():
+    # Two documents at equal scores: rho = 1/2 each. Targets: (3/4, 1/4), (1, 0), (2/3, 1/3).
+    labels = np.array([np.log(3.0), 0.0])
+    found = rw.ListNet(newton="diagonal")([0, 0], labels, [0, 2])
+    np.testing.assert_allclose(found.gradient, [-1 / 4, 1 / 4])
+    np.testing.assert_allclose(found.value, np.log(2))
+    np.testing.assert_allclose(found.hessian, 1 / 4)
+    np.testing.assert_allclose(rw.SoftmaxCE()([0, 0], [1, 0], [0, 2]).gradient, [-1 / 2, 1 / 2])
+    np.testing.assert_allclose(rw.XENDCG(gamma="zero")([0, 0], [1, 0], [0, 2]).gradient, [1 / 2 - 2 / 3, 1 / 2 - 1 / 3])
+    np.testing.assert_allclose(rw.XENDCG(gamma="one")([0, 0], [1, 0], [0, 2]).gradient, [-1 / 2, 1 / 2])
+
+
+def test_equation_14_adds_epsilon_to_the_denominator():
+    # e^0 + e^0 + 2 = 4: each document has a quarter, the rest is nobody's.
+    found = rw.SoftmaxCE(epsilon=2.0)([0, 0], [1, 0], [0, 2])
+    np.testing.assert_allclose(found.gradient, [1 / 4 - 1, 1 / 4])
+    np.testing.assert_allclose(found.value, np.log(4))
+    np.testing.assert_allclose(found.hessian, 3 / 16)
+
+
+@given(SCORES, st.data())
+def test_tight_gamma_beats_every_corner(scores, data):
+    labels = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(scores), max_size=len(scores))), float)
+    found = rw.XENDCG(gamma="tight")(scores, labels, [0, len(scores)])
+    # The bound is a ratio of functions linear in gamma, so its best value is at a corner of the cube.
+    best = np.inf
+    for corner in itertools.product((0.0, 1.0), repeat=len(scores)):
+        if (2.0**labels - corner).sum() > 0:
+            best = min(best, gamma_one_half(scores, labels, np.array(corner))[0])
+    np.testing.assert_allclose(found.value[0], best, atol=1e-9)
+
+
+def test_uniform_gamma_lies_between_the_corners_and_differs_by_round():
+    scores, labels = np.zeros(4), np.array([2.0, 1.0, 0.0, 0.0])
+    phis = np.array([0.25 - rw.XENDCG()(scores, labels, [0, 4], rw.Stream(0, r)).gradient for r in range(300)])
+    assert (phis >= 0).all()
+    ratio = phis[:, 0] / phis.sum(axis=1)
+    assert 3 / (3 + 2 + 1 + 1) < ratio.min() < ratio.max() < 4 / (4 + 1)
+    # Means of (4 - g)/(total) over uniform gammas, by simulation with NumPy's own generator.
+    rng = np.random.default_rng(0)
+    drawn = 2.0**labels - rng.random((20_000, 4))
+    drawn /= drawn.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(phis.mean(axis=0), drawn.mean(axis=0), atol=4 * drawn.std(axis=0).max() / np.sqrt(300))
+
+
+def test_the_gradient_is_two_lipschitz():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        n = rng.integers(2, 30)
+        found = rw.XENDCG()(rng.normal(size=n) * 5, rng.integers(0, 5, n), [0, n], rw.Stream(2))
+        assert np.abs(found.gradient).sum() <= 2.0
+
+
+def test_equation_14_is_positive_definite_and_its_series_converges():
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        n = int(rng.integers(2, 12))
+        scores = rng.normal(size=n)
+        found = rw.SoftmaxCE(epsilon=0.5)(scores, np.ones(n), [0, n])
+        rho = found.gradient + 1.0 / n
+        hessian = np.diag(found.hessian) - (np.outer(rho, rho) - np.diag(rho**2))
+        assert np.linalg.eigvalsh(hessian).min() > 0
+        series = rho[None, :] / (1.0 - rho[:, None])
+        np.fill_diagonal(series, 0.0)
+        assert np.abs(np.linalg.eigvals(series)).max() < 1
+
+
+def test_neumann_numerator_is_three_terms_of_the_series():
+    rng = np.random.default_rng(3)
+    n = 9
+    scores, labels = rng.normal(size=n), rng.integers(0, 4, n)
+    found = rw.ListNet()(scores, labels, [0, n])
+    rho = softmax(scores)
+    # H = D(I - S) with D = diag(rho(1 - rho)) and S_ij = rho_j/(1 - rho_i): H^-1 g is about (I + S + S^2) D^-1 g.
+    series = np.tile(rho, (n, 1)) / (1 - rho)[:, None]
+    np.fill_diagonal(series, 0.0)
+    step = found.gradient / found.hessian
+    expected = found.hessian * (step + series @ step + series @ series @ step)
+    np.testing.assert_allclose(found.numerator, expected, atol=1e-13)
+    assert rw.ListNet(newton="diagonal")(scores, labels, [0, n]).numerator is not None
+
+
+def test_inverse_propensities_multiply_gains():
+    scores, labels = np.array([0.3, -0.2, 0.9]), np.array([1.0, 0.0, 1.0])
+    weights = np.array([2.0, 5.0, 1.0])
+    found = rw.SoftmaxCE()(scores, labels, [0, 3], document_weights=weights)
+    np.testing.assert_allclose(found.gradient, softmax(scores) - np.array([2, 0, 1]) / 3)
+    found = rw.XENDCG(gamma="zero")(scores, labels, [0, 3], document_weights=weights)
+    phi = weights * (2.0**labels - 1) + 1  # the mass 1 - gamma stays unweighted
+    np.testing.assert_allclose(found.gradient, softmax(scores) - phi / phi.sum())
+    with pytest.raises(ValueError, match="listnet takes no document_weights"):
+        rw.ListNet()(scores, labels, [0, 3], document_weights=weights)
+    with pytest.raises(ValueError, match="document weights must be at least 0"):
+        rw.SoftmaxCE()(scores, labels, [0, 3], document_weights=-weights)
+
+
+def test_inverse_propensities_are_unbiased():
+    # Clicks on relevant documents only, seen with known probability: the weighted target's mean is the full one.
+    rng = np.random.default_rng(4)
+    seen = np.array([0.9, 0.5, 0.3, 0.7])
+    relevant = np.array([1.0, 0.0, 1.0, 1.0])
+    clicks = relevant * (rng.random((40_000, 4)) < seen)
+    mass = (clicks / seen).mean(axis=0)
+    np.testing.assert_allclose(mass, relevant, atol=0.03)
+    with np.errstate(invalid="ignore"):
+        found = rw.SoftmaxCE()(np.zeros(4), mass * seen, [0, 4], document_weights=1 / seen)
+    np.testing.assert_allclose(found.gradient, 0.25 - relevant / 3, atol=0.02)
+
+
+# LightGBM's own random numbers: a linear congruential generator per query, seeded with objective_seed + query number.
+def lightgbm_gammas(sizes, seed=5):
+    gammas = []
+    for q, size in enumerate(sizes):
+        x = (seed + q) & 0xFFFFFFFF
+        for _ in range(size):
+            x = (214013 * x + 2531011) & 0xFFFFFFFF
+            gammas.append(((x >> 16) & 0x7FFF) / 32768.0)
+    return np.array(gammas)
+
+
+def lightgbm_derivatives(scores, labels, sizes):
+    """LightGBM's own numerator and Hessian of each document: the leaf −G/(H + penalty) that it has alone, twice."""
+    n = scores.size
+    settings = {
+        "objective": "rank_xendcg", "num_leaves": 2, "min_data_in_leaf": 0, "min_sum_hessian_in_leaf": 0.0,
+        "learning_rate": 1.0, "verbosity": -1, "num_threads": 1, "min_data_in_bin": 1, "feature_pre_filter": False,
+    }  # fmt: skip
+    found = []
+    for i in range(n):
+        alone = (np.arange(n) == i).astype(float)[:, None]
+        data = lgb.Dataset(alone, labels, group=sizes, init_score=scores, params=settings, free_raw_data=False)
+        one, two = (lgb.train({**settings, "lambda_l2": x}, data, 1).predict(alone)[i] for x in (0.01, 0.1))
+        if one == two:  # splitting this document off gains nothing, so there is no leaf to read
+            found.append((np.nan, np.nan))
+            continue
+        hessian = (0.1 * two - 0.01 * one) / (one - two)
+        found.append((-one * (hessian + 0.01), hessian))
+    return np.array(found).T
+
+
+def test_derivatives_are_lightgbms_own():
+    rng = np.random.default_rng(5)
+    sizes = [7, 5, 9]
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    scores, labels = rng.normal(size=21), rng.integers(0, 4, 21).astype(float)
+    numerator, hessian = lightgbm_derivatives(scores, labels, sizes)
+    gammas = lightgbm_gammas(sizes)
+    seen = np.isfinite(hessian)
+    assert seen.sum() >= 10
+    for q in range(3):
+        part = slice(offsets[q], offsets[q + 1])
+        phi = 2.0 ** labels[part] - gammas[part]
+        phi /= phi.sum()
+        own_hessian, own_numerator = np.empty(sizes[q]), np.empty(sizes[q])
+        cross_entropy(scores[part], 0.0, True, phi, own_hessian, own_numerator)
+        np.testing.assert_allclose(own_numerator[seen[part]], numerator[part][seen[part]], atol=1e-5)
+        np.testing.assert_allclose(own_hessian[seen[part]], hessian[part][seen[part]], atol=1e-5)
+
+
+@pytest.mark.parametrize("gap", [37.0, 4000.0])
+def test_trains_where_lightgbms_own_turns_to_nan(gap):
+    rng = np.random.default_rng(6)
+    n, sizes = 400, [20] * 20
+    features = rng.normal(size=(n, 3))
+    labels = rng.integers(0, 3, n).astype(float)
+    features[:, 0] += labels
+    start = np.zeros(n)
+    start[0] = gap  # one document of one query far ahead
+    offsets = np.arange(0, n + 1, 20)
+    objective = rw.XENDCG()
+
+    def trained(name):
+        data = lgb.Dataset(features, labels, group=sizes, init_score=start)
+        settings = {"verbosity": -1, "num_threads": 1, "learning_rate": 0.1, "objective": name}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return lgb.train(settings, data, 10).predict(features, raw_score=True)
+
+    def ours(scores, data):
+        found = objective(scores, data.get_label(), offsets, rw.Stream(0))
+        assert all(np.isfinite(part).all() for part in found)
+        return found.numerator, np.maximum(found.hessian, 1e-6)
+
+    assert np.ptp(trained("rank_xendcg")) == 0.0  # an empty model, without a word
+    learned = trained(ours)
+    fixed = rw.XENDCG(gamma="zero")
+    before, after = (fixed(start + s, labels, offsets).value.mean() for s in (0.0, learned))
+    assert after < before
+
+
+def test_large_labels_stay_finite():
+    found = rw.XENDCG(gamma="zero")([0.0, 1.0, 2.0], [3000.0, 2999.0, 0.0], [0, 3])
+    np.testing.assert_allclose(found.gradient, softmax([0, 1, 2]) - np.array([2 / 3, 1 / 3, 0]), atol=1e-12)
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="unknown newton: got 'neuman'. Cure: did you mean 'neumann'"):
+        rw.ListNet(newton="neuman")
+    with pytest.raises(ValueError, match=r"epsilon must be a number in \[0, inf\]: got -1"):
+        rw.XENDCG(epsilon=-1)
