@@ -4,6 +4,13 @@ from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
 from .data.dataset import RankingDataset as RankingDataset
 from .data.dataset import concatenate as concatenate
+from .data.files import read_data as read_data
+from .data.files import write_data as write_data
+from .data.frames import read_parquet as read_parquet
+from .data.frames import to_frame as to_frame
+from .data.frames import write_parquet as write_parquet
+from .data.letor import read_letor as read_letor
+from .data.letor import write_letor as write_letor
 from .data.load import load_dataset as load_dataset
 from .data.noise import add_negatives as add_negatives
 from .data.noise import binarize as binarize

@@ -225,7 +225,9 @@ def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(array, dtype=np.int64)))
 
 
-def runs(qids: ArrayLike) -> NDArray[np.int64]:
+def runs(
+    qids: ArrayLike, *, cure: str = "sort the rows by query id (a stable sort keeps the order of documents)"
+) -> NDArray[np.int64]:
     """Find where each query starts in a column of query ids; a query's rows must lie together."""
     column = np.asarray(qids)
     if column.ndim != 1:
@@ -241,7 +243,7 @@ def runs(qids: ArrayLike) -> NDArray[np.int64]:
             "the rows of a query must lie together",
             got=f"query {heads[again]!r} again after another query",
             where=f"row {starts[again]}",
-            cure="sort the rows by query id (a stable sort keeps the order of documents)",
+            cure=cure,
         )
     return np.concatenate((starts, [column.size])).astype(np.int64)
 

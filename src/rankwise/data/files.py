@@ -1,0 +1,162 @@
+"""Data files: opening what may be compressed, replacing a file as a whole, and choosing the format by the name."""
+
+import contextlib
+import gzip
+import secrets
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from rankwise import check
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+
+_TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
+_PARQUET = (".parquet", ".pq")
+_COMPRESSED = (".gz", ".zst")
+
+
+def read_data(path: str | Path, **options: Any) -> "RankingDataset":
+    """Read ranking data: Parquet from a ``.parquet`` file or a folder of them, LETOR text from anything else.
+
+    ``options`` go to :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`.
+    """
+    from rankwise.data import frames, letor
+
+    path = Path(path)
+    if path.is_dir() or path.suffix.lower() in _PARQUET:
+        return frames.read_parquet(path, **options)
+    return letor.read_letor(path, **options)
+
+
+def write_data(data: "RankingDataset", path: str | Path, *, force: bool = False) -> Path:
+    """Write ranking data in the format that the name asks for: ``.parquet``, ``.txt``, ``.txt.gz``, ``.svm.zst`` ….
+
+    >>> write_data(None, "ranking.csv")
+    Traceback (most recent call last):
+    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Cure: end it in .parquet, or for
+    LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
+    """
+    from rankwise.data import frames, letor
+
+    path = Path(path)
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    if path.suffix.lower() in _PARQUET:
+        return frames.write_parquet(data, path, force=force)
+    if plain.suffix.lower() in _TEXT:
+        return letor.write_letor(data, path, force=force)
+    raise check.error(
+        "cannot tell the format of a data file from its name",
+        got=repr(path.name),
+        cure="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
+    )
+
+
+@contextlib.contextmanager
+def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
+
+    How far the file itself has been read tells the progress.
+    """
+    path = check.readable(path)
+    with path.open("rb") as raw:
+        magic = raw.read(4)
+        raw.seek(0)
+        if magic[:2] == b"\x1f\x8b":
+            try:
+                with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
+                    yield plain, raw  # type: ignore[misc]
+            except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
+                raise _cannot_unpack(path, broken) from None
+        elif magic == b"\x28\xb5\x2f\xfd":
+            import zstandard
+
+            try:
+                yield _Zstandard(raw), raw  # type: ignore[misc]
+            except (EOFError, zstandard.ZstdError) as broken:
+                raise _cannot_unpack(path, broken) from None
+        else:
+            yield raw, raw
+
+
+def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
+    return check.error("cannot unpack a compressed file", got=str(broken), where=str(path), cure="get the file again")
+
+
+class _Zstandard:
+    """Unpacks a stream of Zstandard frames, and says so when the last one is cut short.
+
+    The library's own reader takes a cut for the end of the data. How much is unpacked at once follows how well the data
+    are packed, so that the pieces stay small.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw = raw
+        self.unpacker: Any = None
+        self.packed, self.plain = b"", memoryview(b"")
+        self.step = 512
+
+    def read(self) -> bytes:
+        """Give everything that is left."""
+        pieces, space = [], bytearray(1 << 20)
+        while count := self.readinto(space):
+            pieces.append(bytes(space[:count]))
+        return b"".join(pieces)
+
+    def readinto(self, space: Any) -> int:
+        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        import zstandard
+
+        while not self.plain:
+            self.packed = self.packed or self.raw.read(self.step)
+            if not self.packed:
+                if self.unpacker is not None:
+                    raise EOFError("the file ends in the middle of its data")
+                return 0
+            self.unpacker = self.unpacker or zstandard.ZstdDecompressor().decompressobj()
+            self.plain = memoryview(self.unpacker.decompress(self.packed))
+            self.packed = self.unpacker.unused_data if self.unpacker.eof else b""
+            if self.unpacker.eof:
+                self.unpacker = None
+            if len(self.plain) > 1 << 20:
+                self.step = max(64, self.step // 2)
+            elif len(self.plain) < 1 << 18:
+                self.step = min(1 << 16, self.step * 2)
+        count = min(len(space), len(self.plain))
+        space[:count] = self.plain[:count]
+        self.plain = self.plain[count:]
+        return count
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Give the name of a new file beside ``path`` that takes its place only once it has been written in full."""
+    path = check.free_path(path, force=force)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into. Cure: create it first.")
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield new
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def create_bytes(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for writing, compressed if its name ends in ``.gz`` or ``.zst``; it appears when it is complete."""
+    with replacing(path, force=force) as new, new.open("xb") as raw:
+        suffix = Path(path).suffix.lower()
+        if suffix == ".gz":
+            # No name and no time inside: the same data give the same file.
+            with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        elif suffix == ".zst":
+            import zstandard
+
+            with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as packed:
+                yield packed
+        else:
+            yield raw

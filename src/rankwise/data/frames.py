@@ -1,0 +1,287 @@
+"""Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow, and Parquet files.
+
+Columns play roles: one names the query, one holds the label, some may hold weights, document ids, propensities and
+displayed positions, and the others are features.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data import files
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import as_polars
+
+Data = TypeVar("Data", bound=RankingDataset)
+
+_ROLES = {
+    "query": "qid",
+    "label": "label",
+    "weight": "weight",
+    "document": "document",
+    "propensity": "propensity",
+    "position": "position",
+}
+_METADATA = "rankwise"
+_COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
+
+
+def from_frame(
+    frame: Any,
+    cls: type[Data] = RankingDataset,  # type: ignore[assignment]
+    *,
+    query: str = "qid",
+    label: str = "label",
+    features: Sequence[str] | None = None,
+    weight: str | None = None,
+    document: str | None = None,
+    propensity: str | None = None,
+    position: str | None = None,
+    categorical: Iterable[str] = (),
+    sort: bool = False,
+) -> Data:
+    """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
+
+    Args:
+        frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
+        cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
+        query: The column of query ids, integers or strings. The rows of a query must lie together.
+        label: The column of relevance labels.
+        features: The columns of features, in this order; by default all columns that play no other role.
+        weight: The column of query weights; the same number in all rows of a query.
+        document: The column of document ids.
+        propensity: The column of examination probabilities.
+        position: The column of displayed positions, from 1.
+        categorical: Feature columns whose numbers are category codes. Columns of a type that lists its categories
+            (polars ``Enum``, pandas ``category``) are always among them, coded in the order of that list.
+        sort: Sort the rows by query first; documents of a query keep their order.
+
+    True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
+    becomes the largest one.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"qid": ["a", "a", "b"], "label": [2, 0, 1], "bm25": [7.5, None, 3.0]})
+    >>> data = from_frame(frame)
+    >>> print(data, data.feature_names, data.features[:, 0])
+    RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
+    """
+    table, coded = as_polars(frame)
+    roles = {"query": query, "label": label, "weight": weight, "document": document}
+    roles |= {"propensity": propensity, "position": position}
+    return _build(table, cls, roles, features, {*categorical, *coded}, sort=sort)
+
+
+def to_frame(data: RankingDataset) -> pl.DataFrame:
+    """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
+
+    The columns are called ``weight``, ``document``, ``propensity`` and ``position``, with an underscore at the end if a
+    feature has that name; features without names are called ``f1``, ``f2`` ….
+
+    >>> data = RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
+    >>> to_frame(data).to_dicts()
+    [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
+    """
+    names = _feature_columns(data)
+    columns = {
+        "query": data.qids(),
+        "label": data.labels,
+        "weight": None if data.weights is None else np.repeat(data.weights, data.sizes),
+        "document": data.document_ids,
+        "propensity": data.propensities,
+        "position": data.positions,
+    }
+    series = [
+        pl.Series(_free_name(_ROLES[role], names), column) for role, column in columns.items() if column is not None
+    ]
+    series += [pl.Series(name, data.features[:, number]) for number, name in enumerate(names)]
+    return pl.DataFrame(series)
+
+
+def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
+    """Read a Parquet file, or all of a folder in the order of their names; ``columns`` as in :func:`from_frame`.
+
+    A file that :func:`write_parquet` wrote says itself which column is what.
+    """
+    path = Path(path)
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
+    if not paths:
+        raise FileNotFoundError(f"there are no .parquet files in the folder {path}.")
+    try:
+        known = json.loads(pl.read_parquet_metadata(paths[0]).get(_METADATA, "{}"))
+        table = pl.scan_parquet(paths)
+        table.collect_schema()
+    except (pl.exceptions.PolarsError, json.JSONDecodeError) as broken:
+        raise check.error("cannot read as Parquet", got=str(broken).split("\n")[0], where=str(path)) from None
+    if not known or columns:
+        data: RankingDataset = from_frame(table, **(known.get("roles", {}) | columns))
+        return data
+    data = _build(table, RankingDataset, known["roles"], known["features"], set(known["categorical"]))
+    unnamed = {name: None for name in ("query_ids", "feature_names") if name in known["absent"]}
+    return data.with_(**unnamed) if unnamed else data
+
+
+def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+    """Write one row per document; reading it gives back exactly the same data set.
+
+    The file appears only once it is complete, and replaces another only with ``force``.
+    """
+    path = Path(path)
+    names = _feature_columns(data)
+    table = to_frame(data)
+    roles = {role: _free_name(name, names) for role, name in _ROLES.items()}
+    known = {
+        "roles": {role: name for role, name in roles.items() if name in table.columns},
+        "features": names,
+        "categorical": [names[number] for number in data.categorical],
+        "absent": [name for name in ("query_ids", "feature_names") if getattr(data, name) is None],
+    }
+    with files.replacing(path, force=force) as new:
+        table.write_parquet(new, metadata={_METADATA: json.dumps(known)})
+    return path
+
+
+def _feature_columns(data: RankingDataset) -> list[str]:
+    """Give the names of the features, made up where there are none."""
+    return (
+        [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
+    )
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    """Give a name that no feature has."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _build(
+    table: pl.LazyFrame,
+    cls: type[Data],
+    roles: dict[str, str | None],
+    features: Sequence[str] | None,
+    categorical: set[str],
+    *,
+    sort: bool = False,
+) -> Data:
+    """Build a data set from a table whose columns play these roles."""
+    schema = table.collect_schema()
+    roles = {role: name for role, name in roles.items() if name is not None}
+    for role, name in roles.items():
+        _require(f"the {role}", name, schema)
+    if features is None:
+        features = [name for name in schema.names() if name not in roles.values()]
+    for name in features:
+        _require("a feature", name, schema)
+    columns = table.select(list(dict.fromkeys(roles.values()))).collect()
+    ids = _ids(columns, roles, "query")
+    order = None
+    if sort:
+        order = np.argsort(ids, kind="stable")
+        ids, columns = ids[order], columns[order]
+    offsets = check.runs(ids, cure="pass sort=True, or sort the rows by query id")
+    starts = offsets[:-1]
+    values: dict[str, Any] = {"query_ids": ids[starts]}
+    if "weight" in roles:
+        weights = _numbers(columns, roles, "weight")
+        changes = np.flatnonzero(weights != np.repeat(weights[starts], np.diff(offsets)))
+        if changes.size:
+            row = int(changes[0])
+            where = check.query_of_row(row, offsets, values["query_ids"])
+            cure = "weights belong to queries: give all rows of a query the same"
+            raise check.error("the weight changes within a query", got=f"{weights[row]:g}", where=where, cure=cure)
+        values["weights"] = weights[starts]
+    if "document" in roles:
+        values["document_ids"] = _ids(columns, roles, "document")
+    for role, field in (("propensity", "propensities"), ("position", "positions")):
+        if role in roles:
+            values[field] = _numbers(columns, roles, role)
+    matrix, listed = _matrix(table, features, schema, ids.size, order)
+    unknown = [name for name in categorical if name not in features]
+    if unknown:
+        raise check.error("a categorical column must be one of the features", got=repr(unknown[0]))
+    numbers = [number for number, name in enumerate(features) if name in categorical or name in listed]
+    return cls(
+        matrix,
+        _numbers(columns, roles, "label"),
+        offsets,
+        feature_names=tuple(features),
+        categorical=tuple(numbers),
+        **values,
+    )
+
+
+def _require(what: str, name: str | None, schema: pl.Schema) -> None:
+    if name not in schema:
+        cure = check.suggestion(str(name), schema.names()).rstrip("?")
+        raise check.error(f"the table has no such column for {what}", got=repr(name), cure=cure)
+
+
+def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any]:
+    series = _whole(columns, roles, role)
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    if not (series.dtype.is_integer() or series.dtype == pl.String):
+        raise check.error(
+            f"the {role} column must hold integers or strings",
+            got=f"{series.dtype} in column {series.name!r}",
+            cure="cast it before",
+        )
+    return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
+
+
+def _numbers(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[np.float64]:
+    series = _whole(columns, roles, role)
+    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+        got = f"{series.dtype} in column {series.name!r}"
+        raise check.error(f"the {role} column must hold numbers", got=got, cure="cast it before")
+    return series.cast(pl.Float64).to_numpy()
+
+
+def _whole(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> pl.Series:
+    """Give the column of a role, which must have a value in every row."""
+    series: pl.Series = columns[roles[role]]
+    if series.null_count():
+        row = int(series.is_null().arg_max() or 0)
+        where = f"row {row} of column {series.name!r}"
+        raise check.error(
+            f"the {role} must be known for every document", got="null", where=where, cure="fill or drop it"
+        )
+    return series
+
+
+def _matrix(
+    table: pl.LazyFrame, features: Sequence[str], schema: pl.Schema, n_docs: int, order: NDArray[np.int64] | None
+) -> tuple[NDArray[np.float32], set[str]]:
+    """Fill the feature matrix, a few columns at a time; and name the columns whose type lists categories."""
+    listed = {name for name in features if isinstance(schema[name], pl.Enum)}
+    for name in features:
+        kind = schema[name]
+        if not (kind.is_numeric() or kind == pl.Boolean or name in listed):
+            cure = "leave the column out with features=[…], or encode it as numbers"
+            if isinstance(kind, pl.Categorical | pl.String):
+                cure = (
+                    "cast it to pl.Enum([…]), whose codes mean the same in every table, or leave it out of features=[…]"
+                )
+            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", cure=cure)
+    matrix = np.empty((n_docs, len(features)), np.float32)
+    for first in range(0, len(features), _COLUMNS_AT_ONCE):
+        part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
+        for number, series in enumerate(part.iter_columns(), first):
+            column = _float32(series.to_physical() if series.name in listed else series)
+            matrix[:, number] = column if order is None else column[order]
+    return matrix, listed
+
+
+def _float32(series: pl.Series) -> NDArray[np.float32]:
+    column: NDArray[np.float32] = series.cast(pl.Float32).fill_null(np.nan).to_numpy()
+    infinite = np.isinf(column)
+    if series.dtype == pl.Float64 and infinite.any():
+        beyond = infinite & ~np.isinf(series.to_numpy())
+        column = np.where(beyond, np.copysign(np.finfo(np.float32).max, column), column)
+    return column

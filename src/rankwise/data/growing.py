@@ -1,0 +1,99 @@
+"""Arrays that grow while a file is read, without ever existing twice.
+
+Memory is extended by ``realloc`` in steps of bounded size; for large blocks the C library moves pages, not bytes, so
+that the peak is what the finished array needs and one step more. A matrix whose width turns out to be larger is spread
+out in place, from its last row to its first.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+_LEAST_STEP = 1 << 16
+_MOST_STEP = 1 << 24
+
+
+@numba.njit(cache=True, nogil=True)
+def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
+    """Give rows of width ``old`` the width ``new``, their columns moved right by ``shift``; what is new is zero."""
+    for row in range(rows - 1, -1, -1):
+        start, target = row * old, row * new
+        for column in range(new - 1, -1, -1):
+            source = column - shift
+            flat[target + column] = flat[start + source] if 0 <= source < old else flat.dtype.type(0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _narrow(flat, rows, old, new):  # type: ignore[no-untyped-def]
+    """Cut rows of width ``old`` to their first ``new`` columns."""
+    for row in range(rows):
+        for column in range(new):
+            flat[row * new + column] = flat[row * old + column]
+
+
+class Growing:
+    """A matrix (or, with width 1, a column) to which rows are added; what has not been written is zero.
+
+    >>> column = Growing(np.int64)
+    >>> column.append([1, 2])
+    >>> column.append([3])
+    >>> column.finish()
+    array([[1],
+           [2],
+           [3]])
+    """
+
+    def __init__(self, dtype: Any, width: int = 1) -> None:
+        self.flat: NDArray[Any] = np.zeros(0, dtype)
+        self.rows = 0
+        self.width = width
+
+    @property
+    def capacity(self) -> int:
+        """How many rows fit before memory must grow."""
+        return self.flat.size // self.width if self.width else np.iinfo(np.int64).max
+
+    def reserve(self, rows: int) -> None:
+        """Make room for at least ``rows`` rows; grows by half, but by no more than a fixed step."""
+        if rows <= self.capacity:
+            return
+        step = min(_MOST_STEP, max(_LEAST_STEP, self.flat.nbytes // 2)) // (self.flat.itemsize * self.width)
+        self._resize(max(rows, self.capacity + step) * self.width)
+
+    def matrix(self) -> NDArray[Any]:
+        """All rows that fit, to be written into; valid until memory grows again."""
+        if not self.width:
+            return np.zeros((self.rows, 0), self.flat.dtype)
+        return self.flat[: self.capacity * self.width].reshape(-1, self.width)
+
+    def append(self, values: Any) -> None:
+        """Add rows to a column of width 1."""
+        values = np.asarray(values)
+        self.reserve(self.rows + values.size)
+        self.flat[self.rows : self.rows + values.size] = values
+        self.rows += values.size
+
+    def widen(self, width: int, shift: int = 0) -> None:
+        """Add columns (zero) at the right, or ``shift`` of them at the left."""
+        if self.rows * width > self.flat.size:
+            self._resize(self.rows * width)
+        _spread(self.flat, self.rows, self.width, width, shift)
+        self.width = width
+        self.flat[self.rows * width :] = 0
+
+    def narrow(self, width: int) -> None:
+        """Keep the first ``width`` columns."""
+        _narrow(self.flat, self.rows, self.width, width)
+        self.width = width
+
+    def finish(self) -> NDArray[Any]:
+        """Give back the memory that was not used and return the matrix."""
+        self._resize(self.rows * self.width)
+        flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)
+        return flat.reshape(self.rows, self.width)
+
+    def _resize(self, size: int) -> None:
+        # NumPy cannot know that nobody keeps a view from before; matrix() says that it must not be kept.
+        self.flat.resize(size, refcheck=False)
