@@ -265,9 +265,9 @@ def test_take_of_a_query_without_id_keeps_its_number_and_so_its_randomness():
 
 
 def test_take_refuses_what_is_not_there_and_what_comes_twice():
-    with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of queries: got .*out of bounds"):
+    with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of the 3 queries: got .*out of bounds"):
         make().take([3])
-    with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of queries: got .*boolean"):
+    with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of the 3 queries: got .*boolean"):
         make().take([True, False])
     with pytest.raises(ValueError, match="query ids must all be different: got 'b' again"):
         make().take([1, 1])
@@ -377,3 +377,21 @@ def test_summary_of_nothing():
     got = summary(RankingDataset.from_sizes(np.zeros((0, 2)), [], np.array([], int)))
     assert (got["queries"], got["documents"], got["labels"], got["list_lengths"]) == (0, 0, {}, {})
     assert got["missing"] == 0.0
+
+
+def test_take_nothing_and_take_badly():
+    data = RankingDataset(np.zeros((3, 1)), [0, 1, 2], [0, 1, 3])
+    assert data.take([]).n_queries == 0
+    with pytest.raises(
+        ValueError, match=r"queries must be a slice, a mask or numbers of the 2 queries: got shape \(\)"
+    ):
+        data.take(1)
+    with pytest.raises(ValueError, match=r"numbers of the 2 queries: got index 2 is out of bounds"):
+        data.take([2])
+
+
+def test_positions_are_whole_numbers():
+    with pytest.raises(ValueError, match=r"positions must be whole numbers: got 2\.5 at row 1"):
+        RankingDataset(np.zeros((2, 1)), [0, 1], [0, 2], positions=[1.0, 2.5])
+    shown = np.array([1, 2])
+    assert np.shares_memory(RankingDataset(np.zeros((2, 1)), [0, 1], [0, 2], positions=shown).positions, shown)

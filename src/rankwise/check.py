@@ -179,8 +179,18 @@ def positions(
     values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
 ) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
+    array = np.asarray(values)
     cure = "count displayed positions from 1"
-    return document_values("positions", values, query_offsets, ids, least=1.0, cure=cure).astype(np.int64)
+    checked = document_values("positions", array, query_offsets, ids, least=1.0, cure=cure)
+    if array.dtype == np.int64:
+        return array
+    broken = checked != np.floor(checked)
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise error(
+            "positions must be whole numbers", got=checked[row], where=query_of_row(row, query_offsets, ids), cure=cure
+        )
+    return checked.astype(np.int64)
 
 
 def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:

@@ -52,6 +52,23 @@ class RankingDataset:
     positions: NDArray[np.int64] | None = None
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
 
+    if TYPE_CHECKING:  # anything array-like may be passed; the fields are arrays
+
+        def __init__(
+            self,
+            features: ArrayLike,
+            labels: ArrayLike,
+            offsets: ArrayLike,
+            *,
+            query_ids: ArrayLike | None = None,
+            weights: ArrayLike | None = None,
+            document_ids: ArrayLike | None = None,
+            feature_names: Sequence[str] | None = None,
+            categorical: Sequence[int] = (),
+            propensities: ArrayLike | None = None,
+            positions: ArrayLike | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         features = check.features(self.features)
         n_docs, n_features = features.shape
@@ -85,7 +102,7 @@ class RankingDataset:
         array([0, 2, 3])
         """
         array = check.features(features)
-        return cls(array, labels, check.sizes(sizes, array.shape[0]), **columns)  # type: ignore[arg-type]
+        return cls(array, labels, check.sizes(sizes, array.shape[0]), **columns)
 
     @classmethod
     def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **columns: Any) -> Self:
@@ -103,7 +120,7 @@ class RankingDataset:
                 cure="for one number per query use from_sizes",
             )
         offsets = check.runs(column)
-        return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)  # type: ignore[arg-type]
+        return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
     @classmethod
     def from_frame(cls, frame: Any, **columns: Any) -> Self:
@@ -155,12 +172,19 @@ class RankingDataset:
 
     def query_numbers(self, queries: Any) -> NDArray[np.int64]:
         """Turn a slice, a mask or numbers into an array of query numbers."""
+        if isinstance(queries, slice):
+            return np.arange(self.n_queries)[queries]
+        chosen: NDArray[Any] = np.asarray(queries)
+        numbers: NDArray[np.int64] = np.arange(self.n_queries)
+        if chosen.size == 0:
+            chosen = chosen.astype(np.int64)
         try:
-            return np.arange(self.n_queries)[queries if isinstance(queries, slice) else np.asarray(queries, dtype=None)]
+            if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+                raise IndexError(f"shape {chosen.shape} of {chosen.dtype}")
+            return numbers[chosen]
         except IndexError as outside:
-            raise check.error(
-                "queries must be a slice, a mask or numbers of queries", got=str(outside), where=f"{self!r}"
-            ) from None
+            what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
+            raise check.error(what, got=str(outside), cure="write [5] for a single query") from None
 
     def with_(self, **changes: Any) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared)."""
