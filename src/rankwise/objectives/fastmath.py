@@ -31,9 +31,12 @@ def exp(x):  # type: ignore[no-untyped-def]
     whole = rounded - _ROUNDER
     r = (inside - whole * _LN2_HIGH) - whole * _LN2_LOW
     # Taylor's series on |r| ≤ log(2)/2; the next term is below 2e-17.
-    high = 1.0 / 40320 + r * (1.0 / 362880 + r * (1.0 / 3628800 + r * (1.0 / 39916800 + r * (1.0 / 479001600 + r / 6227020800))))
+    high = 1.0 / 40320 + r * (
+        1.0 / 362880 + r * (1.0 / 3628800 + r * (1.0 / 39916800 + r * (1.0 / 479001600 + r / 6227020800)))
+    )
     series = 1.0 + r * (
-        1.0 + r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * high))))))
+        1.0
+        + r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * high))))))
     )
     # Multiply by 2^whole in two steps, as 2^1024 has no float of its own.
     bits = np.float64(rounded).view(np.int64) - np.float64(_ROUNDER).view(np.int64)

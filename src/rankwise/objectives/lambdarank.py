@@ -92,9 +92,7 @@ class LambdaRank:
         given = lists(scores, labels, offsets)
         sizes = np.diff(given.offsets)
         truncation = NO_CUTOFF if self.truncation is None else self.truncation
-        settings = Settings(
-            float(self.sigma), truncation, self.norm, _METRICS[self.metric], *_WEIGHTS[self.weights]
-        )
+        settings = Settings(float(self.sigma), truncation, self.norm, _METRICS[self.metric], *_WEIGHTS[self.weights])
         rule = gain_rule(self.gain) if self.metric == "ndcg" else relevance_rule(float(self.relevant))
         parts = differentiate(
             pairwise,
@@ -133,12 +131,14 @@ def frozen(
     parts = []
     for start, stop in itertools.pairwise(given.offsets.tolist()):
         mine = slice(start, stop)
-        parts.append((mine, *_pairs(objective, given.scores[mine], given.labels[mine], heavy[mine])))
+        high, low, weight = _pairs(objective, given.scores[mine], given.labels[mine], heavy[mine])
+        parts.append((start + high, start + low, weight))
 
     def loss(at: ArrayLike) -> Array:
         values = np.asarray(at, np.float64)
-        margins = (objective.sigma * (values[mine][high] - values[mine][low]) for mine, high, low, _ in parts)
-        return np.array([weight @ np.logaddexp(0.0, -m) for m, (*_, weight) in zip(margins, parts, strict=True)])
+        return np.array(
+            [w @ np.logaddexp(0.0, -objective.sigma * (values[high] - values[low])) for high, low, w in parts]
+        )
 
     return loss
 
@@ -147,9 +147,10 @@ def _pairs(objective: LambdaRank, scores: Array, labels: Array, heavy: Array) ->
     """The better and the worse document of each pair of one list, and the pair's weight."""
     ranked = np.argsort(-scores, kind="stable")
     reach = scores.size if objective.truncation is None else objective.truncation
-    worths = gains(labels, objective.gain) if objective.metric == "ndcg" else (labels >= objective.relevant) * 1.0
+    relevant = (labels >= objective.relevant).astype(np.float64)
+    worths = gains(labels, objective.gain) if objective.metric == "ndcg" else relevant
     discount = discounts(scores.size + 1)
-    best = np.sort(worths)[::-1][:reach] @ discount[: min(reach, scores.size)]
+    best = float(np.sort(worths)[::-1][:reach] @ discount[: min(reach, scores.size)])
     share, distance_share = _WEIGHTS[objective.weights]
     high, low, weights = [], [], []
     for upper, lower in itertools.combinations(range(scores.size), 2):
@@ -160,7 +161,9 @@ def _pairs(objective: LambdaRank, scores: Array, labels: Array, heavy: Array) ->
         swapped[[upper, lower]] = j, i
         weight = 0.0
         if share:
-            weight += share * abs(_quality(objective.metric, worths[swapped]) - _quality(objective.metric, worths[ranked]))
+            weight += share * abs(
+                _quality(objective.metric, worths[swapped]) - _quality(objective.metric, worths[ranked])
+            )
         if distance_share:
             drop = discount[lower - upper - 1] - discount[lower - upper]
             weight += distance_share * abs(worths[i] - worths[j]) * drop

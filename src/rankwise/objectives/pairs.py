@@ -1,4 +1,4 @@
-"""The pairwise logistic loss Σ w·log(1 + e^−σ(s_better − s_worse)) with its derivatives: LambdaRank's and RankNet's kernel.
+"""The pairwise logistic loss Σ w·log(1 + e^−σ(s_better − s_worse)) and its derivatives, for LambdaRank and RankNet.
 
 What makes it fast: documents are ranked once and gathered in that order; e^σs is taken once per document, not per pair;
 a pair costs one division and no call, so the loop over the lower documents of a pair vectorises. As the upper document

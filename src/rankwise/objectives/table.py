@@ -5,6 +5,9 @@ from typing import Any
 
 from rankwise import grammar
 from rankwise.objectives.bounded import bounded
+from rankwise.objectives.classic import ListMLE, RankNet
+from rankwise.objectives.lambdarank import LambdaRank
+from rankwise.objectives.plrank import PLRank
 from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers import stochastic, weighted
@@ -13,9 +16,13 @@ OBJECTIVES: dict[str, Callable[..., Any]] = {
     "listnet": ListNet,
     "softmax_ce": SoftmaxCE,
     "xendcg": XENDCG,
+    "plrank": PLRank,
     "approx_ndcg": ApproxNDCG,
     "smooth_ap": SmoothAP,
     "smooth_rbp": SmoothRBP,
+    "lambdarank": LambdaRank,
+    "ranknet": RankNet,
+    "listmle": ListMLE,
 }
 WRAPPERS: dict[str, Callable[..., Any]] = {"stochastic": stochastic, "bounded": bounded, "weighted": weighted}
 
