@@ -137,7 +137,8 @@ def test_columns_of_the_data_are_kept_and_the_log_is_a_data_set():
     part = log.take([1, 0])
     assert list(impressions(part)) == [log.query_ids[1], log.query_ids[0]]
     assert repr(log).startswith(f"ClickLog({log.n_queries} queries, ")
-    assert repr(log).endswith(f", {log.dropped} impressions dropped)")
+    assert repr(log.with_(dropped=1)).endswith("labels 0 to 1, 1 impression dropped)")
+    assert repr(log.with_(dropped=2000)).endswith("labels 0 to 1, 2,000 impressions dropped)")
     assert isinstance(log, rw.RankingDataset)
     assert isinstance(part, rw.ClickLog)
 

@@ -38,8 +38,9 @@ class ClickLog(RankingDataset):
     """Impressions that ended without a click and were dropped when the log was made."""
 
     def __repr__(self) -> str:
+        impressions = "impression" if self.dropped == 1 else "impressions"
         return (
-            f"ClickLog{super().__repr__().removeprefix('RankingDataset')[:-1]}, {self.dropped:,} impressions dropped)"
+            f"ClickLog{super().__repr__().removeprefix('RankingDataset')[:-1]}, {self.dropped:,} {impressions} dropped)"
         )
 
 

@@ -65,8 +65,8 @@ def synthetic(
     """
     n_queries = check.integer("n_queries", n_queries, least=1)
     n_features = check.integer("n_features", n_features, least=1)
-    documents = check.number("documents", documents, least=2.0)
-    noise = check.number("noise", noise, least=0.0)
+    documents = check.number("documents", documents, least=2.0, most=100_000.0)
+    noise = check.number("noise", noise, least=0.0, most=1000.0)
     shares = check.distribution("shares of the grades", grades)
     world = Stream(seed, query_ids=np.arange(n_queries)).child(*b"synthetic")
 
