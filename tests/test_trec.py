@@ -139,7 +139,7 @@ def test_broken_lines_of_a_run(tmp_path, line, sentence):
         rw.read_run(path)
     assert str(path) in str(caught.value)
     assert "errors='skip'" in str(caught.value)
-    with pytest.warns(UserWarning, match="1 broken lines were left out; the first is line 4 of"):
+    with pytest.warns(UserWarning, match="left out 1 broken line; the first is line 4 of"):
         assert rw.read_run(path, errors="skip").height == 3
 
 

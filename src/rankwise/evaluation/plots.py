@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 _FORMATS: dict[str, dict[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
+_MOST_BARS = 60  # more than that touch each other
 _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
 _STYLE = {
     "font.size": 9,
@@ -76,7 +77,7 @@ def plot_differences(
     rows = -(-len(shown) // columns)
     with figure(path, 7.2 if columns == 1 else 10.0, 3.6 if rows == 1 else 3.0 * rows, force=force) as drawing:
         panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        limit = max(float(np.abs(comparison.differences(one, other, name)).max()) for one, other in shown) or 1.0
+        limit = max(_reach(comparison, name, one, other) for one, other in shown) or 1.0
         for panel, (one, other) in zip(panels, shown, strict=False):
             _draw_differences(panel, comparison, name, one, other)
             panel.set_ylim(-1.08 * limit, 1.08 * limit)
@@ -103,12 +104,22 @@ def _chosen(comparison: "Comparison", metric: str, system: str | None, against: 
     return [(name, against) for name in [name for name in ranked if name != against][:_MOST_PANELS]]
 
 
+def _reach(comparison: "Comparison", metric: str, system: str, against: str) -> float:
+    """How far from 0 a panel has something to show: a difference, or an end of the interval."""
+    tested, _ = _pair(comparison, metric, system, against)
+    ends = [] if tested is None else [tested.low, tested.high]
+    return float(np.abs([*comparison.differences(system, against, metric), *ends]).max())
+
+
 def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str) -> None:
     values = np.sort(comparison.differences(system, against, metric))[::-1]
     n = values.size
-    edges = np.arange(n + 1) + 0.5
     for sign, colour in ((values > 0, BLUE), (values < 0, VERMILLION)):
-        panel.stairs(np.where(sign, values, 0.0), edges, fill=True, color=colour, linewidth=0)
+        heights = np.where(sign, values, 0.0)
+        if n <= _MOST_BARS:
+            panel.bar(np.arange(n) + 1, heights, 0.8, color=colour, linewidth=0)
+        else:
+            panel.stairs(heights, np.arange(n + 1) + 0.5, fill=True, color=colour, linewidth=0)
     panel.axhline(0.0, color="#444444", linewidth=0.8)
     tested, turned = _pair(comparison, metric, system, against)
     unit = comparison.paired.unit
@@ -132,6 +143,7 @@ def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, syst
     panel.annotate(details, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5)
     _annotate_counts(panel, values, units)
     panel.set_xlim(0.5, n + 0.5)
+    panel.locator_params(axis="x", integer=True)
     panel.set_xlabel(f"{units}, sorted by difference (n = {n:,})")
     panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     panel.set_axisbelow(True)

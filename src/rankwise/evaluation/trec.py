@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.data import files
 from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation import tables
 
 if TYPE_CHECKING:
     import polars as pl
@@ -166,10 +167,8 @@ def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) ->
         if errors == "raise":
             cure = "mend the line, or leave broken lines out with errors='skip'"
             raise check.error(first["reason"], got=text, where=where, cure=cure)
-        warnings.warn(
-            f"{broken.height} broken lines were left out; the first is {where}: {text} ({first['reason']})",
-            stacklevel=3,
-        )
+        left_out = tables.count(broken.height, "broken line")
+        warnings.warn(f"left out {left_out}; the first is {where}: {text} ({first['reason']})", stacklevel=3)
         frame = frame.filter(pl.col("reason").is_null())
     if frame.is_empty():
         raise check.error("the file has no lines that can be read", where=str(path), cure=f"each must read '{form}'")
