@@ -1,6 +1,11 @@
-"""Keep tests out of the user's own cache folder."""
+"""What all tests share: no touching of the user's own cache folder, and examples without a clock."""
 
 import pytest
+from hypothesis import settings
+
+# The first example of a property compiles kernels, so examples have no deadline.
+settings.register_profile("rankwise", deadline=None, max_examples=50)
+settings.load_profile("rankwise")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -181,7 +181,8 @@ class RankingDataset:
         try:
             if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
                 raise IndexError(f"shape {chosen.shape} of {chosen.dtype}")
-            return numbers[chosen]
+            numbers = numbers[chosen]
+            return numbers
         except IndexError as outside:
             what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
             raise check.error(what, got=str(outside), cure="write [5] for a single query") from None

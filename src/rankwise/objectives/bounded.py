@@ -256,7 +256,7 @@ def _kept(kind: str, worths: Array, thetas: Array, orderings: int) -> Distributi
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankwise"
     path = home / f"distributions-{_CACHE_VERSION}" / f"{name.hexdigest()}.npz"
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             return Distribution(kept["values"], kept["chances"], int(kept["count"]), bool(kept["exact"]))
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         pass  # absent, or damaged: computed anew

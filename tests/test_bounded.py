@@ -1,0 +1,161 @@
+"""Bounding: the thesis's equations list by list, what it leaves alone, its distributions and their cache."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankwise as rw
+from rankwise.metrics.permutations import distribution
+from rankwise.objectives import bounded as module
+from rankwise.objectives.bounded import sigmoid_gain
+
+METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
+METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
+
+
+def sharp(text):
+    """A smooth metric so steep that it is the metric itself."""
+    return rw.objective(text.replace(")", ", eta=500.0)") if "(" in text else f"{text}(eta=500.0)")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_best_worst_and_mean_go_where_the_equations_say(metric):
+    labels = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
+    best, worst = np.arange(5.0, 0, -1), np.arange(5.0)
+    sign = 1.0 if metric == "smooth_rbp" else -1.0
+    bound = {m: rw.bounded(sharp(metric), method=m) for m in METHODS}
+    value = {m: [o(s, labels, [0, 5]).value[0] for s in (best, worst)] for m, o in bound.items()}
+    # Eq. 3.1: the best metric is 1 and the worst 0; the best loss is 0 and the worst 1.
+    np.testing.assert_allclose(value["min_max"], [-1, 0] if sign < 0 else [0, 1], atol=1e-9)
+    plain = np.array([sharp(metric)(s, labels, [0, 5]).value[0] for s in (best, worst)])
+    mean = {"approx_ndcg": None, "smooth_ap": None, "smooth_rbp": 2 * 3 / 2}[metric]
+    if mean is None:
+        name = "ndcg" if metric == "approx_ndcg" else "ap"
+        mean = rw.metric(name)(np.zeros(5), labels, [0, 5])[0]  # averaged ties are the mean over all orderings
+    np.testing.assert_allclose(value["expectation"], plain / mean, atol=1e-9)
+    most = max(sign * plain)
+    np.testing.assert_allclose(value["expectation_max"], sign * (sign * plain - mean) / (most - mean), atol=1e-9)
+    shares = np.abs(value["distribution"])
+    assert sorted(shares) == list(shares if sign > 0 else shares[::-1])
+    assert shares.min() >= 0
+    assert shares.max() <= 1
+
+
+@given(
+    st.sampled_from(METRICS),
+    st.sampled_from(METHODS),
+    st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=2, max_size=7),
+)
+def test_a_bounded_gradient_is_a_positive_multiple_of_the_inner_one(metric, method, documents):
+    scores, labels = np.array([s for s, _ in documents]), np.array([y for _, y in documents], float)
+    offsets = [0, len(documents)]
+    inner = rw.objective(metric)
+    plain, found = inner(scores, labels, offsets), rw.bounded(inner, method=method)(scores, labels, offsets)
+    some = np.abs(plain.gradient) > 1e-12
+    seen = inner.orderings(labels, np.array(offsets)).extremes()
+    if seen.most[0] - seen.least[0] <= 1e-12:
+        for part in found:
+            np.testing.assert_array_equal(part, 0.0)
+    elif some.any():
+        ratios = found.gradient[some] / plain.gradient[some]
+        assert ratios.min() > 0
+        np.testing.assert_allclose(ratios, ratios[0], rtol=1e-6)
+
+
+def test_expectation_doubles_min_max_for_rbp():
+    rng = np.random.default_rng(0)
+    scores, labels, offsets = rng.normal(size=20), rng.integers(0, 2, 20), [0, 6, 20]
+    one, two, three = (rw.bounded(rw.SmoothRBP(), method=m)(scores, labels, offsets).gradient for m in METHODS[:3])
+    np.testing.assert_array_equal(two, 2 * one)
+    np.testing.assert_array_equal(three, 2 * one)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("labels", [[0, 0, 0], [1, 1, 1], [1]])
+def test_lists_with_one_worth_teach_nothing(metric, method, labels):
+    found = rw.bounded(rw.objective(metric), method=method)(np.arange(len(labels)), labels, [0, len(labels)])
+    for part in found:
+        np.testing.assert_array_equal(part, 0.0)
+
+
+def test_weights_inside_only_scale():
+    rng = np.random.default_rng(1)
+    scores, labels, offsets = rng.normal(size=12), rng.integers(0, 3, 12), [0, 5, 12]
+    for method in METHODS:
+        plain = rw.bounded(rw.ApproxNDCG(), method=method)(scores, labels, offsets)
+        scaled = rw.bounded(rw.weighted(rw.ApproxNDCG(), by="size"), method=method)(scores, labels, offsets)
+        np.testing.assert_allclose(scaled.value, plain.value, atol=1e-12)  # a bounded list has lost its scale
+        np.testing.assert_allclose(scaled.gradient, plain.gradient, atol=1e-12)
+
+
+def test_the_capped_gain_keeps_a_slope_up_to_the_ideal_and_the_thesis_gain_does_not():
+    # 75 documents, 25 relevant: no sample of orderings comes near the ideal one.
+    n, p = 75, 25
+    labels = np.array([1.0] * p + [0.0] * (n - p))
+    inner = rw.ApproxNDCG(eta=50.0, curvature="exact")
+    found = {
+        gain: rw.bounded(inner, method="distribution", gain=gain, orderings=20_000) for gain in ("capped", "thesis")
+    }
+    scores = np.linspace(3, -3, n)
+    scores[[p - 1, p]] = scores[[p, p - 1]]  # one swap away from ideal: NDCG about .99
+    plain = np.abs(inner(scores, labels, [0, n]).gradient).max()
+    capped, thesis = (np.abs(o(scores, labels, [0, n]).gradient).max() for o in found.values())
+    assert capped > 1e-3 * plain
+    assert thesis < 1e-12 * plain
+    assert found["capped"].exact_hessian
+    assert not found["thesis"].exact_hessian
+
+
+def test_equation_3_13():
+    whole = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))  # 0, 1, 2
+    assert sigmoid_gain(whole, 0.0, 2.0, "thesis") == 3 / 2
+
+
+def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = []
+    real = module.distribution
+    monkeypatch.setattr(module, "distribution", lambda *a, **k: made.append(a) or real(*a, **k))
+    scores, labels = np.array([0.3, 0.1, -0.2, 0.5]), np.array([1.0, 0.0, 0.0, 1.0])
+    objective = rw.bounded(rw.SmoothAP(), method="distribution")
+
+    def value():
+        module._remembered.cache_clear()  # as in a new process
+        return objective(scores, labels, [0, 4]).value[0]
+
+    first = value()
+    assert len(made) == 1
+    assert value() == first
+    assert len(made) == 1  # read from the cache
+    (kept,) = tmp_path.rglob("*.npz")
+    assert "distributions-1" in kept.parts
+    kept.write_bytes(kept.read_bytes()[:50])
+    assert value() == first
+    assert len(made) == 2  # damaged: made anew
+    objective(scores, labels, [0, 4])
+    assert len(made) == 2  # remembered in this process
+    assert objective(np.tile(scores, 3), np.tile(labels, 3), [0, 4, 8, 12]).value[2] == first
+    assert len(made) == 2  # lists of the same kind share one
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
+    (tmp_path / "rankwise").write_text("a file where the folder should be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    module._remembered.cache_clear()
+    found = rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
+    assert np.isfinite(found.value).all()
+
+
+@pytest.mark.parametrize("inner", ["xendcg", "lambdarank", "stochastic(listnet)", "smooth_ap + smooth_rbp"])
+def test_only_metrics_can_be_bounded(inner):
+    with pytest.raises(ValueError, match=r"only a metric can be bounded: got .*Cure: use approx_ndcg, smooth_ap"):
+        rw.objective(f"bounded({inner})")
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match="unknown method of bounding: got 'minmax'. Cure: did you mean 'min_max'"):
+        rw.objective("bounded(smooth_ap, method=minmax)")
+    with pytest.raises(ValueError, match="bounded goes around an objective: got 3"):
+        rw.bounded(3)

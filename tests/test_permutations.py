@@ -1,0 +1,141 @@
+"""Least, mean, largest value and distribution of metrics, against going through every ordering."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import rankwise as rw
+from rankwise.metrics.permutations import (
+    AP,
+    DISCORDANCE,
+    LINEAR,
+    Orderings,
+    distribution,
+    mann_whitney,
+    ndcg_orderings,
+    quantiles,
+)
+
+
+def every_ordering(labels):
+    """The metric values of all N! orderings, by our own metrics in row order, which other tests hold to peers."""
+    labels = np.asarray(labels, float)
+    return np.array(sorted(set(itertools.permutations(labels)))), labels.size
+
+
+def ranked_values(name, orderings):
+    n = orderings.shape[1]
+    offsets = np.arange(0, orderings.size + 1, n)
+    scores = np.tile(np.arange(n, 0, -1.0), orderings.shape[0])
+    return rw.metric(name)(scores, orderings.ravel(), offsets)
+
+
+def discordance(orderings):
+    """Pairs in which a non-relevant document stands before a relevant one."""
+    before = np.cumsum(orderings == 0, axis=1)
+    return (before * (orderings == 1)).sum(axis=1).astype(float)
+
+
+CASES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
+
+
+@pytest.mark.parametrize(("n", "p"), CASES)
+def test_extremes_and_distribution_of_binary_lists(n, p):
+    labels = np.array([1.0] * p + [0.0] * (n - p))
+    orderings, _ = every_ordering(labels)
+    offsets = np.array([0, n])
+    none = np.empty(0)
+    seen = {
+        AP: (ranked_values("ap(empty=0)", orderings), Orderings(AP, offsets, labels, none)),
+        DISCORDANCE: (discordance(orderings), Orderings(DISCORDANCE, offsets, labels, none)),
+        LINEAR: (ranked_values("ndcg(empty=0)", orderings), ndcg_orderings(labels, offsets)),
+    }
+    for kind, (values, found) in seen.items():
+        extremes = found.extremes()
+        expected = values.min(), values.mean(), values.max()
+        np.testing.assert_allclose([part[0] for part in extremes], expected, atol=1e-12, err_msg=kind)
+        whole = distribution(kind, found.worths, found.thetas)
+        assert whole.exact
+        levels, counts = np.unique(values.round(12), return_counts=True)
+        np.testing.assert_allclose(whole.values, levels, atol=1e-11)
+        np.testing.assert_allclose(whole.chances, counts / counts.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("cutoff", [None, 1, 3])
+@pytest.mark.parametrize("labels", [[0, 1, 2], [2, 2, 1, 0], [3, 0, 0, 1, 2, 1], [1, 1, 1], [4, 0, 0, 0, 0, 2]])
+def test_graded_lists_with_cutoffs(labels, cutoff):
+    labels = np.array(labels, float)
+    orderings, n = every_ordering(labels)
+    values = ranked_values(f"ndcg@{cutoff}" if cutoff else "ndcg", orderings)
+    found = ndcg_orderings(labels, np.array([0, n]), cutoff=cutoff)
+    extremes = found.extremes()
+    np.testing.assert_allclose([part[0] for part in extremes], [values.min(), values.mean(), values.max()], atol=1e-12)
+    whole = distribution(LINEAR, found.worths, found.thetas)
+    np.testing.assert_allclose((whole.values * whole.chances).sum(), values.mean(), atol=1e-12)
+    np.testing.assert_allclose(whole.values[[0, -1]], [values.min(), values.max()], atol=1e-11)
+
+
+def test_the_thesis_example():
+    # 29/36, Table 3.3 of the thesis.
+    found = Orderings(AP, np.array([0, 3]), np.array([1.0, 1.0, 0.0]), np.empty(0)).extremes()
+    np.testing.assert_allclose(found.mean, 29 / 36)
+
+
+@pytest.mark.parametrize(("few", "many"), [(1, 1), (3, 5), (7, 7), (10, 40)])
+def test_mann_whitney_is_scipys(few, many):
+    chances = mann_whitney(few, many)
+    assert chances.size == few * many + 1
+    np.testing.assert_array_equal(chances, chances[::-1])
+    # scipy's exact p-value of a statistic is the chance of it or a smaller one.
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=few), rng.normal(size=many)
+    test = stats.mannwhitneyu(x, y, alternative="less", method="exact")
+    np.testing.assert_allclose(chances[: int(test.statistic) + 1].sum(), test.pvalue, atol=1e-12)
+
+
+def test_mann_whitney_of_long_lists():
+    chances = mann_whitney(300, 700)
+    steps = np.arange(chances.size)
+    mean, variance = 300 * 700 / 2, 300 * 700 * 1001 / 12
+    np.testing.assert_allclose((chances * steps).sum(), mean)
+    np.testing.assert_allclose((chances * (steps - mean) ** 2).sum(), variance, rtol=1e-6)
+    assert chances.min() > 0  # even 1 in 10^263 is not lost
+
+
+def test_drawn_distributions_have_the_right_moments_and_repeat():
+    labels = np.array([1.0] * 8 + [0.0] * 40)
+    for kind, metric in ((LINEAR, "ndcg"), (AP, "ap")):
+        found = ndcg_orderings(labels, np.array([0, 48]))
+        if kind == AP:
+            found = Orderings(AP, found.offsets, labels, np.empty(0))
+        drawn = distribution(kind, found.worths, found.thetas, orderings=20_000)
+        assert not drawn.exact
+        error = np.sqrt((drawn.chances * drawn.values**2).sum() - (drawn.chances * drawn.values).sum() ** 2) / np.sqrt(
+            20_000
+        )
+        np.testing.assert_allclose((drawn.values * drawn.chances).sum(), found.extremes().mean[0], atol=4 * error)
+        again = distribution(kind, found.worths, found.thetas, orderings=20_000)
+        np.testing.assert_array_equal(drawn.values, again.values)
+        # The same orderings through the metric itself.
+        rng = np.random.default_rng(1)
+        orderings = np.array([rng.permutation(labels) for _ in range(20_000)])
+        assert stats.ks_2samp(np.repeat(drawn.values, np.round(drawn.chances * 20_000).astype(int)),
+                              ranked_values(metric, orderings)).pvalue > 1e-3  # fmt: skip
+
+
+def test_quantiles_keep_mean_and_order():
+    found = ndcg_orderings(np.array([1.0] * 8 + [0.0] * 40), np.array([0, 48]))
+    drawn = distribution(LINEAR, found.worths, found.thetas, orderings=50_000)
+    short = quantiles(drawn, 100)
+    assert short.values.size <= 100
+    assert short.count == drawn.count
+    assert (np.diff(short.values) > 0).all()
+    np.testing.assert_allclose((short.values * short.chances).sum(), (drawn.values * drawn.chances).sum())
+    assert quantiles(short, 100) is short
+
+
+def test_unknown_kinds():
+    with pytest.raises(ValueError, match="unknown kind of metric: got 'linaer'. Cure: did you mean 'linear'"):
+        distribution("linaer", np.ones(2), np.ones(2))
