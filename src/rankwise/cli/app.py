@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from rankwise._version import __version__
-from rankwise.cli import data, demo, evaluation, options, screen
+from rankwise.cli import data, demo, evaluation, objectives, options, screen
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -39,7 +39,8 @@ class Commands(TyperGroup):
                 raise
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            if isinstance(raised, ValueError | ImportError | OSError):
+            missing_extra = isinstance(raised, ImportError) and isinstance(raised.__cause__, ImportError)
+            if missing_extra or isinstance(raised, ValueError | OSError):
                 screen.problem(_sentence(raised))
                 raise typer.Exit(2) from None
             cure = "" if ctx.params.get("debug") else "; run it again with --debug for the traceback"
@@ -102,6 +103,7 @@ _commands: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     "evaluate": evaluation.evaluate,
     "compare": evaluation.compare,
+    "objectives": objectives.objectives,
 }
 for _name, _command in _commands.items():
     app.command(_name, help=options.page(_command))(_command)

@@ -39,7 +39,7 @@ def table(content: "Table", *, title: str = "") -> None:
 
     from rankwise.evaluation.tables import raised
 
-    grid = Grid(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="bold")
+    grid = Grid(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="bold cyan")
     for name, side in zip(content.header, content.align, strict=True):
         grid.add_column(plain(name), justify="right" if side == "r" else "left")
     for row in content.cells():

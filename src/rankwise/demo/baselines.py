@@ -50,8 +50,8 @@ def lambdarank(train: RankingDataset, valid: RankingDataset, part: RankingDatase
         "objective": "lambdarank",
         "metric": "ndcg",
         "eval_at": [10],
-        "learning_rate": 0.1,
-        "num_leaves": 31,
+        "learning_rate": 0.15,
+        "num_leaves": 15,
         "min_data_in_leaf": 50,
         "num_threads": 1,  # so small a set gains little from threads, and one thread repeats exactly everywhere
         "deterministic": True,
@@ -59,6 +59,6 @@ def lambdarank(train: RankingDataset, valid: RankingDataset, part: RankingDatase
         "verbosity": -1,
     }
     sets = [lightgbm.Dataset(data.features, data.labels, group=data.sizes) for data in (train, valid)]
-    stop = lightgbm.early_stopping(30, verbose=False)
+    stop = lightgbm.early_stopping(20, verbose=False)
     booster = lightgbm.train(settings, sets[0], 500, valid_sets=[sets[1]], callbacks=[stop])
     return booster.best_iteration, np.asarray(booster.predict(part.features))

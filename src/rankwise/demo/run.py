@@ -12,7 +12,7 @@ from rankwise.demo.result import HEADLINE, METRICS, Demonstration
 if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
 
-QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 60.0, 1
+QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
 STEPS = 6
 MARK = ".rankwise-demo"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
@@ -21,7 +21,7 @@ _NOTE = "rankwise demo made this folder. Running it again replaces the files tha
 def demonstrate(
     folder: str | Path = "results/demo",
     *,
-    queries: int = QUERIES,
+    queries: int | None = None,
     force: bool = False,
     step: Callable[[str], object] = str,
 ) -> Demonstration:
@@ -38,7 +38,7 @@ def demonstrate(
     from rankwise.evaluation.compare import compare
     from rankwise.evaluation.evaluate import evaluate
 
-    data = synthetic(queries, FEATURES, documents=DOCUMENTS, seed=SEED)
+    data = synthetic(queries or QUERIES, FEATURES, documents=DOCUMENTS, seed=SEED)
     train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
 
     step("Ranking by single features")

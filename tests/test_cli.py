@@ -1,0 +1,515 @@
+"""The command line: what it prints, what it writes, what it refuses, and with which exit codes."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+import rankwise as rw
+from rankwise.check import extra
+from rankwise.cli.app import app
+from tests import shared
+
+ANSI = re.compile(r"\x1b\[")
+DATA = """\
+1 qid:a 1:1 #docid = A1
+0 qid:a 1:2 #docid = A2
+2 qid:b 1:9 #docid = B1
+0 qid:b 1:5 #docid = B2
+1 qid:b 1:7 #docid = B3
+"""
+QRELS = "q1 0 d1 1\nq1 0 d2 0\nq1 0 d3 2\nq2 0 d1 1\nq2 0 d4 0\n"
+RUN_A = "q1 Q0 d3 1 9.0 a\nq1 Q0 d1 2 8.0 a\nq1 Q0 d2 3 7.0 a\nq2 Q0 d1 1 5.0 a\nq2 Q0 d4 2 4.0 a\n"
+RUN_B = "q1 Q0 d2 1 9.0 b\nq1 Q0 d1 2 8.0 b\nq1 Q0 d3 3 7.0 b\nq2 Q0 d4 1 5.0 b\nq2 Q0 d1 2 4.0 b\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test works in a folder of its own that holds small files to work on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANKWISE_DATA", raising=False)
+    # Query a: relevant document ranked second of two by up.txt. Query b: the better of three ranked first.
+    Path("data.txt").write_text(DATA)
+    Path("up.txt").write_text("1\n2\n9\n5\n7\n")
+    Path("down.txt").write_text("-1\n-2\n-9\n-5\n-7\n")
+    Path("qrels.txt").write_text(QRELS)
+    Path("a.run").write_text(RUN_A)
+    Path("b.run").write_text(RUN_B)
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(words), prog_name="rankwise")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refused(*words: str) -> str:
+    """Run a command that must be refused with exit code 2; give its message, which must be short and no traceback."""
+    result = run(*words, code=2)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+def shell(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rankwise", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+# What it says about itself
+
+
+def test_version():
+    assert run("--version").stdout == f"rankwise {rw.__version__}\n"
+
+
+def test_help_names_the_commands_and_the_exit_codes():
+    text = run("--help").stdout
+    for word in ("demo", "evaluate", "compare", "data", "Exit codes", "130", "--json", "--force"):
+        assert word in text
+
+
+COMMANDS = [
+    "demo",
+    "evaluate",
+    "compare",
+    *(f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command: str):
+    text = run(*command.split(), "--help").stdout
+    assert re.search(rf"^ rankwise {command}\b", text, re.MULTILINE), text
+    assert "[cyan]" not in text
+
+
+def test_help_costs_no_heavy_import():
+    code = "import sys; from rankwise.cli.app import app; app(['evaluate', '--help'], standalone_mode=False)\n"
+    code += "print('loaded', *{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.rsplit("loaded", 1)[1].split())
+    assert not loaded & {"numba", "lightgbm", "polars", "matplotlib", "scipy"}
+
+
+# evaluate
+
+NDCG_UP = (1 / np.log2(3) + 1) / 2
+NDCG_DOWN_B = (1 / np.log2(3) + 3 / 2) / (3 + 1 / np.log2(3))
+
+
+def means(*words: str) -> dict[str, dict[str, float]]:
+    document = json.loads(run(*words, "--json").stdout)
+    return {
+        name: {metric: one["mean"] for metric, one in found["metrics"].items()}
+        for name, found in document["rankings"].items()
+    }
+
+
+def test_evaluate_prints_a_plain_table_into_a_pipe():
+    result = run("evaluate", "data.txt", "up.txt", "--metrics", "ndcg@10,rr")
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["metric", "mean", "95%", "interval", "scored", "skipped"]
+    assert lines[1].split()[:2] == ["ndcg@10", f"{NDCG_UP:.4f}"]
+    assert lines[2].split()[:2] == ["rr", "0.7500"]
+    assert not ANSI.search(result.output)
+
+
+def test_evaluate_reads_scores_in_every_form():
+    scores = np.array([1.0, 2.0, 9.0, 5.0, 7.0])
+    np.save("up.npy", scores)
+    Path("up2.txt.gz").write_bytes(gzip.compress(b"1\r\n2\r\n9e0\r\n5\r\n7\r\n\r\n"))
+    Path("up3.run").write_text("b Q0 B1 1 9 t\na Q0 A2 1 2 t\na Q0 A1 2 1 t\nb Q0 B3 2 7 t\nb Q0 B2 3 5 t\n")
+    found = means("evaluate", "data.txt", "first=up.txt", "up.npy", "up2.txt.gz", "up3.run", "-m", "ndcg@10")
+    assert list(found) == ["first", "up", "up2", "up3"]
+    assert [one["ndcg@10"] for one in found.values()] == pytest.approx([NDCG_UP] * 4)
+
+
+def test_evaluate_a_run_that_missed_a_query_counts_it():
+    Path("half.run").write_text("b Q0 B1 1 9 t\nb Q0 B3 2 7 t\nb Q0 B2 3 5 t\n")
+    assert means("evaluate", "data.txt", "half.run", "-m", "ndcg@10")["half"]["ndcg@10"] == pytest.approx(0.5)
+
+
+def test_evaluate_takes_metrics_with_arguments_and_commas_in_brackets():
+    linear = (1 / np.log2(3) + 2 / 2) / (2 + 1 / np.log2(3))
+    found = means("evaluate", "data.txt", "down.txt", "-m", "ndcg(gain=linear, ties=worst)@10, ap", "-m", "rr")["down"]
+    assert list(found.values()) == pytest.approx([(1 + linear) / 2, (1 + (1 / 2 + 2 / 3) / 2) / 2, 0.75])
+
+
+def test_evaluate_by_another_librarys_conventions():
+    Path("more.txt").write_text(Path("data.txt").read_text() + "0 qid:c 1:1 #docid = C1\n")
+    Path("up.txt").write_text("1\n2\n9\n5\n7\n3\n")
+    assert means("evaluate", "more.txt", "up.txt", "-m", "ndcg@10")["up"].popitem()[1] == pytest.approx(NDCG_UP)
+    found = means("evaluate", "more.txt", "up.txt", "-m", "ndcg@10", "--conventions", "lightgbm")
+    assert found["up"].popitem()[1] == pytest.approx((2 * NDCG_UP + 1) / 3)  # a query without relevant documents is 1
+
+
+def test_evaluate_runs_against_qrels():
+    found = means("evaluate", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,ap")
+    assert list(found["a"].values()) == pytest.approx([1.0, 1.0])
+    assert list(found["b"].values()) == pytest.approx(
+        [(NDCG_DOWN_B + 1 / np.log2(3)) / 2, ((1 / 2 + 2 / 3) / 2 + 0.5) / 2]
+    )
+
+
+def test_evaluate_all_topics_counts_those_that_the_run_lacks():
+    Path("half.run").write_text(RUN_A[: RUN_A.index("q2")])
+    words = ("evaluate", "--qrels", "qrels.txt", "half.run", "-m", "ap")
+    assert means(*words)["half"]["ap"] == pytest.approx(1.0)
+    assert means(*words, "--all-topics")["half"]["ap"] == pytest.approx(0.5)
+
+
+def test_evaluate_writes_the_value_of_every_query():
+    for name in ("values.csv", "values.parquet"):
+        run("evaluate", "data.txt", "up.txt", "down.txt", "-m", "rr", "--per-query", name)
+    for frame in (pl.read_csv("values.csv"), pl.read_parquet("values.parquet")):
+        assert frame.columns == ["ranking", "query", "weight", "rr"]
+        assert frame["ranking"].to_list() == ["up", "up", "down", "down"]
+        assert frame["rr"].to_list() == pytest.approx([0.5, 1.0, 1.0, 0.5])
+
+
+def test_evaluate_writes_its_summary_in_the_format_that_the_ending_names():
+    for ending in ("json", "csv", "md", "tex", "txt"):
+        result = run("evaluate", "data.txt", "up.txt", "-m", "rr", "-o", f"summary.{ending}")
+        assert f"wrote summary.{ending}" in result.stderr
+    assert json.loads(Path("summary.json").read_text())["rankings"]["up"]["metrics"]["rr"]["mean"] == 0.75
+    assert pl.read_csv("summary.csv")["mean"].to_list() == [0.75]
+    assert Path("summary.md").read_text().startswith("| metric |")
+    assert r"\begin{tabular}" in Path("summary.tex").read_text()
+    assert Path("summary.txt").read_text() == run("evaluate", "data.txt", "up.txt", "-m", "rr").stdout
+
+
+def test_evaluate_a_set_that_a_toml_file_describes():
+    Path("mine.toml").write_text('train = "other.txt"\ntest = "data.txt"\n')
+    Path("other.txt").write_text("1 qid:z 1:1\n")
+    assert means("evaluate", "mine.toml", "up.txt", "-m", "ndcg@10")["up"]["ndcg@10"] == pytest.approx(NDCG_UP)
+    document = json.loads(run("data", "info", "mine.toml", "--part", "train", "--json").stdout)
+    assert document["queries"] == 1
+
+
+@pytest.mark.slow
+def test_evaluate_a_catalog_set_by_name(monkeypatch: pytest.MonkeyPatch):
+    folder = shared.data("mq2008")
+    monkeypatch.setenv("RANKWISE_DATA", str(folder.parent))
+    test = rw.read_letor(folder / "Fold2" / "test.txt.gz")
+    np.save("scores.npy", test.features[:, 24])
+    found = means("evaluate", "mq2008", "scores.npy", "--fold", "2", "-m", "ndcg@10")
+    assert found["scores"]["ndcg@10"] == pytest.approx(
+        rw.evaluate(test.features[:, 24], test, "ndcg@10").mean["ndcg@10"]
+    )
+
+
+# compare
+
+
+def test_compare_says_who_is_better():
+    text = run("compare", "data.txt", "old=up.txt", "new=down.txt", "-m", "ndcg@10,rr").stdout
+    assert re.search(rf"^a  old +{NDCG_UP:.4f}", text, re.MULTILINE)
+    assert re.search(rf"^b  new +{(1 + NDCG_DOWN_B) / 2:.4f}", text, re.MULTILINE)
+    assert "Fisher's randomization test" in text
+    assert "Every pair" in text
+    assert "Every pair" not in run("compare", "data.txt", "old=up.txt", "new=down.txt", "--no-pairs").stdout
+
+
+def test_compare_as_json_with_a_baseline():
+    text = run(
+        "compare", "data.txt", "up.txt", "down.txt", "third=up.txt", "-m", "rr", "--baseline", "up", "--json"
+    ).stdout
+    document = json.loads(text)
+    assert document["systems"] == ["up", "down", "third"]
+    assert [(one["system"], one["against"]) for one in document["pairs"]] == [("down", "up"), ("third", "up")]
+    assert document["mean"]["rr"]["down"] == 0.75
+
+
+def test_compare_writes_markdown_and_latex():
+    words = ("compare", "data.txt", "up.txt", "down.txt", "-m", "rr")
+    assert "| :-- |" in run(*words, "--format", "markdown").stdout
+    assert r"\toprule" in run(*words, "--format", "latex", "--no-pairs").stdout
+    run(*words, "-o", "table.md")
+    assert Path("table.md").read_text() == run(*words, "--format", "markdown").stdout
+    run(*words, "-o", "pairs.csv")
+    assert pl.read_csv("pairs.csv").select("system", "against").rows() == [("down", "up")]
+
+
+def test_compare_draws_a_picture_and_keeps_it():
+    words = ("compare", "data.txt", "up.txt", "down.txt", "-m", "rr", "--plot", "differences.png")
+    run(*words)
+    assert Path("differences.png").read_bytes().startswith(b"\x89PNG")
+    assert "differences.png exists already and is kept" in refused(*words)
+    run(*words, "--force")
+
+
+def test_compare_runs():
+    document = json.loads(run("compare", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ap", "--json").stdout)
+    assert document["mean"]["ap"]["a"] == 1.0
+
+
+# data
+
+
+def test_data_info():
+    facts = json.loads(run("data", "info", "data.txt", "--json").stdout)
+    assert (facts["queries"], facts["documents"], facts["labels"]) == (2, 5, {"0": 2, "1": 2, "2": 1})
+    text = run("data", "info", "data.txt").stdout
+    assert re.search(r"^documents +5$", text, re.MULTILINE)
+    assert re.search(r"^labels +0: 2, 1: 2, 2: 1$", text, re.MULTILINE)
+
+
+def test_data_convert_there_and_back():
+    assert "wrote data.parquet: RankingDataset(2 queries" in run("data", "convert", "data.txt", "data.parquet").stderr
+    run("data", "convert", "data.parquet", "again.txt.gz")
+    first, again = rw.read_letor("data.txt"), rw.read_letor("again.txt.gz")
+    assert first.query_ids is not None
+    assert again.query_ids is not None
+    assert again.query_ids.tolist() == first.query_ids.tolist()
+    np.testing.assert_array_equal(again.features, first.features)
+    np.testing.assert_array_equal(again.labels, first.labels)
+
+
+def test_data_split_is_the_librarys_split():
+    rw.write_letor(rw.synthetic(10, 3, documents=5.0), "ten.txt")
+    run("data", "split", "ten.txt", "--into", "x.txt,y.txt", "--proportions", ".7,.3", "--seed", "4")
+    for name, part in zip(("x.txt", "y.txt"), rw.split(rw.read_letor("ten.txt"), (0.7, 0.3), seed=4), strict=True):
+        np.testing.assert_array_equal(rw.read_letor(name).features, part.features)
+
+
+def test_data_noise():
+    run("data", "noise", "data.txt", "longer.txt", "--negatives", "1", "--seed", "1")
+    assert rw.read_letor("longer.txt").sizes.tolist() == [4, 6]
+    run("data", "noise", "data.txt", "flipped.txt", "--flips", "1", "--seed", "1")
+    expected = rw.flip_labels(rw.read_letor("data.txt"), 1.0, seed=1).labels
+    np.testing.assert_array_equal(rw.read_letor("flipped.txt").labels, expected)
+
+
+def test_data_clicks_keeps_positions_in_parquet():
+    words = ("--probabilities", "0,1,1", "--impressions", "3", "--seed", "2")
+    assert "impressions dropped" in run("data", "clicks", "data.txt", "clicks.parquet", *words).stderr
+    log = rw.read_parquet("clicks.parquet")
+    assert log.n_queries == 6
+    assert log.positions is not None
+    np.testing.assert_array_equal(
+        log.labels, (np.diff(np.append(log.positions, 1)) < 1).astype(float)
+    )  # the last is clicked
+    assert "LETOR text cannot hold positions" in refused("data", "clicks", "data.txt", "clicks.txt", *words)
+    run("data", "clicks", "data.txt", "clicks.txt", *words, "--lossy")
+    np.testing.assert_array_equal(rw.read_letor("clicks.txt").labels, log.labels)
+
+
+def test_data_clicks_shows_lists_in_the_order_of_a_ranker():
+    words = ("--model", "position", "--eta", "0", "--probabilities", "0,1,1", "--ranker", "up.txt", "--cutoff", "2")
+    run("data", "clicks", "data.txt", "clicks.parquet", "--impressions", "1", *words)
+    log = rw.read_parquet("clicks.parquet")
+    assert log.document_ids is not None
+    assert log.document_ids.tolist() == ["A2", "A1", "B1", "B3"]
+    assert log.labels.tolist() == [0, 1, 1, 1]
+
+
+def test_data_list():
+    assert re.search(r"^mq2008 +784 +15,211 +46", run("data", "list").stdout, re.MULTILINE)
+    assert {"mq2008", "istella"} <= {entry["name"] for entry in json.loads(run("data", "list", "--json").stdout)}
+
+
+# What it refuses
+
+REFUSALS = [
+    ("evaluate data.txt", "evaluating needs DATA and at least one file of SCORES"),
+    ("evaluate data.txt nowhere.txt", "there is no file nowhere.txt"),
+    ("evaluate dta.txt up.txt", "there is no file dta.txt. Did you mean data.txt?"),
+    ("evaluate mq2009 up.txt", "unknown data set: got 'mq2009'. Cure: did you mean 'mq2008'"),
+    ("evaluate data.txt up.txt -m ndgc@10", "did you mean 'ndcg'"),
+    ("evaluate data.txt up.txt --conventions lightgmb", "did you mean 'lightgbm'"),
+    ("evaluate data.txt up.txt --part test", "--part and --fold belong to sets of the catalog"),
+    ("evaluate data.txt up.txt up.txt", "two rankings have the same name: got 'up' for up.txt and up.txt"),
+    ("evaluate data.txt x=", "rankings are given as name=FILE: got 'x='"),
+    ("evaluate data.txt up.txt -o data.txt", "data.txt exists already and is kept"),
+    (
+        "evaluate data.txt up.txt -o summary.docx",
+        "a file's ending says its format: got summary.docx. Cure: end it with .json",
+    ),
+    (
+        "evaluate data.txt up.txt --per-query no/x.csv",
+        "the folder of an output file must exist: got no/x.csv. Cure: mkdir -p no",
+    ),
+    ("evaluate data.txt short.txt", "short.txt: scores must be one number per document"),
+    (
+        "evaluate data.txt words.txt",
+        "one number per line: got 'two' at line 2 of words.txt. Cure: write one number per document",
+    ),
+    ("evaluate data.txt nan.txt", "nan.txt: scores must be finite: got nan at row 1 (query 'a')"),
+    ("evaluate data.txt broken.npy", "broken.npy:"),
+    ("evaluate data.txt matrix.npy", "a file of scores holds one number per document: got shape (2, 2) of float64"),
+    ("evaluate plain.txt a.run", "a TREC run needs data with document ids: got a.run and data without"),
+    ("evaluate --qrels qrels.txt up.txt", "query Q0 document rank score tag"),
+    ("evaluate --qrels nowhere.txt a.run", "there is no file nowhere.txt"),
+    ("compare data.txt up.txt", "compare needs at least two systems by name"),
+    ("compare data.txt up.txt down.txt --baseline pu", "unknown baseline: got 'pu'. Cure: choose one of up, down"),
+    ("compare data.txt up.txt down.txt --format html", "unknown format: got 'html'"),
+    ("compare data.txt up.txt down.txt --test z", "unknown test: got 'z'"),
+    ("data info broken.txt", "broken.txt"),
+    ("data convert data.txt data.csv", "cannot tell the format of a data file from its name: got 'data.csv'"),
+    ("data convert data.txt up.txt", "up.txt exists already and is kept"),
+    ("data split data.txt --into x.txt,y.txt", "one file for each proportion: got 2 different files for 3 proportions"),
+    ("data split data.txt --into x.txt,x.txt --proportions .5,.5", "got 1 different files for 2 proportions"),
+    (
+        "data split data.txt --into x.txt,y.txt --proportions .5,half",
+        "proportions must be numbers between commas: got '.5,half'",
+    ),
+    ("data split data.txt --into x.txt,y.txt --proportions .5,.6", "must add up to 1"),
+    ("data noise data.txt x.txt", "noise is one of --negatives FRACTION and --flips FRACTION: got neither"),
+    ("data noise data.txt x.txt --negatives .1 --flips .1", "--flips FRACTION: got both"),
+    ("data noise data.txt x.txt --flips 2", "fraction must be a number in [0, 1]: got 2.0"),
+    (
+        "data clicks data.txt x.parquet --model cascad",
+        "unknown click model: got 'cascad'. Cure: did you mean 'cascade'",
+    ),
+    ("evaluate", "Missing argument"),
+    ("evaluate data.txt up.txt --metric ap", "No such option: --metric"),
+    ("evalute data.txt", "No such command 'evalute'"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSALS, ids=[line for line, _ in REFUSALS])
+def test_bad_input_gets_its_sentence(line: str, sentence: str):
+    Path("short.txt").write_text("1\n2\n")
+    Path("words.txt").write_text("1\ntwo\n3\n4\n5\n")
+    Path("nan.txt").write_text("1\nnan\n3\n4\n5\n")
+    Path("broken.npy").write_bytes(b"not an array")
+    np.save("matrix.npy", np.zeros((2, 2)))
+    Path("plain.txt").write_text("1 qid:1 1:1\n0 qid:1 1:2\n")
+    Path("broken.txt").write_text("1 qid:1 1:1\nnonsense\n")
+    message = refused(*line.split())
+    assert sentence in re.sub(r"[│╭╮╰╯─ ]+", " ", message)
+
+
+def test_nothing_is_computed_before_outputs_are_known_to_be_free(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rankwise.cli.inputs.read_data", lambda *_, **__: pytest.fail("read the data first"))
+    refused("evaluate", "data.txt", "up.txt", "--output", "up.txt")
+    refused("compare", "data.txt", "up.txt", "down.txt", "--plot", "up.png", "--output", "down.txt")
+    refused("data", "convert", "data.txt", "up.txt")
+    refused("data", "split", "data.txt", "--into", "x.txt,y.txt,up.txt")
+    assert not Path("x.txt").exists()
+
+
+def test_force_replaces():
+    run("data", "convert", "data.txt", "up.txt", "--force")
+    assert rw.read_letor("up.txt").n_docs == 5
+
+
+# Exit codes and streams
+
+
+def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object, **__: object) -> None:
+        raise TypeError("no such luck")
+
+    monkeypatch.setattr("rankwise.cli.inputs.read_data", broken)
+    plain = run("data", "info", "data.txt", code=1)
+    assert plain.stderr.startswith(
+        "error: unexpected TypeError: no such luck. This is a defect of rankwise; run it again"
+    )
+    assert "Traceback" not in plain.stderr
+    for words in (("--debug", "data", "info", "data.txt"), ("data", "info", "data.txt", "--debug")):
+        assert "in broken" in run(*words, code=1).stderr
+
+
+def test_a_missing_extra_is_no_defect(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rankwise.cli.inputs.read_data", lambda *_, **__: extra("no_such_library", "torch"))
+    assert "pip install 'rankwise[torch]'" in refused("data", "info", "data.txt")
+
+
+def test_bad_input_shows_its_traceback_when_asked():
+    result = run("data", "info", "nowhere.txt", "--debug", code=2)
+    assert "Traceback" in result.stderr
+    assert "error: there is no file nowhere.txt" in result.stderr
+
+
+def test_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankwise.cli.inputs.read_data", interrupted)
+    assert run("data", "info", "data.txt", code=130).stderr == "error: interrupted\n"
+
+
+def test_exit_codes_and_streams_of_the_real_thing():
+    fine = shell("evaluate", "data.txt", "up.txt", "--json")
+    assert (fine.returncode, fine.stderr) == (0, "")
+    assert json.loads(fine.stdout)["rankings"]["up"]["queries"] == 2
+    bad = shell("evaluate", "data.txt", "nowhere.txt", "--json")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert re.fullmatch(r"error: there is no file nowhere\.txt\.[^\n]*\n", bad.stderr)
+
+
+def test_a_reader_who_goes_away_is_no_error():
+    with subprocess.Popen(
+        [sys.executable, "-m", "rankwise", "data", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+SLOW = """
+import sys, time
+from rankwise.cli import inputs, main
+
+def read_data(*_, **__):
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+inputs.read_data = read_data
+sys.argv = ["rankwise", "data", "info", "data.txt"]
+main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c():
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    assert (process.returncode, out, error) == (130, "", "error: interrupted\n")
+
+
+def on_terminal(*words: str, **environment: str) -> str:
+    """Run a command whose standard output is a terminal; give what it wrote there."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    settings = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    settings |= {"TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    subprocess.run([sys.executable, "-m", "rankwise", *words], stdout=theirs, stderr=theirs, env=settings, check=True)
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed and everything is read
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    return written.decode()
+
+
+def test_colour_on_a_terminal_unless_told_not_to():
+    words = ("data", "list")
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]m")
+    assert colour.search(on_terminal(*words))
+    assert not colour.search(on_terminal(*words, NO_COLOR="1"))
+    assert not ANSI.search(shell(*words).stdout)
