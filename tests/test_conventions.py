@@ -56,7 +56,7 @@ def test_lightgbm(lists: Lists) -> None:
     )
     params = {"objective": "lambdarank", "metric": "ndcg", "eval_at": list(CUTOFFS), "verbose": -1}
     booster = lgb.Booster(params, data)
-    theirs = {name: value for _, name, value, _ in booster.eval_train()}
+    theirs = {row[1]: row[2] for row in booster.eval_train()}
     for cutoff in CUTOFFS:
         assert lists.ours("lightgbm", cutoff).mean() == pytest.approx(theirs[f"ndcg@{cutoff}"], abs=1e-6)
 
@@ -86,7 +86,7 @@ def test_catboost(lists: Lists, kind: str) -> None:
 
 
 def test_sklearn_query_by_query(lists: Lists) -> None:
-    for cutoff in (*CUTOFFS, None):
+    for cutoff in (1, 5, 40, None):
         ours = lists.ours("sklearn", cutoff)
         for q, (start, stop) in enumerate(zip(lists.offsets[:-1], lists.offsets[1:], strict=True)):
             if stop - start > 1:  # it refuses lists of one document

@@ -68,7 +68,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "qrels", "run", "all_topics", "most", "level"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("file", "qrels", "run", "all_topics", "most", "level"), CASES, ids=[case[0] for case in CASES]
+)
 def test_its_own_expected_outputs(
     file: str, qrels: str, run: str, all_topics: bool, most: int | None, level: int
 ) -> None:
@@ -152,5 +154,9 @@ def test_random_runs_against_ir_measures(random_files) -> None:
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which computes the peer's ERR, is a Perl script")
 def test_err_against_gdeval(random_files) -> None:
     run, qrels = random_files
-    texts = {"err@10": ir_measures.ERR @ 10, "err@3": ir_measures.ERR @ 3, "ndcg@10": ir_measures.nDCG(dcg="exp-log2") @ 10}
+    texts = {
+        "err@10": ir_measures.ERR @ 10,
+        "err@3": ir_measures.ERR @ 3,
+        "ndcg@10": ir_measures.nDCG(dcg="exp-log2") @ 10,
+    }
     agree(texts, in_strict_order(run), qrels, 6e-6)  # it prints five digits

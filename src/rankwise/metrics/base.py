@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
-from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking
+from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, room_for
 from rankwise.threads import over_queries
 
-__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking"]
+__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking", "room_for"]
 
 Gain = str | tuple[float, ...]
 
 EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
 NO_CUTOFF = 2**40
 
-_GRADES = 32  # whole labels below this are looked up
+_GRADES = 16  # whole labels below this are looked up
 _discounts = np.empty(0)
 _growing = threading.Lock()
 
@@ -176,7 +176,7 @@ class Metric:
     cutoff: int | None = None
     """Only ranks up to this one count; None counts all."""
     ties: str = "average"
-    """Equal scores: the exact "average" over all orders, "row" order, or the "worst" or "best" order of the documents."""
+    """Equal scores: the exact "average" over all orders, the "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
     """Worth of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
 

@@ -18,17 +18,28 @@ _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def room_for(longest):  # type: ignore[no-untyped-def]
+    """Give the scratch arrays that ordering lists of up to ``longest`` documents needs."""
+    return np.empty(longest), np.empty(longest, np.int32), np.empty(longest + 1, np.int32)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def order(scores, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
+    order_in(scores, out, room_for(scores.size))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def order_in(scores, out, room):  # type: ignore[no-untyped-def]
+    """Do the same as :func:`order` in a room that is made once for many lists."""
     n = scores.size
-    keys = np.empty(n)
+    keys, buckets, ends = room
     high, scale = _span(scores, n)
     if scale == 0.0:
         for i in range(n):
             keys[i], out[i] = scores[i], i
         _settle(keys, out, 0, n)
         return
-    buckets, ends = np.empty(n, np.int32), np.zeros(n + 1, np.int32)
     _deal(scores, high, scale, buckets, ends)
     for bucket in range(n):
         ends[bucket + 1] += ends[bucket]
@@ -45,17 +56,18 @@ def order(scores, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def ranking(scores, worths, cutoff, ties, out):  # type: ignore[no-untyped-def]
+def ranking(scores, worths, cutoff, ties, out, room):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
     Documents with a score of −inf were not retrieved and never enter. The ranking may end at the cutoff, but a tie
     group that the cutoff cuts is always given whole, because averaged, worst and best ties need all of it. With
-    ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``.
+    ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``. ``room`` is as large as
+    :func:`room_for` makes it.
     """
     if 2 * cutoff < scores.size:
-        count = _top(scores, cutoff, out)
+        count = _top(scores, cutoff, out, room)
     else:
-        order(scores, out)
+        order_in(scores, out, room)
         count = scores.size
     while count > 0 and scores[out[count - 1]] == -np.inf:
         count -= 1
@@ -87,9 +99,10 @@ def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-de
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _top(scores, cutoff, out):  # type: ignore[no-untyped-def]
+def _top(scores, cutoff, out, room):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the best ``cutoff`` documents or more, ties with the last of them included."""
     n = scores.size
+    keys, buckets, counts = room
     high, scale = _span(scores, n)
     count = 0
     if scale == 0.0:
@@ -97,7 +110,6 @@ def _top(scores, cutoff, out):  # type: ignore[no-untyped-def]
             out[i] = i
         count = n
     else:
-        buckets, counts = np.empty(n, np.int32), np.zeros(n + 1, np.int32)
         _deal(scores, high, scale, buckets, counts)
         bar, enough = 0, counts[1]
         while enough < cutoff:
@@ -106,7 +118,6 @@ def _top(scores, cutoff, out):  # type: ignore[no-untyped-def]
         for i in range(n):
             out[count] = i
             count += buckets[i] <= bar
-    keys = np.empty(count)
     for at in range(count):
         keys[at] = scores[out[at]]
     _settle(keys, out, 0, count)
@@ -128,11 +139,12 @@ def _span(scores, n):  # type: ignore[no-untyped-def]
 def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
     """Deal documents into buckets, the first with the highest scores; ``counts[b + 1]`` counts those in bucket b."""
     last = scores.size - 1.0
+    counts[: scores.size + 1] = 0
     for i in range(scores.size):
         # Subtraction and multiplication round monotonically: a higher score never lands in a later bucket.
         buckets[i] = np.int32(min((high - scores[i]) * scale, last))
-    for bucket in buckets:
-        counts[bucket + 1] += 1
+    for i in range(scores.size):
+        counts[np.uint32(buckets[i]) + np.uint32(1)] += 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
