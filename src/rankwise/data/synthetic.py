@@ -81,7 +81,7 @@ def synthetic(
     columns = _columns(world, n_features)
     return RankingDataset(
         _features(world, offsets, columns),
-        labels,  # type: ignore[arg-type]
+        labels,
         offsets,
         query_ids=np.arange(n_queries),
         feature_names=columns.names,
