@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 import rankwise as rw
 from rankwise.metrics import METRICS
 
-
 Array = NDArray[Any]
 
 
