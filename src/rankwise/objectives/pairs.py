@@ -138,15 +138,14 @@ def _meet(start, stop, score, scale, bias, slope, pair, scores, powers, gradient
         d = score - scores[j]
         x = powers[j] * scale
         t, a, b = bias + slope * d, 1.0 + x, 2.0 + x
-        inverse = 1.0 / (a * b * t)
-        z = x * (a * t) * inverse  # x/(2 + x)
-        w = pair[j]
-        upper_better = w > 0.0
-        w *= inverse
-        loss += abs(w * (a * b) * ((0.0 if upper_better else d) + 2.0 * z * atanh_ratio(z * z)))
-        w *= b  # now w/(t(1 + x))
+        inverse = 1.0 / (a * t * b)  # the only division; what others would divide by is multiplied back
+        z = x * (a * t * inverse)  # x/(2 + x), so that log(1 + x) = 2·atanh(z)
+        each = b * inverse  # 1/(t(1 + x))
+        upper_better = pair[j] > 0.0
+        w = pair[j] * each
+        loss += abs(w * a) * ((0.0 if upper_better else d) + (z + z) * atanh_ratio(z * z))
         wrong = w * (x if upper_better else 1.0)
-        curve = abs(w * x * (b * t * inverse))
+        curve = abs(w * x) * (each * t)
         size += abs(wrong)
         g += wrong
         h += curve
