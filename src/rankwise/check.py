@@ -286,6 +286,8 @@ def document_values(
             got=f"shape {array.shape} of {array.dtype} for {query_offsets[-1]} documents",
         )
     array = array.astype(np.float64, copy=False)
+    if array.size and _extremes_allow(array, least, above, missing_scores):
+        return array
     bad = ~np.isfinite(array)
     if missing_scores:
         bad &= array != -np.inf
@@ -305,6 +307,20 @@ def document_values(
         where = query_of_row(row, query_offsets, query_ids)
         raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, cure=cure)
     return array
+
+
+def _extremes_allow(array: NDArray[np.float64], least: float | None, above: float | None, missing_scores: bool) -> bool:
+    """Tell from the smallest and the largest number that all are fine; a NaN anywhere is both of them.
+
+    Takes a fraction of the time of looking for the first wrong number, and no memory.
+    """
+    low, high = array.min(), array.max()
+    return bool(
+        high < np.inf
+        and (low > -np.inf or (missing_scores and low == -np.inf))
+        and (least is None or low >= least)
+        and (above is None or low > above)
+    )
 
 
 def labels(
