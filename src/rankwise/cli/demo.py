@@ -32,8 +32,8 @@ def demo(
     if json:
         screen.document(result.to_dict())
         return
-    screen.say(result.introduction())
+    screen.say(f"{result.introduction()}\n")
     screen.table(result.table())
-    screen.say(result.conclusion())
-    screen.say(f"Results: {output}/results.md, with pictures means.png and differences.png.")
-    screen.say(f"Next: {next_command(result)}")
+    screen.say(f"\n{result.conclusion()}\n")
+    screen.say(f"Results: {output / 'results.md'}, with the pictures means.png and differences.png beside it.")
+    screen.say(f"Go on with: {next_command(result)}", wrap=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table as Grid
 
     from rankwise.evaluation.tables import Table
 
@@ -28,31 +29,40 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def table(content: "Table", *, title: str = "") -> None:
-    """Print a table: with rules and bold type on a terminal, as aligned plain text in a pipe."""
+    """Print a table: with rules and colour on a terminal that is wide enough, else as aligned plain text."""
     screen = console()
-    if not screen.is_terminal:
-        sys.stdout.write(f"{title}\n\n" if title else "")
-        sys.stdout.write(f"{content.text()}\n")
-        return
+    if title:
+        screen.print(f"\n[bold]{plain(title)}[/]")
+    grid = _grid(content)
+    needed = screen.measure(grid, options=screen.options.update(max_width=WIDE)).maximum
+    if screen.is_terminal and needed <= screen.width:
+        screen.print(grid)
+        for line in content.notes:
+            screen.print(plain(line), style="dim")
+    else:
+        screen.print(plain(content.text()), soft_wrap=True)
+
+
+def _grid(content: "Table") -> "Grid":
+    """Lay a table out with rules; numbers line up also where some have marks beside them."""
     from rich import box
     from rich.table import Table as Grid
 
-    from rankwise.evaluation.tables import raised
+    from rankwise.evaluation.tables import raised, width
 
-    grid = Grid(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="bold cyan")
-    for name, side in zip(content.header, content.align, strict=True):
-        grid.add_column(plain(name), justify="right" if side == "r" else "left")
-    for row in content.cells():
-        texts = (plain(cell.text) for cell in row)
-        grid.add_row(
-            *(
-                f"[bold green]{text}[/]{raised(cell.marks)}" if cell.best else text + raised(cell.marks)
-                for text, cell in zip(texts, row, strict=True)
-            )
-        )
-    screen.print(grid)
-    for line in content.notes:
-        screen.print(plain(line), style="dim")
+    rows = content.cells()
+    grid = Grid(box=box.SIMPLE_HEAD, header_style="bold cyan")
+    room = [max((width(row[j].text) for row in rows), default=0) for j in range(len(content.header))]
+    for name, side, least in zip(content.header, content.align, room, strict=True):
+        grid.add_column(plain(name if side == "l" else name.rjust(least)), no_wrap=True)
+    for row in rows:
+        cells = []
+        for cell, side, least in zip(row, content.align, room, strict=True):
+            indent = " " * (least - width(cell.text)) if side == "r" else ""
+            text = f"[bold green]{plain(cell.text)}[/]" if cell.best else plain(cell.text)
+            cells.append(indent + text + raised(cell.marks))
+        grid.add_row(*cells)
+    return grid
 
 
 def document(value: Any) -> None:
@@ -65,9 +75,9 @@ def as_json(value: Any) -> str:
     return json.dumps(_jsonable(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def say(text: str) -> None:
-    """Print a sentence that belongs to the result, wrapped on a terminal."""
-    console().print(plain(text))
+def say(text: str, *, wrap: bool = True) -> None:
+    """Print a paragraph that belongs to the result; a line that is to be copied is not wrapped."""
+    console().print(plain(text), soft_wrap=not wrap)
 
 
 def note(text: str) -> None:
