@@ -1,10 +1,11 @@
 """PLRank: how fast, how noisy, and which curvature trains best.
 
-    python benchmarks/plrank.py speed
-    python benchmarks/plrank.py error
-    python benchmarks/plrank.py curvature FOLDER_OF_MQ2008
+python benchmarks/plrank.py speed
+python benchmarks/plrank.py error
+python benchmarks/plrank.py curvature FOLDER_OF_MQ2008 [SEED]
 """
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,11 +34,11 @@ def lists(n_queries: int, spread: float, seed: int = 0) -> Lists:
 
 
 def numpy_plrank(lists: Lists, samples: int, cutoff: int, seed: int) -> tuple[Array, Array]:
-    """What one writes without a compiler: a loop over queries, all samples of a query at once (the paper's formulas)."""
+    """What one writes without a compiler: a loop over queries, all samples of a query at once."""
     scores, labels, offsets = lists
     gradient, hessian = np.zeros(scores.size), np.zeros(scores.size)
     draw = np.random.default_rng(seed)
-    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, end in itertools.pairwise(offsets):
         reward = gains(labels[start:end])
         depth = min(cutoff, reward.size)
         theta = discounts(depth)
@@ -106,7 +107,9 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
     for spread in (0.1, 1.0, 3.0):
         data = lists(n_queries, spread)
         exact = PLRank(samples=20_000, curvature="estimated")(*data, rw.Stream(seed=10**6))
-        print(f"\nspread {spread}: error of gradient / Hessian at N = 10, 100, 1000; CPU µs per list × error² at N = 100")
+        print(
+            f"\nspread {spread}: error of gradient / Hessian at N = 10, 100, 1000; CPU µs per list × error² at N = 100"
+        )
         for sampler, draws, baseline in variants():
             line = f"{sampler:>9} {draws:>12} {'baseline' if baseline else '':>9} "
             for samples in (10, 100, 1000):
@@ -127,7 +130,7 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
             print(line + f" {cost:7.1f}")
 
 
-def curvature(folder: Path, samples: int = 100, rounds: int = 300, patience: int = 40) -> None:
+def curvature(folder: Path, seed: int = 0, samples: int = 100, rounds: int = 300, patience: int = 40) -> None:
     """NDCG of LightGBM with each curvature on MQ2008's folds; learning rates chosen on the validation part."""
     import lightgbm
 
@@ -140,16 +143,24 @@ def curvature(folder: Path, samples: int = 100, rounds: int = 300, patience: int
             trained = rw.Stream(seed, 0, train.query_ids)
             round_ = [0]
 
-            def derive(scores: Array, _: object, train=train, trained=trained, round_=round_) -> tuple[Array, Array]:
+            def derive(scores, _, train=train, trained=trained, round_=round_):  # type: ignore[no-untyped-def]
                 d = objective(scores, train.labels, train.offsets, trained.at(round_[0]))
                 round_[0] += 1
                 return d.numerator, np.maximum(d.hessian, 1e-6)
 
             sets = [
-                lightgbm.Dataset(part.features, part.labels, group=part.sizes, free_raw_data=False) for part in (train, valid)
+                lightgbm.Dataset(part.features, part.labels, group=part.sizes, free_raw_data=False)
+                for part in (train, valid)
             ]
             settings = {"learning_rate": rate, "num_leaves": 15, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 0.0}
-            quiet = {"objective": derive, "metric": "ndcg", "eval_at": [5], "verbosity": -1, "num_threads": 1, "seed": seed}
+            quiet = {
+                "objective": derive,
+                "metric": "ndcg",
+                "eval_at": [5],
+                "verbosity": -1,
+                "num_threads": 1,
+                "seed": seed,
+            }
             stop = lightgbm.early_stopping(patience, verbose=False)
             model = lightgbm.train(settings | quiet, sets[0], rounds, valid_sets=[sets[1]], callbacks=[stop])
             names = ("ndcg@5", "ndcg@10")
@@ -162,9 +173,12 @@ def curvature(folder: Path, samples: int = 100, rounds: int = 300, patience: int
     for name in ("floored", "absolute", "gradient", "ones", "estimated"):
         for rate in (1.0, 3.0) if name == "ones" else (0.05, 0.15):
             start = time.perf_counter()
-            found = train(PLRank(samples=samples, curvature=name), rate, seed=0)
+            found = train(PLRank(samples=samples, curvature=name), rate, seed)
             wall = time.perf_counter() - start
-            print(f"{name:>10} {rate:5g}   {found[0]:.4f}  {found[1]:.4f}  {found[2]:.4f}  {found[3]:5.0f}  {wall:7.1f}", flush=True)
+            print(
+                f"{name:>10} {rate:5g}   {found[0]:.4f}  {found[1]:.4f}  {found[2]:.4f}  {found[3]:5.0f}  {wall:7.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
@@ -173,7 +187,7 @@ if __name__ == "__main__":
             speed()
         case ["error"]:
             error()
-        case ["curvature", folder]:
-            curvature(Path(folder))
+        case ["curvature", folder, *seed]:
+            curvature(Path(folder), *map(int, seed))
         case _:
             sys.exit(__doc__)

@@ -1,6 +1,7 @@
 """PL-Rank: the draws are exactly Plackett-Luce, the estimates unbiased, and neither minds how steep the scores are."""
 
 import itertools
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -9,7 +10,8 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.objectives import plackett_luce
-from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, UNIFORM, draw, keys, sample, tabulate, working_memory
+from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys, sample
+from rankwise.objectives.plackett_luce_table import PLACE, STRATUM, STRIDE, UNIFORM, tabulate, working_memory
 from tests import shared
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
@@ -35,7 +37,7 @@ def chances(scores, cutoff):
 
 
 def exact(scores, rewards, theta):
-    """Minus E[R] and its derivatives by listing: E[R·∂log π] and E[R·((∂log π)² + ∂²log π)], no formula of the paper."""
+    """Minus E[R] and its derivatives by listing: E[R·∂log π] and E[R·((∂log π)² + ∂²log π)], not by the paper."""
     value, gradient, hessian = 0.0, np.zeros(len(scores)), np.zeros(len(scores))
     for ranked, chance in chances(scores, len(theta)).items():
         slope, bend, left = np.zeros(len(scores)), np.zeros(len(scores)), np.ones(len(scores), bool)
@@ -64,7 +66,7 @@ def rankings(sampler, scores, cutoff, n_queries, samples=1, draws="independent",
         steep = tabulate(scores, scores, head, numbers, whole)
         settings = (samples, DRAWS.index(draws), scores.size, head, numbers, whole, batch, at)
         draw(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
-        out[q] = whole[plackett_luce.PLACE, at[which * head : (which + 1) * head]]
+        out[q] = whole[PLACE, at[which * head : (which + 1) * head]]
     return out
 
 
@@ -84,7 +86,9 @@ def assert_plackett_luce(ranked, scores, cutoff):
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("cutoff", [1, 3, 10])
 def test_rankings_are_drawn_with_their_probability(name, cutoff):
-    assert_plackett_luce(sample(SCORES[name], [0, len(SCORES[name])], rw.Stream(seed=3), 40_000, cutoff), SCORES[name], cutoff)
+    assert_plackett_luce(
+        sample(SCORES[name], [0, len(SCORES[name])], rw.Stream(seed=3), 40_000, cutoff), SCORES[name], cutoff
+    )
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -146,6 +150,10 @@ def test_value_gradient_and_hessian_are_unbiased(case, sampler, draws, baseline)
         assert (np.abs(got.mean(axis=0) - expected) < 4.0 * error + 1e-12).all()
 
 
+def total(terms: Iterable[Decimal]) -> Decimal:
+    return sum(terms, Decimal(0))
+
+
 def ranking_terms(scores, rewards, theta, ranked):
     """Gradient and Hessian of the reward from one ranking: the paper's sums in long decimals, in both forms."""
     with localcontext() as context:
@@ -153,18 +161,18 @@ def ranking_terms(scores, rewards, theta, ranked):
         s = [Decimal(float(x)) for x in scores]
         e, rho = [(x - max(s)).exp() for x in s], [Decimal(float(r)) for r in rewards]
         t = [Decimal(float(x)) for x in theta][: len(ranked)]
-        z = [sum(e[d] for d in range(len(s)) if d not in ranked[:k]) for k in range(len(ranked))]
-        pr = [sum(t[x] * rho[ranked[x]] for x in range(k, len(ranked))) for k in range(len(ranked) + 1)]
+        z = [total(e[d] for d in range(len(s)) if d not in ranked[:k]) for k in range(len(ranked))]
+        pr = [total(t[x] * rho[ranked[x]] for x in range(k, len(ranked))) for k in range(len(ranked) + 1)]
         gradient, simple, printed = [], [], []
         for d in range(len(s)):
             placed = d in ranked
             r = ranked.index(d) if placed else len(ranked) - 1
             ks = range(r + 1)
             after = pr[r + 1] if placed else Decimal(0)
-            dr, ri, dn = sum(t[k] / z[k] for k in ks), sum(pr[k] / z[k] for k in ks), sum(1 / z[k] for k in ks)
-            rs, ds = sum(pr[k] / z[k] ** 2 for k in ks), sum(t[k] / z[k] ** 2 for k in ks)
-            dns = [sum(1 / z[x] for x in range(k + 1)) for k in ks]
-            a, b = sum(t[k] * dns[k] / z[k] for k in ks), sum(pr[k] * dns[k] / z[k] for k in ks)
+            dr, ri, dn = total(t[k] / z[k] for k in ks), total(pr[k] / z[k] for k in ks), total(1 / z[k] for k in ks)
+            rs, ds = total(pr[k] / z[k] ** 2 for k in ks), total(t[k] / z[k] ** 2 for k in ks)
+            dns = [total(1 / z[x] for x in range(k + 1)) for k in ks]
+            a, b = total(t[k] * dns[k] / z[k] for k in ks), total(pr[k] * dns[k] / z[k] for k in ks)
             big = rho[d] * dr - ri
             gradient.append(after + e[d] * big)
             simple.append(after * (1 - 2 * e[d] * dn) + e[d] * big + 2 * e[d] ** 2 * (b - rho[d] * a))
@@ -196,9 +204,7 @@ def test_sums_keep_their_digits_however_steep_the_scores_are(scores):
     """The same rankings as ``sample`` draws, their terms computed in 60 digits."""
     rewards, stream = np.array([1.0, -2.0, 0.5, 3.0, 0.25, 0.0]), rw.Stream(seed=11)
     ranked = sample(scores, [0, 6], stream, 60, 4)
-    plrank = rw.PLRank(
-        metric="dcg", cutoff=4, samples=60, draws="independent", baseline=False, curvature="estimated"
-    )
+    plrank = rw.PLRank(metric="dcg", cutoff=4, samples=60, draws="independent", baseline=False, curvature="estimated")
     d = plrank(scores, np.zeros(6), [0, 6], stream, document_rewards=rewards)
     terms = [ranking_terms(scores, rewards, LOG[:4], tuple(row)) for row in ranked.tolist()]
     np.testing.assert_allclose(-d.gradient, np.mean([t[0] for t in terms], axis=0), atol=1e-11)
@@ -240,13 +246,15 @@ def test_every_stratum_is_used_once_per_rank():
     _, whole, batch, _ = working_memory(30)
     for samples in (1, 7, 64):
         key = keys(rw.Stream(seed=0))
-        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, whole[plackett_luce.STRATUM], whole[plackett_luce.STRIDE])
-        plackett_luce._fill_uniforms(key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, whole, batch[UNIFORM])
+        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, whole[STRATUM], whole[STRIDE])
+        plackett_luce._fill_uniforms(
+            key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, whole, batch[UNIFORM]
+        )
         uniforms = batch[UNIFORM, : 5 * samples].reshape(5, samples)
         assert (np.sort(np.floor(uniforms * samples), axis=1) == np.arange(samples)).all()
 
 
-def lists(n_queries=40, seed=0, spread=1.0):
+def lists(n_queries=40, seed=0, spread=1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 90, n_queries)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -303,7 +311,9 @@ def test_a_hundred_thousand_documents(sampler):
         scores = spread * rng.normal(size=100_000)
         scores[: len(extremes)] = extremes
         labels = rng.integers(0, 5, 100_000).astype(float)
-        d = rw.PLRank(samples=4, sampler=sampler, curvature="estimated")(scores, labels, [0, 100_000], rw.Stream(seed=0))
+        d = rw.PLRank(samples=4, sampler=sampler, curvature="estimated")(
+            scores, labels, [0, 100_000], rw.Stream(seed=0)
+        )
         assert all(np.isfinite(part).all() for part in d)
         assert abs(d.gradient.sum()) < 1e-9  # adding a constant to all scores changes nothing
         assert -1.0 <= d.value[0] < 0.0

@@ -1,15 +1,12 @@
 """Draw rankings from a Plackett-Luce distribution, exactly: each next document by the softmax of those that are left.
 
-Two samplers. ``sequence`` draws rank by rank from a table. The ``head``, the highest documents, as many as the cutoff,
-stand first and in order; the ``tail`` follows in any order. ``mass[j]`` is the sum of the weights from position j to
-the end, added up from the end. A number below ``mass[h]``, with h the first position not yet taken, falls into the
-interval of one document: a guide finds it in the tail, a short search in the head; a document that is taken already is
-drawn again. What is left is always ``mass[h]`` less the few taken behind h, each lighter than document h: no step loses
-digits, however dominant the first documents are. ``race`` gives every document an exponential waiting time and takes
-the first to arrive, in logs: it costs a number per document, needs no table, has no limits, and a GPU can repeat it draw
-by draw.
-
-Weights are exp(score − score of the last document of the head), so that those in the tail are at most 1.
+Two samplers. ``sequence`` draws rank by rank from a table (see ``plackett_luce_table``). A number below ``mass[h]``, h
+being the first position not yet taken, falls into the interval of one document: a guide finds it in the tail, a short
+search in the head; a document that is taken already is drawn again. What is left is always ``mass[h]`` less the few
+taken behind h, each lighter than document h, so that no step loses digits, however dominant the first documents are.
+``race`` gives every document an exponential waiting time and takes the first to arrive, in logs: it costs a number per
+document, needs no table, has no limits, and a GPU can repeat it draw by draw. It takes over where scores are so steep
+that a table would overflow.
 """
 
 from typing import Final
@@ -20,8 +17,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import order
 from rankwise.objectives.base import read_only
+from rankwise.objectives.plackett_luce_table import (
+    AFTER,
+    ARRIVAL,
+    BEFORE,
+    CHANCE,
+    EVEN,
+    FINENESS,
+    GUIDE,
+    HEIGHT,
+    KEEP,
+    MASS,
+    MERIT,
+    ODD,
+    PLACE,
+    SHORT,
+    STEEP,
+    STRATUM,
+    STRIDE,
+    TAKEN,
+    UNIFORM,
+    WEIGHT,
+    WORTH,
+    samples_at_once,
+    tabulate,
+    working_memory,
+)
 from rankwise.stream import Stream, uniform_pair
 from rankwise.threads import over_queries
 
@@ -29,22 +51,21 @@ SAMPLERS: Final = ("sequence", "race")
 DRAWS: Final = ("independent", "antithetic", "latin")
 ANTITHETIC, LATIN = 1, 2
 
-_STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64: the race takes over
-_SHORT = 32
-_FINENESS = 4  # parts of the guide per document of the tail
-_AT_ONCE, _ROOM = 64, 1024  # so many samples are drawn at once, as far as the room goes
 _LARGEST_UNIFORM = 1.0 - 2.0**-53
 
 
-def sample(scores: ArrayLike, offsets: ArrayLike, stream: Stream, n: int, cutoff: int | None = None) -> NDArray[np.int64]:
+def sample(
+    scores: ArrayLike, offsets: ArrayLike, stream: Stream, n: int, cutoff: int | None = None
+) -> NDArray[np.int64]:
     """Draw ``n`` rankings of every query: rows of documents' indexes within their query, best first.
 
     The result has the shape (n, ranks), where a query has as many ranks as documents, or ``cutoff`` if that is fewer,
     and its columns follow those of the query before it.
 
-    >>> sample([0.0, 9.0, 0.0, 50.0, 0.0], [0, 3, 5], Stream(seed=1), n=2, cutoff=2)
-    array([[1, 2, 0, 1],
-           [1, 2, 0, 1]])
+    >>> sample([0.0, 50.0, 99.0, 9.0, 0.0], [0, 3, 5], Stream(seed=1), n=3, cutoff=2)
+    array([[2, 1, 0, 1],
+           [2, 1, 0, 1],
+           [2, 1, 0, 1]])
     """
     cuts = check.offsets(offsets, int(np.size(scores)))
     values = read_only(check.document_values("scores", scores, cuts))
@@ -77,87 +98,6 @@ def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type:
             for a in range(count):
                 for k in range(head):
                     drawn[i + a, starts[q] + k] = whole[PLACE, at[a * head + k]]
-
-
-# Rows of a thread's working memory, each as long as the longest list.
-WEIGHT, WORTH, HEIGHT, MASS, MERIT, ARRIVAL, EVEN, ODD, FLOATS = range(9)
-PLACE, TAKEN, STRATUM, STRIDE, INTEGERS = range(5)
-GUIDE = INTEGERS  # the rows from this on, laid end to end
-# Rows that hold a batch of samples, one rank after the other and one sample after the other.
-UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def working_memory(longest):  # type: ignore[no-untyped-def]
-    """What a thread needs for lists of up to ``longest`` documents."""
-    numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + _FINENESS, longest + 1), np.int64)
-    room = max(_ROOM, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
-    return numbers, whole, np.empty((BATCH, room)), np.empty(room, np.int64)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def samples_at_once(head):  # type: ignore[no-untyped-def]
-    """How many samples :func:`draw` makes in one call."""
-    return min(max(_ROOM // head, 1), _AT_ONCE)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-def]
-    """Put a query's documents into positions and add up their weights; tell whether the head is too steep for that."""
-    n = scores.size
-    place, guide, taken = whole[PLACE], whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
-    weight, worth, height, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[MASS], numbers[MERIT]
-    _arrange(scores, rewards, head, place, taken)
-    level = scores[place[head - 1]]
-    for j in range(n):
-        height[j] = scores[place[j]] - level
-        weight[j] = np.exp(min(height[j], _STEEP))
-        worth[j] = rewards[place[j]]
-        taken[j] = -1
-    mass[n] = merit[n] = 0.0
-    for j in range(n - 1, -1, -1):
-        mass[j] = mass[j + 1] + weight[j]
-        merit[j] = merit[j + 1] + weight[j] * worth[j]
-    # guide[c] is the position whose interval holds the lower end of the c-th of equal parts of the tail's mass.
-    cells, j = _FINENESS * (n - head), n - 1
-    part = mass[head] / cells
-    for c in range(cells):
-        while j > head and mass[j] <= c * part:
-            j -= 1
-        guide[c] = j
-    return height[0] > _STEEP
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _arrange(scores, rewards, head, place, mark):  # type: ignore[no-untyped-def]
-    """The highest documents in order, then the rest: those without a reward first, so that strata hold like documents."""
-    n = scores.size
-    if head > _SHORT:
-        order(scores, place[:n])
-    else:
-        count = 0
-        for i in range(n):
-            score = scores[i]
-            if count == head and score <= scores[place[head - 1]]:
-                continue
-            at = count if count < head else head - 1
-            while at > 0 and scores[place[at - 1]] < score:
-                place[at] = place[at - 1]
-                at -= 1
-            place[at] = i
-            count = min(count + 1, head)
-    mark[:n] = 0
-    for j in range(head):
-        mark[place[j]] = 1
-    left, right = head, n - 1
-    for i in range(n):
-        if mark[i] == 0:
-            if rewards[i] == 0.0:
-                place[left] = i
-                left += 1
-            else:
-                place[right] = i
-                right -= 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -224,7 +164,7 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
     weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
     uniforms, chance, keep = batch[UNIFORM], batch[CHANCE], batch[KEEP]
     guide, taken = whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
-    cells, in_tail = _FINENESS * (n - head), mass[head]
+    cells, in_tail = FINENESS * (n - head), mass[head]
     density = cells / in_tail if in_tail > 0.0 else 0.0
     for a in range(count):
         i, row = first + a, a * head
@@ -237,7 +177,7 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
                 x = u * mass[top]
                 if x >= in_tail:
                     j, end = top, head
-                    while end - j > _SHORT:
+                    while end - j > SHORT:
                         middle = (j + end) >> 1
                         if x < mass[middle]:
                             j = middle
@@ -295,7 +235,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
             uniforms[d] = min((stratum[d] + uniforms[d]) / samples, _LARGEST_UNIFORM)
             ahead = stratum[d] + stride[d]
             stratum[d] = ahead - samples if ahead >= samples else ahead
-    if head > _SHORT:
+    if head > SHORT:
         for j in range(n):
             arrival[j] = np.log(-np.log(uniforms[place[j]])) - height[j]
         at[:head] = np.argsort(arrival[:n])[:head]
@@ -336,7 +276,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
         keep[k] = np.exp(after - log_left)
         if k == head - 1:
             last = log_left
-    batch[BEFORE, a], batch[AFTER, a] = np.exp(min(last, _STEEP)), mean
+    batch[BEFORE, a], batch[AFTER, a] = np.exp(min(last, STEEP)), mean
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")

@@ -46,18 +46,15 @@ from rankwise.objectives.base import (
     read_only,
     refuse_documents,
 )
-from rankwise.objectives.plackett_luce import (
+from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys
+from rankwise.objectives.plackett_luce_table import (
     AFTER,
     BEFORE,
     CHANCE,
-    DRAWS,
     KEEP,
     PLACE,
-    SAMPLERS,
     WEIGHT,
     WORTH,
-    draw,
-    keys,
     samples_at_once,
     tabulate,
     working_memory,
@@ -73,9 +70,9 @@ class PLRank:
     """Minus the expected reward of a ranking drawn from the scores (Kang, de Rijke and Oosterhuis 2024).
 
     >>> from rankwise.stream import Stream
-    >>> d = PLRank(metric="dcg", cutoff=1, curvature="estimated")([0.0, 0.0], [1, 0], [0, 2], Stream(seed=0))
-    >>> d.value, d.gradient, d.hessian  # −p, −p(1 − p) and −p(1 − p)(1 − 2p) at p = 1/2
-    (array([-0.5]), array([-0.25,  0.25]), array([0., 0.]))
+    >>> d = PLRank(metric="dcg", cutoff=1, curvature="estimated")([0.0, np.log(3)], [0, 1], [0, 2], Stream(seed=0))
+    >>> d.value, d.gradient, d.hessian  # −p, ±p(1 − p) and p(1 − p)(2p − 1) at p = 3/4
+    (array([-0.75]), array([ 0.1875, -0.1875]), array([0.09375, 0.09375]))
     """
 
     metric: str = "ndcg"
@@ -98,8 +95,9 @@ class PLRank:
     """How the samples of a query hang together: "independent", "antithetic" pairs, or "latin" strata."""
     baseline: bool = True
     """Take the expected reward, given what was placed before, from that which followed: less noise, same mean."""
-    curvature: str = "floored"
-    """What stands for the Hessian: the "estimated" one, or a treatment that tree learners can divide by."""
+    curvature: str = "gradient"
+    """What stands for the Hessian: the "estimated" one, which is negative for about half the documents, or what tree
+    learners can divide by: its size ("absolute"), a floor ("floored"), "ones", or the size of the "gradient"."""
     estimator: ClassVar[bool] = True
     paper: ClassVar[str] = "Kang et al. 2024"
 
@@ -149,14 +147,13 @@ class PLRank:
         rewards = np.empty(0)
         if document_rewards is not None:
             rewards = check.document_values("document rewards", document_rewards, given.offsets)
-        settings = (
-            (rule, self.metric == "ndcg", read_only(rewards), read_only(thetas), read_only(np.sort(thetas)[::-1]))
-            + (read_only(keys(stream)), read_only(stream.queries(given.n_queries)))
-            + (self.samples, self.sampler == "race", DRAWS.index(self.draws), self.baseline)
-        )
+        ideal_thetas = read_only(np.sort(thetas)[::-1])
+        what = (rule, self.metric == "ndcg", read_only(rewards), read_only(thetas), ideal_thetas)
+        whence = (read_only(keys(stream)), read_only(stream.queries(given.n_queries)))
+        how = (self.samples, self.sampler == "race", DRAWS.index(self.draws), self.baseline)
         per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
         work = 20.0 * (sizes + self.samples * per_ranking)
-        found = differentiate(_plrank, given, *settings, work=work)
+        found = differentiate(_plrank, given, *what, *whence, *how, work=work)
         if np.isnan(found.value).any():
             raise bad_label(given.labels, given.offsets, self.gain if graded else "linear")
         curvature.treat(self.curvature, given.offsets, found.gradient, found.hessian)
@@ -170,8 +167,7 @@ class PLRank:
         if self.metric == "precision":
             return np.full(ranks, 1.0 / self.cutoff)
         if self.metric == "rbp":
-            weights: Array = (1.0 - self.p) * self.p ** np.arange(ranks)
-            return weights
+            return np.array((1.0 - self.p) * self.p ** np.arange(ranks))
         return discounts(ranks)
 
 
@@ -183,10 +179,10 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _plrank(
-    first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples, race,
-    draws, baseline, value, gradient, hessian,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+def _plrank(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples,
+    race, draws, baseline, value, gradient, hessian,
+):  # fmt: skip
     longest = longest_of(first, last, offsets)
     numbers, whole, batch, at = working_memory(longest)
     sums, ranks, shared = np.empty((5, longest)), np.empty((2, longest)), np.empty(4)
