@@ -230,7 +230,19 @@ BAD_INPUT = [
         r"a label is beyond the gain table, which ends at 1: got 2 at row 2 \(query",
     ),
     ("dcg(gain=(0, 1))", THREE, [1, 0.5, 1], r"a gain table needs whole labels: got 0.5 at row 1 \(query number 0\)"),
-    ("ndcg", THREE, [1, 0, 5000], r"a label is too large for the gain 2\^y - 1: got 5000 at row 2 .* use gain=linear"),
+    (
+        "ndcg",
+        THREE,
+        [1, 0, 5000],
+        r"a label is too large for the exponential gain: got 5000 at row 2 .* use gain=linear",
+    ),
+    ("dcg", THREE, [1, 0, 1000.5], r"a label is too large for the exponential gain: got 1000.5 at row 2"),
+    (
+        "dcg(gain=linear)",
+        THREE,
+        [1, 0, 1e301],
+        r"a label is too large for the linear gain: got 1e\+301 at row 2 .* divide",
+    ),
     ("err", THREE, [1, 0, 6], r"a label is above err's highest grade of 4: got 6 at row 2 .*err\(highest=6\)"),
 ]
 

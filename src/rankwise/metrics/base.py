@@ -27,6 +27,7 @@ EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
 NO_CUTOFF = 2**40
 
 _GRADES = 16  # whole labels below this are looked up
+_TOO_MUCH = 1e300  # gains must leave room to be added up
 _discounts = np.empty(0)
 _growing = threading.Lock()
 
@@ -116,7 +117,7 @@ def fill_worths(labels, rule, out, counts):  # type: ignore[no-untyped-def]
             else:
                 out[i] = 1.0 if label >= rule.threshold else 0.0
             counts[table.size] += 1
-            fine &= label >= 0.0 and out[i] < np.inf and label < np.inf and rule.formula != NONE
+            fine &= label >= 0.0 and out[i] < _TOO_MUCH and label < np.inf and rule.formula != NONE
     return fine
 
 
@@ -196,7 +197,8 @@ class Metric:
         longest = int(np.diff(starts).max(initial=0))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = np.nan if self.empty == "skip" else float(self.empty)
-        kernel, *own = self._kernel(longest)
+        kernel, *parts = self._kernel(longest)
+        own = (_read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
         over_queries(kernel, starts, *given, cutoff, TIES[self.ties], *own, empty, out)
         if np.isposinf(out).any():
             check.scores(given[0], starts)
@@ -232,18 +234,22 @@ def checked_gain(gain: object) -> Gain:
     if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
         cure = "write exponential, linear, or a table such as (0, 1, 3, 7)"
         raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), cure=cure)
-    return tuple(check.number("a gain in the table", value, least=0.0, most=1e300) for value in gain)
+    return tuple(check.number("a gain in the table", value, least=0.0, most=_TOO_MUCH) for value in gain)
 
 
 def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gain) -> ValueError:
     """Say which label has no gain, and why."""
     check.labels(labels, offsets)
     whole = labels == np.floor(labels)
-    bad = labels >= 1024 if isinstance(gain, str) else ~(whole & (labels < len(gain)))
+    if gain == "exponential":
+        bad = labels >= np.log2(_TOO_MUCH)
+    else:
+        bad = labels >= _TOO_MUCH if gain == "linear" else ~(whole & (labels < len(gain)))
     row = int(np.argmax(bad))
     where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
     if isinstance(gain, str):
-        return check.error("a label is too large for the gain 2^y - 1", got=got, where=where, cure="use gain=linear")
+        cure = "use gain=linear" if gain == "exponential" else "divide all labels by a number"
+        return check.error(f"a label is too large for the {gain} gain", got=got, where=where, cure=cure)
     if not whole[row]:
         return check.error(
             "a gain table needs whole labels", got=got, where=where, cure="use gain=exponential or linear"
