@@ -234,14 +234,14 @@ BAD_INPUT = [
         "ndcg",
         THREE,
         [1, 0, 5000],
-        r"a label is too large for the exponential gain: got 5000 at row 2 .* use gain=linear",
+        r"a label is too large for the gain exponential: got 5000 at row 2 .* use gain=linear",
     ),
-    ("dcg", THREE, [1, 0, 1000.5], r"a label is too large for the exponential gain: got 1000.5 at row 2"),
+    ("dcg", THREE, [1, 0, 1000.5], r"a label is too large for the gain exponential: got 1000.5 at row 2"),
     (
         "dcg(gain=linear)",
         THREE,
         [1, 0, 1e301],
-        r"a label is too large for the linear gain: got 1e\+301 at row 2 .* divide",
+        r"a label is too large for the gain linear: got 1e\+301 at row 2 .* divide",
     ),
     ("err", THREE, [1, 0, 6], r"a label is above err's highest grade of 4: got 6 at row 2 .*err\(highest=6\)"),
 ]

@@ -249,7 +249,7 @@ def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gai
     where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
     if isinstance(gain, str):
         cure = "use gain=linear" if gain == "exponential" else "divide all labels by a number"
-        return check.error(f"a label is too large for the {gain} gain", got=got, where=where, cure=cure)
+        return check.error(f"a label is too large for the gain {gain}", got=got, where=where, cure=cure)
     if not whole[row]:
         return check.error(
             "a gain table needs whole labels", got=got, where=where, cure="use gain=exponential or linear"
