@@ -63,6 +63,8 @@ def over_queries(
     ``work`` estimates each query's cost in units of about two nanoseconds; by default its number of documents times
     ten. Ranges are cut so that they hold about the same work.
     """
+    offsets = offsets.view()
+    offsets.flags.writeable = False  # Numba would compile every kernel once more for offsets that can be written
     n_queries = offsets.size - 1
     cumulative = 10.0 * offsets if work is None else np.concatenate(([0.0], np.cumsum(work)))
     count = thread_count()
