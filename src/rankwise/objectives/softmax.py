@@ -27,9 +27,10 @@ from rankwise.stream import Stream, uniform
 
 _NEWTON = ("neumann", "diagonal")
 _GAMMAS = ("uniform", "zero", "one", "tight")
-_POWERS_OF_TWO = 2.0 ** np.arange(64)
 # Lets sums and maxima be vectorised; their order is the same in every run, and no input is NaN.
 _SUMS_IN_ANY_ORDER = {"reassoc", "contract", "nnan", "nsz"}
+# Of float64: adding 1.5 · 2^52 to a number rounds it and leaves it in the lowest bits.
+_ROUNDER, _BIAS, _MANTISSA = 6755399441055744.0, 1023, 52
 _EXP, _SHARE, _GAMMA_UNIFORM, _GAMMA_ZERO, _GAMMA_ONE, _GAMMA_TIGHT = range(6)
 
 
@@ -209,11 +210,9 @@ def _diagonal_kernel(  # type: ignore[no-untyped-def]
 def fill_target(target, key, query, scores, labels, weights, phi):  # type: ignore[no-untyped-def]
     """Fill ``phi`` with one list's target distribution; False where the list has none to learn from."""
     n = labels.size
-    top = 0.0
-    for i in range(n):
-        top = max(top, labels[i])
     total = 0.0
     if target == _EXP:
+        top = largest(labels)
         for i in range(n):
             phi[i] = exp(labels[i] - top)
             total += phi[i]
@@ -222,15 +221,16 @@ def fill_target(target, key, query, scores, labels, weights, phi):  # type: igno
             phi[i] = labels[i] * (weights[i] if weights.size else 1.0)
             total += phi[i]
     else:
-        scale = 1.0 if top < 64.0 else 2.0**-top  # keeps 2^label finite for any label
-        for i in range(n):
-            y = labels[i]
-            if top < 64.0:
-                whole = int(y)
-                gain = (_POWERS_OF_TWO[whole] if whole == y else 2.0**y) - 1.0
-            else:
-                gain = 2.0 ** (y - top) - scale
-            phi[i] = gain * weights[i] if weights.size else gain
+        scale = 1.0
+        if not fill_whole_gains(labels, phi):
+            top = largest(labels)
+            if top >= 64.0:
+                scale = 2.0**-top  # keeps 2^label finite for any label
+            for i in range(n):
+                phi[i] = 2.0 ** (labels[i] - top) - scale if top >= 64.0 else 2.0 ** labels[i] - 1.0
+        if weights.size:
+            for i in range(n):
+                phi[i] *= weights[i]
         if target == _GAMMA_UNIFORM:
             for i in range(n):
                 phi[i] += scale * (1.0 - uniform(key, query, i, 0))
@@ -247,6 +247,27 @@ def fill_target(target, key, query, scores, labels, weights, phi):  # type: igno
     for i in range(n):
         phi[i] *= share
     return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def largest(labels):  # type: ignore[no-untyped-def]
+    """The largest label, or 0."""
+    top = 0.0
+    for y in labels:
+        top = max(top, y)
+    return top
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})  # unset, it would be the caller's
+def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
+    """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
+    odd = 0
+    for i in range(labels.size):
+        rounded = labels[i] + _ROUNDER
+        whole = np.float64(rounded).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
+        gains[i] = np.int64((whole + _BIAS) << _MANTISSA).view(np.float64) - 1.0
+        odd += (rounded - _ROUNDER != labels[i]) | (whole >= 64)
+    return odd == 0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
