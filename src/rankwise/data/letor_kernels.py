@@ -75,7 +75,7 @@ def highest_index(text, at, last):  # type: ignore[no-untyped-def]
                 number += unit * (np.int64(text[place]) - 48)
                 unit *= 10
                 place -= 1
-            if highest < number <= MOST_INDEX:
+            if number > highest and (place < 0 or _ends_word(text[place])):
                 highest = number
         at += 1
     return highest
@@ -188,7 +188,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
                     at = spot + 1
                     continue
                 if byte != NEWLINE and byte != HASH:
-                    wrong = NO_FEATURE
+                    wrong = BAD_INDEX if at - spot > 18 else NO_FEATURE
                 at = spot
                 break
             column = index - least
