@@ -69,7 +69,7 @@ class Distribution(NamedTuple):
 
     values: Array
     chances: Array
-    count: int
+    different: int
     """How many different values there were before they were reduced to quantiles."""
     exact: bool
     """Whether every ordering was counted, rather than a sample drawn."""
@@ -119,7 +119,7 @@ def distribution(
         draws = np.arange(orderings + 1)
         _over_draws(draws, Stream(seed).key, np.sort(worths), thetas, kind == AP, found)
     values, times = np.unique(_rounded(found), return_counts=True)
-    return Distribution(values, times / found.size, values.size, exact)
+    return Distribution(values, times.astype(np.float64) / found.size, values.size, exact)
 
 
 def quantiles(given: Distribution, most: int = 4096) -> Distribution:
@@ -131,7 +131,7 @@ def quantiles(given: Distribution, most: int = 4096) -> Distribution:
     chances = np.bincount(group, given.chances, most)
     means = np.bincount(group, given.chances * given.values, most)
     some = chances > 0.0
-    return Distribution(means[some] / chances[some], chances[some], given.count, given.exact)
+    return Distribution(means[some] / chances[some], chances[some], given.different, given.exact)
 
 
 def mann_whitney(relevant: int, others: int) -> Array:
@@ -152,7 +152,8 @@ def mann_whitney(relevant: int, others: int) -> Array:
     lower = np.maximum(chances[:half], 0.0)
     chances[:half] = lower
     chances[top - half + 1 :] = lower[::-1]
-    return chances / chances.sum()
+    chances /= chances.sum()
+    return chances
 
 
 def _over_draws(draws: NDArray[np.int64], *arguments: object) -> None:

@@ -125,10 +125,8 @@ T = TypeVar("T", bound=type)
 
 def algebra(cls: T) -> T:
     """Give a class of objectives its text and its operators: ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``."""
-    cls.__repr__ = _text  # type: ignore[method-assign,assignment]
-    cls.__add__ = lambda self, other: _combine(self, 1.0, other, 1.0)  # type: ignore[attr-defined]
-    cls.__sub__ = lambda self, other: _combine(self, 1.0, other, -1.0)  # type: ignore[attr-defined]
-    cls.__mul__ = cls.__rmul__ = _scale  # type: ignore[attr-defined]
+    for name, method in {"__repr__": _text, **_OPERATORS}.items():
+        setattr(cls, name, method)
     return cls
 
 
@@ -191,9 +189,15 @@ class Sum:
             text += sign + (repr(objective) if size == 1.0 and (text or factor > 0) else f"{size!r}*{objective!r}")
         return text
 
-    __add__ = lambda self, other: _combine(self, 1.0, other, 1.0)  # noqa: E731
-    __sub__ = lambda self, other: _combine(self, 1.0, other, -1.0)  # noqa: E731
-    __mul__ = __rmul__ = _scale
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "__add__": lambda self, other: _combine(self, 1.0, other, 1.0),
+    "__sub__": lambda self, other: _combine(self, 1.0, other, -1.0),
+    "__mul__": _scale,
+    "__rmul__": _scale,
+}
+for _name, _method in _OPERATORS.items():
+    setattr(Sum, _name, _method)
 
 
 def linear(factors: list[float], parts: list[Derivatives]) -> Derivatives:

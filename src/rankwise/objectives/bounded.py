@@ -209,7 +209,7 @@ def _tables(
 def sigmoid_gain(given: Distribution, best: float, span: float, rule: str) -> float:
     """The steepness of the sigmoids that smooth a distribution function: eq. 3.13, or less where that is too steep."""
     reach = given.values[-1] - given.values[0]
-    gain = given.count / (reach if reach > 0.0 else 1.0)
+    gain = given.different / (reach if reach > 0.0 else 1.0)
     if rule == "thesis":
         return gain
     mapped, first, second = np.empty(1), np.empty(1), np.empty(1)
@@ -257,14 +257,14 @@ def _kept(kind: str, worths: Array, thetas: Array, orderings: int) -> Distributi
     path = home / f"distributions-{_CACHE_VERSION}" / f"{name.hexdigest()}.npz"
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            return Distribution(kept["values"], kept["chances"], int(kept["count"]), bool(kept["exact"]))
+            return Distribution(kept["values"], kept["chances"], int(kept["different"]), bool(kept["exact"]))
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         pass  # absent, or damaged: computed anew
     found = quantiles(distribution(kind, worths, thetas, orderings=orderings))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, force=True) as new, new.open("xb") as file:
-            np.savez(file, **found._asdict())
+        with replacing(path, force=True) as new, new.open("xb") as fresh:
+            np.savez(fresh, **found._asdict())
     except OSError:
         pass  # a folder that cannot be written only costs time
     return found

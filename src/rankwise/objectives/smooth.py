@@ -52,7 +52,7 @@ class ApproxNDCG:
 
     eta: float = 10.0
     gain: Gain = "exponential"
-    curvature: str = "floored"
+    curvature: str = "gradient"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Bruch et al. 2020"
 
@@ -91,7 +91,7 @@ class SmoothAP:
 
     eta: float = 1.0
     relevant: float = 1.0
-    curvature: str = "floored"
+    curvature: str = "gradient"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Westerborg 2022"
 
@@ -129,7 +129,7 @@ class SmoothRBP:
 
     eta: float = 1.0
     relevant: float = 1.0
-    curvature: str = "floored"
+    curvature: str = "gradient"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Westerborg 2022"
 
