@@ -16,10 +16,10 @@ help:
 demo: $(VENV)/.core
 	@$(BIN)/rankwise demo
 
-test: $(VENV)/.dev check
+test: $(VENV)/.dev check $(VENV)/.kernels
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-fast: $(VENV)/.dev
+fast: $(VENV)/.dev $(VENV)/.kernels
 	@$(BIN)/ruff check && $(BIN)/ruff format --check --quiet
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
@@ -40,6 +40,11 @@ docs: $(VENV)/.dev
 benchmarks: $(VENV)/.dev
 	@$(INSTALL) --editable '.[torch]'
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.
+$(VENV)/.kernels: $(shell find src -name '*.py')
+	@find src -name '*.nb[ci]' -delete
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

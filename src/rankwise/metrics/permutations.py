@@ -128,7 +128,7 @@ def quantiles(given: Distribution, most: int = 4096) -> Distribution:
         return given
     upper = np.cumsum(given.chances)
     group = np.minimum((upper - 0.5 * given.chances) / upper[-1] * most, most - 1).astype(np.int64)
-    chances = np.bincount(group, given.chances, most)
+    chances: Array = np.bincount(group, given.chances, most).astype(np.float64)
     means = np.bincount(group, given.chances * given.values, most)
     some = chances > 0.0
     return Distribution(means[some] / chances[some], chances[some], given.different, given.exact)
