@@ -81,7 +81,6 @@ class Growing:
             self._resize(self.rows * width)
         _spread(self.flat, self.rows, self.width, width, shift)
         self.width = width
-        self.flat[self.rows * width :] = 0
 
     def narrow(self, width: int) -> None:
         """Keep the first ``width`` columns."""
