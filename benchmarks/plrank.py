@@ -9,6 +9,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -72,27 +73,26 @@ def speed(n_queries: int = 6000, cutoff: int = 10) -> None:
     """Milliseconds of gradient and Hessian for about 700,000 documents, beside the NumPy version in the same run."""
     print(f"{'spread':>6} {'samples':>7} {'NumPy':>9} " + "".join(f"{sampler:>16}" for sampler in SAMPLERS))
     for spread in (0.1, 1.0, 3.0, 10.0):
-        data = lists(n_queries, spread)
-        part = lists(n_queries // 20, spread)
+        data, part = lists(n_queries, spread), lists(n_queries // 20, spread)
         for samples in (10, 100):
-            scale = 1e3 * data[0].size / part[0].size
-            peer = scale * quickest(lambda n=samples, p=part: numpy_plrank(p, n, cutoff, 0), 2)  # type: ignore[misc]
-            line = f"{spread:6g} {samples:7d} {peer:9.0f} "
-            for sampler in SAMPLERS:
-                plrank = PLRank(samples=samples, cutoff=cutoff, sampler=sampler)
-                ours = 1e3 * quickest(lambda o=plrank, d=data: o(*d, rw.Stream(seed=0)), 3)  # type: ignore[misc]
-                line += f"{ours:7.0f} {f'({peer / ours:.0f}x)':>8}"
-            print(line)
+            ours = [PLRank(samples=samples, cutoff=cutoff, sampler=sampler) for sampler in SAMPLERS]
+            calls: list[Callable[[], object]] = [partial(numpy_plrank, part, samples, cutoff, 0)]
+            calls += [partial(plrank, *data, rw.Stream(seed=0)) for plrank in ours]
+            peer, *times = quickest(calls, 4)
+            peer *= data[0].size / part[0].size
+            cells = [f"{1e3 * taken:7.0f} {f'({peer / taken:.0f}x)':>8}" for taken in times]
+            print(f"{spread:6g} {samples:7d} {1e3 * peer:9.0f} " + "".join(cells), flush=True)
 
 
-def quickest(call: Callable[[], object], times: int) -> float:
-    call()
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+def quickest(calls: list[Callable[[], object]], rounds: int) -> list[float]:
+    """The least seconds of each call, in rounds, so that a busy machine slows all alike."""
+    found = [[] for _ in calls]  # type: list[list[float]]
+    for _ in range(rounds):
+        for call, taken in zip(calls, found, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - start)
+    return [min(taken) for taken in found]
 
 
 def variants() -> Iterator[tuple[str, str, bool]]:

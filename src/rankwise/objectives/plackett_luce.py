@@ -166,9 +166,10 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
     guide, taken = whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
     cells, in_tail = FINENESS * (n - head), mass[head]
     density = cells / in_tail if in_tail > 0.0 else 0.0
+    one, last_cell = np.uint64(1), np.uint64(max(cells - 1, 0))
     for a in range(count):
         i, row = first + a, a * head
-        top, behind, again = 0, 0.0, 0
+        top, behind, again = np.uint64(0), 0.0, 0
         left = before = mass[0]
         for k in range(head):
             u = uniforms[k * count + a]
@@ -176,35 +177,35 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
             while k < n - 1:  # else only document ``top`` is left
                 x = u * mass[top]
                 if x >= in_tail:
-                    j, end = top, head
-                    while end - j > SHORT:
-                        middle = (j + end) >> 1
+                    j, end = top, np.uint64(head)
+                    while end - j > np.uint64(SHORT):
+                        middle = (j + end) >> one
                         if x < mass[middle]:
                             j = middle
                         else:
                             end = middle
-                    while x < mass[j + 1]:
-                        j += 1
+                    while x < mass[j + one]:
+                        j += one
                 else:
-                    j = guide[min(np.int64(x * density), cells - 1)]
+                    j = np.uint64(guide[min(np.uint64(x * density), last_cell)])
                     while x >= mass[j]:
-                        j -= 1
-                    while x < mass[j + 1]:
-                        j += 1
+                        j -= one
+                    while x < mass[j + one]:
+                        j += one
                 if taken[j] != i:
                     break
                 u, _ = uniform_pair(key[1], query, again, i)
                 again += 1
-            at[row + k], taken[j] = j, i
+            at[row + k], taken[j] = np.int64(j), i
             before = left
             if j == top:
-                top += 1
-                if top <= k and taken[top] == i:
-                    while top <= k and taken[top] == i:
-                        top += 1
+                top += one
+                if taken[top] == i:
+                    while taken[top] == i:
+                        top += one
                     behind = 0.0
                     for b in range(row, row + k):
-                        behind += weight[at[b]] if at[b] > top else 0.0
+                        behind += weight[at[b]] if at[b] > np.int64(top) else 0.0
             else:
                 behind += weight[j]
             left = mass[top] - behind
@@ -212,7 +213,7 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
             chance[row + k], keep[row + k] = weight[j] * share, left * share
         good = merit[top]
         for b in range(row, row + head):
-            good -= weight[at[b]] * worth[at[b]] if at[b] > top else 0.0
+            good -= weight[at[b]] * worth[at[b]] if at[b] > np.int64(top) else 0.0
         batch[BEFORE, a] = before
         batch[AFTER, a] = good / left if head < n and left > 0.0 else 0.0
 

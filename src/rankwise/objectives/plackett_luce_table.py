@@ -51,6 +51,7 @@ def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-
         worth[j] = rewards[place[j]]
         taken[j] = -1
     mass[n] = merit[n] = 0.0
+    taken[n] = -1
     for j in range(n - 1, -1, -1):
         mass[j] = mass[j + 1] + weight[j]
         merit[j] = merit[j + 1] + weight[j] * worth[j]

@@ -178,6 +178,10 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
     return tuple(check.number("a rank's weight", value, least=0.0, most=1e300) for value in values)
 
 
+# What is summed for each document.
+PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _plrank(  # type: ignore[no-untyped-def]
     first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples,
@@ -185,7 +189,7 @@ def _plrank(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     longest = longest_of(first, last, offsets)
     numbers, whole, batch, at = working_memory(longest)
-    sums, ranks, shared = np.empty((5, longest)), np.empty((2, longest)), np.empty(4)
+    sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
     room, counts = np.empty(longest), np.empty(rule.table.size + 1, np.int64)
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
@@ -208,7 +212,7 @@ def _plrank(  # type: ignore[no-untyped-def]
             value[q] = -thetas[0] * rewards[0]
         elif np.any(rewards != 0.0):
             steep = tabulate(scores[start:end], rewards, head, numbers, whole)
-            sums[:, :n] = 0.0
+            sums[:n] = 0.0
             shared[:] = 0.0
             total = 0.0
             for i in range(0, samples, samples_at_once(head)):
@@ -219,69 +223,66 @@ def _plrank(  # type: ignore[no-untyped-def]
             value[q] = -total / samples
             for j in range(n):
                 i = start + whole[PLACE, j]
-                gradient[i] = -sums[0, j]
-                hessian[i] = -sums[1, j]
+                gradient[i] = -sums[j, PLACED_G]
+                hessian[i] = -sums[j, PLACED_H]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _add(count, baseline, head, thetas, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
     """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
     chance, keep = batch[CHANCE], batch[KEEP]
-    placed_g, placed_h, apart_g, apart_h, times = sums
-    following, onward = ranks
+    rewards, following, onward = ranks
     total = 0.0
     for sample in range(count):
-        row, mean, mass = sample * head, batch[AFTER, sample], batch[BEFORE, sample]
+        row, mean, share = sample * head, batch[AFTER, sample], 1.0 / batch[BEFORE, sample]
         to_come, to_weigh = 0.0, 0.0
         for k in range(head - 1, -1, -1):
-            theta, reward = thetas[k], worth[at[row + k]]
+            theta, reward = thetas[k], worth[np.uint64(at[row + k])]
             mean = chance[row + k] * reward + keep[row + k] * mean
-            if baseline:
-                following[k] = to_come - to_weigh * mean
-                onward[k] = following[k] + theta * mean
-                total += theta * mean
-            else:
-                following[k] = to_come
-                onward[k] = to_come + theta * reward
-                total += theta * reward
-            to_come += theta * reward
+            earned, expected = theta * reward, theta * mean if baseline else theta * reward
+            rewards[k] = reward
+            following[k] = to_come - to_weigh * mean if baseline else to_come
+            onward[k] = following[k] + expected
+            total += expected
+            to_come += earned
             to_weigh += theta
         # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
         dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(head):
-            j, theta = at[row + k], thetas[k]
+            theta, reward, after, from_here, p = thetas[k], rewards[k], following[k], onward[k], chance[row + k]
             dn = 1.0 + kept * dn
             dr = theta + kept * dr
-            ri = onward[k] + kept * ri
+            ri = from_here + kept * ri
             a = theta * dn + kept * kept * a
-            b = onward[k] * dn + kept * kept * b
-            p, kept = chance[row + k], keep[row + k]
-            step = p * (worth[j] * dr - ri)
-            placed_g[j] += following[k] + step
-            placed_h[j] += following[k] * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - worth[j] * a)
-            times[j] += 1.0
-        dr, ri, a, b = dr / mass, ri / mass, a / (mass * mass), b / (mass * mass)
+            b = from_here * dn + kept * kept * b
+            kept = keep[row + k]
+            step = p * (reward * dr - ri)
+            mine = sums[np.uint64(at[row + k])]
+            mine[PLACED_G] += after + step
+            mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
+            mine[TIMES] += 1.0
+        dr, ri, a, b = dr * share, ri * share, a * share * share, b * share * share
         shared[0] += dr
         shared[1] += ri
         shared[2] += a
         shared[3] += b
-        for k in range(row, row + head):
-            j = at[k]
-            apart_g[j] += worth[j] * dr - ri
-            apart_h[j] += b - worth[j] * a
+        for k in range(head):
+            mine = sums[np.uint64(at[row + k])]
+            mine[APART_G] += rewards[k] * dr - ri
+            mine[APART_H] += b - rewards[k] * a
     return total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _finish(samples, n, weight, worth, sums, shared):  # type: ignore[no-untyped-def]
     """Add what documents get from samples that do not place them: all samples, apart from those that do."""
-    placed_g, placed_h, apart_g, apart_h, times = sums
     dr, ri, a, b = shared
     for j in range(n):
+        mine, e = sums[j], weight[j]
         # A document that is always placed has no such samples, and its sums may lie far above its share of them.
-        if times[j] < samples:
-            step = weight[j] * (worth[j] * dr - ri - apart_g[j])
-            placed_g[j] += step
-            placed_h[j] += step + 2.0 * weight[j] ** 2 * (b - worth[j] * a - apart_h[j])
-        placed_g[j] /= samples
-        placed_h[j] /= samples
+        if mine[TIMES] < samples:
+            step = e * (worth[j] * dr - ri - mine[APART_G])
+            mine[PLACED_G] += step
+            mine[PLACED_H] += step + 2.0 * e * e * (b - worth[j] * a - mine[APART_H])
+        mine[PLACED_G] /= samples
+        mine[PLACED_H] /= samples
