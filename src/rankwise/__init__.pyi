@@ -46,5 +46,9 @@ from .objectives.softmax import SoftmaxCE as SoftmaxCE
 from .objectives.table import objective as objective
 from .objectives.wrappers import stochastic as stochastic
 from .objectives.wrappers import weighted as weighted
+from .rankers.callables import lightgbm_metric as lightgbm_metric
+from .rankers.callables import lightgbm_objective as lightgbm_objective
+from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.table import load as load
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads

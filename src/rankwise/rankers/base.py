@@ -1,0 +1,242 @@
+"""What all rankers share: parameters, data in every form, scores, rankings, and a place on disk."""
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import metric as find_metric
+from rankwise.objectives.table import objective as find_objective
+from rankwise.rankers import inputs, storage
+from rankwise.rankers.newton import Array, Floats
+from rankwise.rankers.sklearn import Estimator
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SAMPLING = 2  # the child of the stream that draws rankings
+
+
+class Ranker(Estimator):
+    """A model that scores documents.
+
+    A subclass names its parameters in ``__init__`` and keeps each under its own name; ``native`` holds those of the
+    library underneath. ``fit`` calls :meth:`_remember` and sets ``history_``, ``best_round_`` and ``stopped_``;
+    ``_score`` scores a checked matrix; ``_files`` and ``_restore`` write and read what was learned.
+    """
+
+    name: str
+    """What the ranker is called in files and on the command line."""
+    native: dict[str, Any]
+
+    n_features_in_: int
+    history_: dict[str, list[float]]
+    """``loss``: of the training queries before each round. A metric: of the validation queries after each round."""
+    best_round_: int
+    """After how many rounds of this fit the first metric was best; the model holds these rounds."""
+    stopped_: str
+    """Why training ended: ``rounds``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
+    _names: tuple[str, ...] | None = None
+
+    # Parameters, as scikit-learn asks for them.
+
+    @classmethod
+    def own_parameters(cls) -> dict[str, Any]:
+        """The names of the ranker's own parameters, with their defaults."""
+        arguments = inspect.signature(cls).parameters.values()
+        return {one.name: one.default for one in arguments if one.kind is not one.VAR_KEYWORD}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give every parameter, those of the library among them."""
+        return {name: getattr(self, name) for name in self.own_parameters()} | self.native
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; those of the library by their own names."""
+        own = self.own_parameters()
+        self._check_native({name: value for name, value in parameters.items() if name not in own})
+        for name, value in parameters.items():
+            if name in own:
+                setattr(self, name, value)
+            else:
+                self.native[name] = value
+        return self
+
+    def __repr__(self) -> str:
+        own = self.own_parameters()
+        changed = {
+            name: value for name, value in self.get_params().items() if name not in own or value is not own[name]
+        }
+        inside = ", ".join(
+            f"{name}={value!r}" for name, value in changed.items() if name not in own or value != own[name]
+        )
+        return f"{type(self).__name__}({inside})"
+
+    def _check_native(self, native: dict[str, Any]) -> None:
+        for name in native:
+            own = list(self.own_parameters())
+            cure = check.suggestion(name, own).rstrip("?")
+            raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), cure=cure)
+
+    def _objective(self) -> Any:
+        """The objective as an object."""
+        given: Any = self.objective  # type: ignore[attr-defined]
+        return find_objective(given)
+
+    # Scores and what they are good for.
+
+    def predict(self, data: Any) -> Array:
+        """Give one score per document, the higher the better; scores compare within a query.
+
+        ``data`` is a RankingDataset, a matrix or a table of features.
+        """
+        return self._score(self._features(data))
+
+    def score(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Give the mean of the ranker's first metric over the queries that it scores."""
+        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight)
+        metric = find_metric(self._metrics()[0])
+        return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights)
+
+    def rank(
+        self, data: Any, *, qid: ArrayLike | None = None, group: ArrayLike | None = None, cutoff: int | None = None
+    ) -> "pl.DataFrame":
+        """Give the documents of every query in order, best first, as a table.
+
+        Its columns are ``query``, ``rank`` (from 1), ``document`` (its id, or its number within the query from 0),
+        ``row`` (in the data) and ``score``. Equal scores keep the order of rows.
+        """
+        import polars as pl
+
+        lists = self._lists(data, qid, group)
+        scores = self.predict(data)
+        queries = np.repeat(np.arange(lists.n_queries), lists.sizes)
+        order = np.lexsort((-scores, queries))
+        starts = np.repeat(lists.offsets[:-1], lists.sizes)
+        ranks = np.arange(lists.n_docs) - starts + 1
+        if cutoff is not None:
+            kept = ranks <= check.integer("cutoff", cutoff, least=1)
+            order, ranks = order[kept], ranks[kept]
+        documents = order - starts[order] if lists.document_ids is None else lists.document_ids[order]
+        return pl.DataFrame(
+            {
+                "query": lists.qids()[order],
+                "rank": ranks,
+                "document": documents,
+                "row": order,
+                "score": scores[order],
+            }
+        )
+
+    def sample_rankings(
+        self,
+        data: Any,
+        n: int,
+        seed: int = 0,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        cutoff: int | None = None,
+    ) -> NDArray[np.int64]:
+        """Draw ``n`` Plackett-Luce rankings of every query: each next document by the softmax of the scores left.
+
+        Rows are documents' numbers within their query, best first; the columns of a query follow those of the query
+        before it (as many as it has documents, or ``cutoff`` if that is fewer).
+        """
+        from rankwise.objectives.plackett_luce import sample
+
+        lists = self._lists(data, qid, group)
+        stream = lists.stream(check.integer("seed", seed, least=0)).child(_SAMPLING)
+        return sample(self.predict(data), lists.offsets, stream, n, cutoff)
+
+    # On disk.
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the model to the folder ``path``: the library's own file and ``rankwise.json``.
+
+        The folder appears only once it is complete. One that exists is replaced only with ``force``, and stays as it
+        was if anything goes wrong.
+        """
+        self._check_fitted()
+        return storage.write(path, self._description(), self._files(), force=force)
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "ranker": self.name,
+            "objective": self._text_of_objective(),
+            "parameters": {
+                name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
+            },
+            "features": {"count": self.n_features_in_, "names": None if self._names is None else list(self._names)},
+            "best_round": self.best_round_,
+            "stopped": self.stopped_,
+            "history": self.history_,
+        }
+
+    def _text_of_objective(self) -> str:
+        given: Any = self.objective  # type: ignore[attr-defined]
+        if isinstance(given, str):
+            return given
+        if inspect.isfunction(given) or " at 0x" in repr(given):  # an address means nothing elsewhere
+            return str(getattr(given, "__qualname__", type(given).__qualname__))
+        return repr(given)
+
+    @classmethod
+    def _from_description(cls, description: dict[str, Any], files: dict[str, bytes]) -> Self:
+        parameters = {
+            name: tuple(value) if name == "metrics" and isinstance(value, list) else value
+            for name, value in description["parameters"].items()
+        }
+        ranker = cls(objective=description["objective"], **parameters)  # type: ignore[call-arg]
+        names = description["features"]["names"]
+        ranker.n_features_in_ = int(description["features"]["count"])
+        ranker._names = None if names is None else tuple(names)
+        ranker.history_ = description["history"]
+        ranker.best_round_ = int(description["best_round"])
+        ranker.stopped_ = str(description["stopped"])
+        ranker._restore(description, files)
+        return ranker
+
+    # For subclasses.
+
+    def _remember(self, data: RankingDataset) -> None:
+        self.n_features_in_ = data.n_features
+        self._names = data.feature_names
+
+    def _features(self, data: Any) -> Floats:
+        self._check_fitted()
+        return inputs.features(data, self._names, self.n_features_in_)
+
+    def _lists(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
+        if isinstance(data, RankingDataset) or (qid is None and group is None and inputs.is_frame(data)):
+            return inputs.dataset(data)
+        features = self._features(data)
+        return inputs.dataset(features, np.zeros(len(features)), qid=qid, group=group)
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise check.error(f"this {type(self).__name__} is not trained yet", cure="call fit, or rw.load a model")
+
+    def _metrics(self) -> tuple[Any, ...]:
+        given: Any = self.metrics  # type: ignore[attr-defined]
+        return tuple(find_metric(one) for one in ((given,) if isinstance(given, str) or callable(given) else given))
+
+    def _score(self, features: Floats) -> Array:
+        raise NotImplementedError
+
+    def _files(self) -> dict[str, bytes]:
+        raise NotImplementedError
+
+    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
+        raise NotImplementedError

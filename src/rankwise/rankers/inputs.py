@@ -1,0 +1,152 @@
+"""What users hand to rankers, turned into the one form of data: once, at the edge."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import Metric
+from rankwise.rankers.newton import Array, Floats
+
+
+def dataset(
+    data: Any,
+    labels: ArrayLike | None = None,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> RankingDataset:
+    """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
+
+    A table that holds ``qid`` and ``label`` among its columns is enough alone.
+
+    >>> dataset([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "a", "b"])
+    RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
+    """
+    beside = {"y": labels, "qid": qid, "group": group, "sample_weight": sample_weight}
+    if isinstance(data, RankingDataset):
+        given = [name for name, value in beside.items() if value is not None]
+        if given:
+            raise check.error(f"a RankingDataset says itself what {given[0]} is", cure=f"leave {given[0]} out")
+        return data
+    if labels is None and qid is None and group is None and is_frame(data):
+        return RankingDataset.from_frame(data)
+    if labels is None:
+        raise check.error("labels are needed beside the features", cure="pass y, or one RankingDataset")
+    if (qid is None) == (group is None):
+        raise check.error(
+            "either qid or group must say which documents belong together",
+            got="both" if qid is not None else "neither",
+            cure="pass qid=, an id for each document, or group=, the number of documents of each query; in "
+            "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True)",
+        )
+    count = int(np.size(labels))
+    ids = None if qid is None else _column("qid", qid, count)
+    offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
+    columns: dict[str, Any] = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
+    if sample_weight is not None:
+        columns["weights"] = query_weights(sample_weight, offsets, columns.get("query_ids"))
+    if is_frame(data):
+        table = frame(data)
+        columns |= {"feature_names": table.feature_names, "categorical": table.categorical}
+        data = table.features
+    matrix = check.features(data)
+    if matrix.shape[0] != count:
+        raise check.error("there must be one label per document", got=f"{count} labels for {matrix.shape[0]} documents")
+    return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+
+
+def validation(valid: Any) -> RankingDataset | None:
+    """Give the validation data: a data set, or a tuple (X, y, qid)."""
+    if isinstance(valid, tuple):
+        if len(valid) != 3:
+            raise check.error("valid must be a RankingDataset or (X, y, qid)", got=f"a tuple of {len(valid)}")
+        return dataset(valid[0], valid[1], qid=valid[2])
+    return None if valid is None else dataset(valid)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether ``data`` is a table with named columns."""
+    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
+
+
+def frame(table: Any, wanted: tuple[str, ...] | None = None) -> RankingDataset:
+    """Take every column of a table as a feature, or those ``wanted`` where it has all; query and label are made up."""
+    import polars as pl
+
+    from rankwise.data.tables import as_polars
+
+    columns, coded = as_polars(table)
+    names = columns.collect_schema().names()
+    if wanted is not None and set(wanted) <= set(names):
+        names, coded = list(wanted), coded & set(wanted)
+    query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
+    made_up = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
+    return RankingDataset.from_frame(made_up, query=query, label=label, features=names, categorical=coded)
+
+
+def features(data: Any, names: tuple[str, ...] | None, count: int) -> Floats:
+    """Give the matrix of features in the order of training; columns that have names are found by them."""
+    own: tuple[str, ...] | None = None
+    if isinstance(data, RankingDataset):
+        matrix, own = data.features, data.feature_names
+    elif is_frame(data):
+        table = frame(data, names)
+        matrix, own = table.features, table.feature_names
+    else:
+        matrix = check.features(data)
+    if matrix.shape[1] != count:
+        missing = [] if own is None or names is None else [name for name in names if name not in own]
+        raise check.error(
+            f"the model was trained on {count} features",
+            got=f"{matrix.shape[1]}" + (f", without {missing[0]!r}" if missing else ""),
+            cure="pass the same columns as in training",
+        )
+    if own is None or names is None or own == names:
+        return matrix
+    unknown = [name for name in own if name not in names]
+    if unknown:
+        cure = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass the columns of training"
+        raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), cure=cure)
+    return np.ascontiguousarray(matrix[:, [own.index(name) for name in names]])
+
+
+def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None) -> Array:
+    """Turn weights by document, the same within a query, into weights by query."""
+    column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
+    weights = column[offsets[:-1]]
+    changes = column != np.repeat(weights, np.diff(offsets))
+    if changes.any():
+        row = int(np.argmax(changes))
+        raise check.error(
+            "the weight changes within a query",
+            got=f"{column[row]:g}",
+            where=check.query_of_row(row, offsets, query_ids),
+            cure="weights belong to queries: give all documents of a query the same",
+        )
+    return weights
+
+
+def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:
+    """Mean of a metric over the queries that it scores, by their weights."""
+    values = metric(scores, labels, offsets)
+    if weights is None:
+        weights = np.ones(values.size)
+    scored = ~np.isnan(values) & (weights > 0)
+    if not scored.any():
+        raise check.error(
+            f"{metric} scores no query",
+            got=f"{values.size} queries without a relevant document (or of weight 0)",
+            cure="use data with relevant documents, or give such queries a worth, as in ndcg(empty=0)@10",
+        )
+    return float(np.average(values[scored], weights=weights[scored]))
+
+
+def _column(what: str, values: ArrayLike, count: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")
+    return array

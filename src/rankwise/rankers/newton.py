@@ -1,0 +1,86 @@
+"""From derivatives to what a tree learner divides: checked, weighted, floored and cast, here and nowhere else.
+
+Fed numbers that are not finite, or Hessians that are not positive, LightGBM and XGBoost return an untrained model
+without a word. A Hessian is used as it is wherever Newton's method can use it, which is everywhere for convex losses.
+Where it is not positive, the mean size of the query's Hessians stands in its place; where it is positive but below a
+thousandth of that, a thousandth of it: a document alone must not make a leaf explode. Everything is relative to the
+query's own Hessians, so that a loss times a constant asks for the same steps.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.threads import over_queries
+
+if TYPE_CHECKING:
+    from rankwise.objectives.base import Derivatives
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+_SHARE = 1e-3
+_LEAST = np.float32(1e-16)  # of a document that teaches nothing: too little to weigh in a leaf, and not 0
+
+
+def newton(
+    derivatives: "Derivatives",
+    offsets: NDArray[np.int64],
+    query_ids: NDArray[Any] | None = None,
+    weights: Array | None = None,
+) -> tuple[Floats, Floats]:
+    """Give numerator and Hessian as finite float32, weighted by query, the Hessian positive.
+
+    >>> from rankwise.objectives.base import Derivatives
+    >>> gradient = np.array([-1.0, 1.0, 0.5])
+    >>> given = Derivatives(np.zeros(1), gradient, np.array([0.5, -0.25, 0.0]), gradient)
+    >>> newton(given, np.array([0, 3]), weights=np.array([2.0]))
+    (array([-2.,  2.,  1.], dtype=float32), array([1. , 0.5, 0.5], dtype=float32))
+    """
+    shape = (int(offsets[-1]),)
+    parts = []
+    for name in ("numerator", "hessian"):
+        part = np.ascontiguousarray(getattr(derivatives, name), np.float64)
+        if part.shape != shape:
+            what = f"the {name} of an objective must be one number per document"
+            raise check.error(what, got=f"shape {part.shape} for {shape[0]} documents")
+        parts.append(part)
+    if weights is None:
+        weights = np.ones(offsets.size - 1)
+    numerator, hessian = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    over_queries(_newton, offsets, *parts, weights, numerator, hessian)
+    for name, given, cast in zip(("numerator", "hessian"), parts, (numerator, hessian), strict=True):
+        bad = ~np.isfinite(cast)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise check.error(
+                f"the {name} of an objective must be finite in float32",
+                got=given[row],
+                where=check.query_of_row(row, offsets, query_ids),
+                cure="look at the objective and at the labels there; a lower learning rate keeps scores small",
+            )
+    return numerator, hessian
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _newton(first, last, offsets, numerator, hessian, weights, top, bottom):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        size = 0.0
+        for i in range(start, end):
+            size += abs(hessian[i])
+        size /= end - start
+        for i in range(start, end):
+            own = hessian[i]
+            if numerator[i] == 0.0:
+                own = 0.0 if own < 0.0 else own  # noqa: FURB136 (NaN stays, to be found)
+            elif own <= 0.0:
+                own = size if size > 0.0 else abs(numerator[i])
+            elif own < _SHARE * size:
+                own = _SHARE * size
+            top[i] = weights[q] * numerator[i]
+            low = np.float32(weights[q] * own)
+            bottom[i] = _LEAST if low < _LEAST else low  # noqa: FURB136

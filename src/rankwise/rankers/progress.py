@@ -1,0 +1,43 @@
+"""A progress bar on the error output, for people who watch."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from rankwise.rankers.trees import State
+
+
+@contextlib.contextmanager
+def showing(wanted: bool | None, total: int, done: int, metric: str | None) -> Iterator[Callable[[State, int], None]]:
+    """Give the function to call after every round; by default there is a bar only where a terminal shows it."""
+    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+        yield _silent
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("rounds", total=total, completed=done)
+
+        def report(state: State, best: int) -> None:
+            text = "rounds"
+            if metric is not None:
+                column = state.history[metric]
+                text = f"{metric} {column[-1]:.4f} (best {column[best - 1]:.4f} in round {best})"
+            elif "loss" in state.history:
+                text = f"loss {state.history['loss'][-1]:.4f}"
+            bar.update(task, completed=state.done, description=text)
+
+        yield report
+
+
+def _silent(state: State, best: int) -> None:
+    """Show nothing."""

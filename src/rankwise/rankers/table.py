@@ -1,0 +1,28 @@
+"""The one table of rankers: name, class; and the way back from a folder to a ranker."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from rankwise import check
+from rankwise.rankers import storage
+
+RANKERS: dict[str, tuple[str, str]] = {
+    "lightgbm": ("rankwise.rankers.lightgbm", "LightGBMRanker"),
+}
+"""Name -> (module, class): a library is imported only when its ranker is asked for."""
+
+
+def ranker_class(name: str) -> Any:
+    """Give the class of a ranker by its name."""
+    module, cls = RANKERS[check.choice("ranker", name, RANKERS)]
+    return getattr(importlib.import_module(module), cls)
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that a ranker saved, or a checkpoint, and verify it; it scores bit for bit as it did.
+
+    A damaged or foreign folder gets an error that says what is wrong with it.
+    """
+    description, files = storage.read(path)
+    return ranker_class(str(description["ranker"]))._from_description(description, files)
