@@ -359,31 +359,34 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
     n = scores.size
     first_best = gradient[best]
     gradient[best] = 0.0
-    a_sum = 0.0
-    for i in range(n):
-        a_sum += gradient[i] / (1.0 - rho[i])
-    second_best = rho_best * a_sum
-    if rest < 1e-200:  # the best is so far ahead that the others need a shift of their own to have shares at all
+    a_sum, b_sum = 0.0, 0.0
+    if rest >= 1e-200:
+        for i in range(n):
+            numerator[i] = 1.0 / (1.0 - rho[i])
+            a_sum += gradient[i] * numerator[i]
+        second_best = rho_best * a_sum
+        share = total / rest
+        for i in range(n):
+            inverse = numerator[i]
+            second_term = rho[i] * (share * first_best + a_sum - gradient[i] * inverse)
+            b = second_term * inverse
+            b_sum += b
+            numerator[i] = gradient[i] + second_term + rho[i] * (share * second_best - b)
+    else:  # the best is so far ahead that 1 − ρ is 1 for the others, and their shares need a shift of their own
         second = np.log(epsilon) if epsilon > 0.0 else -np.inf
         for i in range(n):
+            a_sum += gradient[i]
             if i != best:
                 second = max(second, scores[i])
+        second_best = rho_best * a_sum
         rest = epsilon * np.exp(-second)
         for i in range(n):
             numerator[i] = 0.0 if i == best else exp(scores[i] - second)
             rest += numerator[i]
         for i in range(n):
-            numerator[i] /= rest
-    else:
-        for i in range(n):
-            numerator[i] = rho[i] * (total / rest)
-    b_sum = 0.0
-    for i in range(n):
-        inverse = 1.0 / (1.0 - rho[i])
-        second_term = numerator[i] * first_best + rho[i] * (a_sum - gradient[i] * inverse)
-        b = second_term * inverse
-        b_sum += b
-        numerator[i] = gradient[i] + second_term + numerator[i] * second_best - rho[i] * b
+            second_term = numerator[i] / rest * first_best
+            b_sum += second_term
+            numerator[i] = gradient[i] + second_term + numerator[i] / rest * second_best
     for i in range(n):
         numerator[i] += rho[i] * b_sum
     gradient[best] = first_best
