@@ -16,7 +16,8 @@ from rankwise import check
 from rankwise.data.files import replacing
 from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
 from rankwise.objectives.base import Array, Derivatives, Lists, algebra, lists
-from rankwise.objectives.wrappers import check_inner, stochastic, weighted
+from rankwise.objectives.fastmath import sigmoid
+from rankwise.objectives.wrappers import check_inner, stochastic, times_lists, weighted
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
@@ -88,10 +89,10 @@ class bounded:  # noqa: N801 (wrappers are adjectives)
         value, slope, bend = plan.apply(part.value)
         if self.gain == "thesis":
             bend[:] = 0.0
-        sizes = np.diff(given.offsets)
-        slope, bend = np.repeat(slope, sizes), np.repeat(bend, sizes)
-        gradient = slope * part.gradient
-        hessian = slope * part.hessian + bend * part.gradient**2
+        gradient = times_lists(slope, part.gradient, given.offsets)
+        hessian = times_lists(slope, part.hessian, given.offsets)
+        if bend.any():
+            hessian += times_lists(bend, part.gradient**2, given.offsets)
         return Derivatives(value, gradient, hessian, gradient)
 
     def _plan(self, given: Lists) -> "_Plan":
@@ -228,7 +229,7 @@ def sigmoid_gain(given: Distribution, best: float, span: float, rule: str) -> fl
     return gain
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _smooth_share(first, last, _, metric, which, starts, values, chances, gains, share, slope, bend):  # type: ignore[no-untyped-def]
     """Algorithm 2: Σ chance · σ(a(M − value)), with its first and second derivative."""
     for q in range(first, last):
@@ -236,15 +237,12 @@ def _smooth_share(first, last, _, metric, which, starts, values, chances, gains,
         x, p, a = values[own], chances[own], gains[which[q]]
         total, first_sum, second_sum = 0.0, 0.0, 0.0
         for k in range(x.size):
-            gap = a * (metric[q] - x[k])
-            if gap > 40.0:
-                total += p[k]
-            elif gap > -40.0:
-                s = 1.0 / (1.0 + np.exp(-gap))
-                total += p[k] * s
-                first_sum += p[k] * s * (1.0 - s)
-                second_sum += p[k] * s * (1.0 - s) * (1.0 - 2.0 * s)
-        # Beyond ±40 a sigmoid's slope is below 1e-17 of its gain; a floor keeps every map rising.
+            s = sigmoid(a * (metric[q] - x[k]))
+            w = p[k] * s * (1.0 - s)
+            total += p[k] * s
+            first_sum += w
+            second_sum += w * (1.0 - 2.0 * s)
+        # Where every sigmoid is 0 or 1 to the last digit, a floor keeps the map rising.
         share[q], slope[q], bend[q] = total, max(a * first_sum, 1e-300), a * a * second_sum
 
 

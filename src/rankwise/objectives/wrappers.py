@@ -5,16 +5,19 @@ from typing import Any, ClassVar
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.metrics.ideal import gains_and_ideal
-from rankwise.objectives.base import Array, Derivatives, Lists, algebra, drawing, lists
-from rankwise.stream import Stream, uniform_pair
+from rankwise.objectives.base import Array, Derivatives, Lists, algebra, drawing, lists, read_only
+from rankwise.objectives.fastmath import atanh_ratio
+from rankwise.stream import Stream, uniform, uniform_pair
 from rankwise.threads import over_queries
 
 _NOISES = ("gumbel", "logistic", "gaussian")
 _MEASURES = ("size", "relevant", "ideal_dcg")
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 @algebra
@@ -74,19 +77,32 @@ class stochastic:  # noqa: N801 (wrappers are adjectives)
         return Derivatives(total[0], total[1], total[2], total[-1] if own else total[1])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        start = offsets[q]
-        for i in range(start, offsets[q + 1]):
-            u, v = uniform_pair(key, queries[q], i - start, 0)
-            if noise == 0:
-                drawn = -np.log(-np.log(u))
-            elif noise == 1:
-                drawn = np.log(u) - np.log1p(-u)
-            else:
-                drawn = np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
-            noisy[i] = scores[i] + scale * drawn
+        start, query = offsets[q], queries[q]
+        own, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
+        if noise == 0:  # loops of their own, so that each can be vectorised
+            for i in range(own.size):
+                out[i] = own[i] - scale * _log(-_log(uniform(key, query, i, 0)))
+        elif noise == 1:
+            for i in range(own.size):
+                u = uniform(key, query, i, 0)
+                out[i] = own[i] + scale * _log(u / (1.0 - u))
+        else:
+            for i in range(own.size):
+                u, v = uniform_pair(key, query, i, 0)
+                out[i] = own[i] + scale * np.sqrt(-2.0 * _log(u)) * np.cos(2.0 * np.pi * v)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _log(x):  # type: ignore[no-untyped-def]
+    """The logarithm of a positive normal number, in a straight line: its exponent, and a mantissa around 1."""
+    bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
+    exponent = np.float64(bits >> 52)
+    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) + _SQRT_HALF_BITS).view(np.float64)
+    z = (mantissa - 1.0) / (mantissa + 1.0)
+    return exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + exponent * _LN2_LOW)
 
 
 @algebra
@@ -123,11 +139,11 @@ class weighted:  # noqa: N801 (wrappers are adjectives)
         """Multiply the inner derivatives by each list's weight."""
         given = lists(scores, labels, offsets)
         part = self.inner(*given, None if stream is None else stream.child(0), **documents)
-        weights, sizes = self.weights(given), np.diff(given.offsets)
-        per_document = np.repeat(weights, sizes)
-        gradient = part.gradient * per_document
-        numerator = gradient if part.numerator is part.gradient else part.numerator * per_document
-        return Derivatives(part.value * weights, gradient, part.hessian * per_document, numerator)
+        weights = self.weights(given)
+        gradient, hessian = (times_lists(weights, array, given.offsets) for array in (part.gradient, part.hessian))
+        own = part.numerator is not part.gradient
+        numerator = times_lists(weights, part.numerator, given.offsets) if own else gradient
+        return Derivatives(part.value * weights, gradient, hessian, numerator)
 
     def weights(self, given: Lists) -> Array:
         """The weight of each list."""
@@ -139,6 +155,21 @@ class weighted:  # noqa: N801 (wrappers are adjectives)
             measure = gains_and_ideal(given.labels, given.offsets).dcg
         with np.errstate(divide="ignore"):
             return np.where(measure > 0.0, measure**self.power, 0.0)
+
+
+def times_lists(factors: Array, array: Array, offsets: NDArray[np.int64]) -> Array:
+    """Multiply each list's part of an array by the list's factor."""
+    product = np.empty(array.size)
+    over_queries(_times, offsets, factors, read_only(array), product)
+    return product
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _times(first, last, offsets, factors, array, product):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        factor, own, out = factors[q], array[offsets[q] : offsets[q + 1]], product[offsets[q] : offsets[q + 1]]
+        for i in range(own.size):
+            out[i] = factor * own[i]
 
 
 def check_inner(inner: object, wrapper: str) -> None:
