@@ -28,14 +28,14 @@ check: $(VENV)/.dev
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.dev
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
 
 docs: $(VENV)/.dev
-	@$(BIN)/mkdocs serve
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 benchmarks: $(VENV)/.dev
 	@$(INSTALL) --editable '.[torch]'
