@@ -180,14 +180,19 @@ class Growing:
         if self.booster is not None:
             return not self.booster.update(fobj=own)
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
-        self.booster = lightgbm.train(
-            self.parameters if own is None else {**self.parameters, "objective": own},
-            self.matrices.train,
-            num_boost_round=1,
-            valid_sets=None if self.matrices.valid is None else [self.matrices.valid],
-            init_model=None if self.start is None else self.start.booster,
-            keep_training_booster=True,
-        )
+        try:
+            self.booster = lightgbm.train(
+                self.parameters if own is None else {**self.parameters, "objective": own},
+                self.matrices.train,
+                num_boost_round=1,
+                valid_sets=None if self.matrices.valid is None else [self.matrices.valid],
+                init_model=None if self.start is None else self.start.booster,
+                keep_training_booster=True,
+            )
+        except lightgbm.basic.LightGBMError as failed:
+            if "num_features" in str(failed):  # none is left that could be split
+                return False
+            raise
         trees = 0 if self.start is None else self.start.n_trees
         # A first tree without a split is kept as a constant; a later one is dropped.
         return self.booster.num_trees() > trees and self._splits()

@@ -2,9 +2,10 @@
 
 Fed numbers that are not finite, or Hessians that are not positive, LightGBM and XGBoost return an untrained model
 without a word. A Hessian is used as it is wherever Newton's method can use it, which is everywhere for convex losses.
-Where it is not positive, the mean size of the query's Hessians stands in its place; where it is positive but below a
-thousandth of that, a thousandth of it: a document alone must not make a leaf explode. Everything is relative to the
-query's own Hessians, so that a loss times a constant asks for the same steps.
+Where it is not positive, the mean size of the query's Hessians stands in its place. It is at least a thousandth of that
+mean and a hundredth of the numerator, so that a list whose probabilities have gone to 0 and 1, of which the Hessian has
+vanished, can still turn round. Everything is relative to the query's own numbers: a loss times a constant asks for the
+same steps.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
 _SHARE = 1e-3
+_LONGEST_STEP = 1e-2  # one document asks for a step of at most 100
 _LEAST = np.float32(1e-16)  # of a document that teaches nothing: too little to weigh in a leaf, and not 0
 
 
@@ -74,13 +76,15 @@ def _newton(first, last, offsets, numerator, hessian, weights, top, bottom):  # 
             size += abs(hessian[i])
         size /= end - start
         for i in range(start, end):
-            own = hessian[i]
-            if numerator[i] == 0.0:
-                own = 0.0 if own < 0.0 else own  # noqa: FURB136 (NaN stays, to be found)
+            own, pull = hessian[i], abs(numerator[i])
+            least = max(_SHARE * size, _LONGEST_STEP * pull)
+            # Written so that a NaN stays, to be found.
+            if pull == 0.0:
+                own = 0.0 if own < 0.0 else own  # noqa: FURB136
             elif own <= 0.0:
-                own = size if size > 0.0 else abs(numerator[i])
-            elif own < _SHARE * size:
-                own = _SHARE * size
+                own = size if size > 0.0 else pull
+            elif own < least:
+                own = least
             top[i] = weights[q] * numerator[i]
             low = np.float32(weights[q] * own)
             bottom[i] = _LEAST if low < _LEAST else low  # noqa: FURB136
