@@ -24,6 +24,7 @@ from .evaluation.compare import compare as compare
 from .evaluation.comparison import Comparison as Comparison
 from .evaluation.evaluate import Evaluation as Evaluation
 from .evaluation.evaluate import evaluate as evaluate
+from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from .evaluation.trec import judge as judge
 from .evaluation.trec import read_qrels as read_qrels
 from .evaluation.trec import read_run as read_run

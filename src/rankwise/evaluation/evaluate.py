@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numba
 import numpy as np
@@ -19,6 +19,8 @@ from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from rankwise.evaluation.policy import PolicyEvaluation
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
@@ -183,11 +185,37 @@ class Evaluation:
         return self.table().html()
 
 
+@overload
 def evaluate(
     scores_or_model: "ArrayLike | Model",
     data: RankingDataset,
     metrics: "str | Metric | Iterable[str | Metric]" = ("ndcg@10",),
     *,
+    policy: None = None,
+    samples: None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> Evaluation: ...
+@overload
+def evaluate(
+    scores_or_model: "ArrayLike | Model",
+    data: RankingDataset,
+    metrics: "str | Metric | Iterable[str | Metric]" = ("ndcg@10",),
+    *,
+    policy: str,
+    samples: int | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> "PolicyEvaluation": ...
+def evaluate(
+    scores_or_model: "ArrayLike | Model",
+    data: RankingDataset,
+    metrics: "str | Metric | Iterable[str | Metric]" = ("ndcg@10",),
+    *,
+    policy: str | None = None,
+    samples: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -196,6 +224,9 @@ def evaluate(
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
     the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
+
+    With ``policy="plackett_luce"`` rankings are drawn from the scores, ``samples`` (256) of each query: the values are
+    expectations, and ``.exposure`` says how much each document is seen (see :class:`PolicyEvaluation`).
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
@@ -209,6 +240,14 @@ def evaluate(
     """
     asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
     scores = scores_or_model.predict(data) if isinstance(scores_or_model, Model) else scores_or_model
+    if policy is not None:
+        from rankwise.evaluation import policy as policies
+
+        settings: dict[str, Any] = {"seed": seed, "confidence": confidence, "resamples": resamples}
+        drawn = policies.SAMPLES if samples is None else samples
+        return policies.evaluate_policy(scores, data, asked, policy, samples=drawn, **settings)
+    if samples is not None:
+        raise check.error("samples belong to a policy", got=f"samples={samples!r}", cure="say policy='plackett_luce'")
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets) for one in asked}

@@ -1,0 +1,173 @@
+"""How good are scores that are served at random? Expected metrics and exposure under Plackett-Luce rankings.
+
+Where documents of about the same worth should be seen about as often, rankings are drawn anew for every visitor: each
+next document by the softmax of the scores that are left. What such a policy is worth is an expectation over rankings,
+estimated here from draws, with the standard error that the draws leave.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.evaluate import Evaluation
+from rankwise.metrics.base import Metric, discounts
+from rankwise.objectives.plackett_luce import sample
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Array = NDArray[np.float64]
+
+POLICIES = ("plackett_luce",)
+SAMPLES = 256
+_DRAWS = 3  # the child of the stream that draws rankings
+_AT_ONCE = 32  # rankings that are held in memory; a fixed number, so that draws do not depend on the data's size
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyEvaluation(Evaluation):
+    """The expected values of metrics on every query, and how much each document is seen, under random rankings.
+
+    The interval of a mean resamples queries, as that of a fixed ranking does, and so holds the noise of the draws too.
+    """
+
+    _: KW_ONLY
+    policy: str
+    samples: int
+    """How many rankings of each query were drawn."""
+    errors: dict[str, Array]
+    """Metric -> (n_queries,) standard errors of the values, from the draws."""
+    exposure: Array
+    """(n_docs,) the expected 1/log2(1 + rank) of each document: 1 if it always comes first, 0 if it is never shown."""
+    exposure_error: Array
+    """(n_docs,) standard errors of the exposure, from the draws."""
+    data: RankingDataset
+
+    @cached_property
+    def exposure_interval(self) -> tuple[Array, Array]:
+        """(n_docs,) lower and upper ends of each document's confidence interval."""
+        from scipy.special import ndtri
+
+        reach = float(ndtri(0.5 + self.confidence / 2.0)) * self.exposure_error
+        return np.maximum(self.exposure - reach, 0.0), np.minimum(self.exposure + reach, 1.0)
+
+    def exposure_frame(self) -> "pl.DataFrame":
+        """One row per document: query, document (its id, or its number within the query), label, exposure, interval."""
+        import polars as pl
+
+        data = self.data
+        numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
+        low, high = self.exposure_interval
+        return pl.DataFrame(
+            {
+                "query": data.qids(),
+                "document": numbers if data.document_ids is None else data.document_ids,
+                "label": data.labels,
+                "exposure": self.exposure,
+                "error": self.exposure_error,
+                "low": low,
+                "high": high,
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what :meth:`summary` says, and by what policy, as plain data that JSON can hold."""
+        return {**super().to_dict(), "policy": self.policy, "samples": self.samples}
+
+
+def evaluate_policy(
+    scores: ArrayLike,
+    data: RankingDataset,
+    metrics: Iterable[Metric],
+    policy: str = "plackett_luce",
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> PolicyEvaluation:
+    """Draw rankings from the scores and average metrics and exposure over them; see :func:`rankwise.evaluate`."""
+    check.choice("policy", policy, POLICIES)
+    check.integer("samples", samples, least=2)
+    values = check.scores(scores, data.offsets, data.query_ids)
+    chosen = list(metrics)
+    exposure, columns = _Moments(data.n_docs), [_Moments(data.n_queries) for _ in chosen]
+    discount = discounts(int(data.sizes.max(initial=0)))
+    for ranks in _rankings(values, data, Stream(seed, query_ids=data.query_ids).child(_DRAWS), samples):
+        shown = ranks > 0
+        exposure.add(np.where(shown, discount[ranks - shown], 0.0))
+        order = np.where(shown, -ranks.astype(np.float64), -np.inf)
+        for one, column in zip(chosen, columns, strict=True):
+            column.add(one(order, data.labels, data.offsets))
+    names = [str(one) for one in chosen]
+    return PolicyEvaluation(
+        {name: column.mean() for name, column in zip(names, columns, strict=True)},
+        np.arange(data.n_queries) if data.query_ids is None else data.query_ids,
+        data.weights,
+        seed=seed,
+        confidence=confidence,
+        resamples=resamples,
+        policy=policy,
+        samples=samples,
+        errors={name: column.error() for name, column in zip(names, columns, strict=True)},
+        exposure=exposure.mean(),
+        exposure_error=exposure.error(),
+        data=data,
+    )
+
+
+def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int) -> Iterable[NDArray[np.int64]]:
+    """Draw rankings: the rank of every document from 1, or 0 for one with score −inf, which is never shown."""
+    rows = np.flatnonzero(scores > -np.inf)
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)[rows]
+    kept, sizes = np.unique(queries, return_counts=True)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    starts = np.repeat(offsets[:-1], sizes)
+    places = np.arange(rows.size) - starts + 1
+    own = Stream(stream.seed, stream.round, stream.queries(data.n_queries)[kept], path=stream.path)
+    for block in range(0, samples, _AT_ONCE):
+        count = min(_AT_ONCE, samples - block)
+        for drawn in _drawn(scores[rows], offsets, own.child(block // _AT_ONCE), count):
+            ranks = np.zeros(data.n_docs, np.int64)
+            ranks[rows[starts + drawn]] = places
+            yield ranks
+
+
+def _drawn(scores: Array, offsets: NDArray[np.int64], stream: Stream, count: int) -> Sequence[NDArray[np.int64]]:
+    return sample(scores, offsets, stream, count) if scores.size else np.empty((count, 0), np.int64)  # type: ignore[return-value]
+
+
+class _Moments:
+    """Mean and standard error of numbers that come one draw at a time.
+
+    Sums are of differences from the first draw: what is the same in every draw has an error of exactly 0.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count, self.first = 0, np.zeros(size)
+        self.sum, self.squares = np.zeros(size), np.zeros(size)
+
+    def add(self, values: Array) -> None:
+        """Take the numbers of one more draw."""
+        if not self.count:
+            self.first = values
+        self.count += 1
+        difference = values - self.first
+        self.sum += difference
+        self.squares += difference**2
+
+    def mean(self) -> Array:
+        """The mean over draws."""
+        return self.first + self.sum / self.count
+
+    def error(self) -> Array:
+        """The standard error of the mean."""
+        spread = np.maximum(self.squares - self.sum**2 / self.count, 0.0) / (self.count - 1)
+        return np.sqrt(spread / self.count)
