@@ -96,8 +96,8 @@ class PLRank:
     baseline: bool = True
     """Take the expected reward, given what was placed before, from that which followed: less noise, same mean."""
     curvature: str = "gradient"
-    """What stands for the Hessian: the "estimated" one, which is negative for about half the documents, or what tree
-    learners can divide by: its size ("absolute"), a floor ("floored"), "ones", or the size of the "gradient"."""
+    """What stands for the Hessian: the "estimated" one, which is negative for many documents, or what tree learners
+    can divide by: its size ("absolute"), a floor ("floored"), "ones", or the size of the "gradient"."""
     estimator: ClassVar[bool] = True
     paper: ClassVar[str] = "Kang et al. 2024"
 
