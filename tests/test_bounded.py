@@ -159,3 +159,33 @@ def test_bad_settings():
         rw.objective("bounded(smooth_ap, method=minmax)")
     with pytest.raises(ValueError, match="bounded goes around an objective: got 3"):
         rw.bounded(3)
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+@pytest.mark.parametrize("metric", ["ndcg", "dcg", "precision", "rbp"])
+def test_plrank_is_bounded_by_what_certain_orders_are_worth(metric, method):
+    # Scores so far apart that one order is certain: the expected reward is that order's, whatever is drawn.
+    labels = np.array([2.0, 0.0, 1.0, 0.0])
+    inner = rw.PLRank(metric=metric, cutoff=3)
+    best, worst = np.array([300.0, 0.0, 200.0, 100.0]), np.array([0.0, 300.0, 100.0, 200.0])
+    plain = np.array([-inner(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)])
+    found = np.array(
+        [-rw.bounded(inner, method=method)(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)]
+    )
+    if method == "min_max":
+        np.testing.assert_allclose(found, [1.0, 0.0], atol=1e-9)
+    elif method == "expectation":
+        np.testing.assert_allclose(found[0] / found[1], plain[0] / plain[1])
+    else:
+        np.testing.assert_allclose(found[0], 1.0)
+
+
+def test_rank_weights_in_any_order():
+    labels, inner = np.array([1.0, 0.0]), rw.PLRank(metric="precision", discounts=(0.2, 1.0, 0.5))
+    seen = inner.orderings(labels, np.array([0, 2])).extremes()
+    np.testing.assert_allclose([part[0] for part in seen], [0.2, 0.6, 1.0])
+
+
+def test_rewards_of_documents_have_no_bounds():
+    with pytest.raises(ValueError, match="cannot bound document_rewards"):
+        rw.bounded(rw.PLRank())([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), document_rewards=[1.0, 2.0])

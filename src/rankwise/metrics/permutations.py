@@ -35,7 +35,7 @@ class Orderings:
     worths: Array
     """(n_docs,) what each document is worth: gains over the list's ideal, or 1 for relevant and 0 for others."""
     thetas: Array
-    """The weight of each rank, descending, for linear metrics; ranks beyond its end weigh nothing."""
+    """The weight of each rank, none negative, for linear metrics; ranks beyond its end weigh nothing."""
 
     def extremes(self) -> "Extremes":
         """Give the least, mean and largest value of every list."""
@@ -183,10 +183,12 @@ def _linear_extremes(first, last, offsets, worths, thetas, least, most):  # type
     for q in range(first, last):
         ascending = np.sort(worths[offsets[q] : offsets[q + 1]])
         n = ascending.size
+        weights = np.sort(thetas[:n])
         low, high = 0.0, 0.0
-        for r in range(min(n, thetas.size)):
-            low += thetas[r] * ascending[r]
-            high += thetas[r] * ascending[n - 1 - r]
+        for r in range(weights.size):
+            weight = weights[weights.size - 1 - r]
+            low += weight * ascending[r]
+            high += weight * ascending[n - 1 - r]
         least[q], most[q] = low, high
 
 

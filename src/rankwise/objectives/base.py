@@ -116,7 +116,7 @@ def refuse_documents(documents: dict[str, Any], who: object) -> None:
     if documents:
         raise check.error(
             f"{who} takes no {' or '.join(documents)}",
-            cure="leave it out, or use an objective that does: SoftmaxCE, XENDCG, LambdaRank",
+            cure="leave it out; SoftmaxCE, XENDCG and LambdaRank take document_weights, PLRank document_rewards",
         )
 
 

@@ -83,6 +83,8 @@ class bounded:  # noqa: N801 (wrappers are adjectives)
         self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
     ) -> Derivatives:
         """Apply the map to each list: g' = φ'·g and h' = φ'·h + φ''·g²."""
+        if "document_rewards" in documents:
+            raise check.error(f"{self} cannot bound document_rewards", cure="bound what the labels are worth instead")
         given = lists(scores, labels, offsets)
         part = self.inner(*given, None if stream is None else stream.child(0), **documents)
         plan = self._plan(given)

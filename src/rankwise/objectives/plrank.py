@@ -16,12 +16,12 @@ All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and do
 share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.metrics.base import (
@@ -31,10 +31,12 @@ from rankwise.metrics.base import (
     discounts,
     fill_worths,
     gain_rule,
+    gains,
     ideal,
     longest_of,
     relevance_rule,
 )
+from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
 from rankwise.objectives.base import (
     Array,
@@ -158,6 +160,17 @@ class PLRank:
             raise bad_label(given.labels, given.offsets, self.gain if graded else "linear")
         curvature.treat(self.curvature, given.offsets, found.gradient, found.hessian)
         return found
+
+    def orderings(self, labels: Array, offsets: NDArray[np.int64]) -> Orderings:
+        """The lists as the metric sees them, for bounding: what a certain order of each is worth."""
+        sizes = np.diff(offsets)
+        graded = self.metric in ("ndcg", "dcg")
+        worths: Array = gains(labels, self.gain) if graded else (labels >= self.relevant).astype(np.float64)
+        seen = Orderings(LINEAR, offsets, worths, self.rank_weights(int(sizes.max(initial=1))))
+        if self.metric != "ndcg":
+            return seen
+        best = seen.extremes().most
+        return replace(seen, worths=worths / np.repeat(np.where(best > 0.0, best, 1.0), sizes))
 
     def rank_weights(self, longest: int) -> Array:
         """The weights θ of the ranks that can count in lists of up to ``longest`` documents."""
