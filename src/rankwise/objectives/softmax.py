@@ -328,7 +328,7 @@ def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: i
         loss += phi[i] * (shift - scores[i])
     mass = hessian[best]
     hessian[best] = 0.0
-    rest = epsilon * np.exp(-shift)
+    rest = epsilon * np.exp(-shift) if epsilon > 0.0 else 0.0
     for i in range(n):
         rest += hessian[i]
     total = rest + mass
@@ -379,7 +379,7 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
             if i != best:
                 second = max(second, scores[i])
         second_best = rho_best * a_sum
-        rest = epsilon * np.exp(-second)
+        rest = epsilon * np.exp(-second) if epsilon > 0.0 else 0.0
         for i in range(n):
             numerator[i] = 0.0 if i == best else exp(scores[i] - second)
             rest += numerator[i]
