@@ -1,6 +1,7 @@
 """LightGBM's rankers: every objective learns, continues, stops and explains; nothing fails in silence."""
 
 import contextlib
+import errno
 import io
 import os
 import signal
@@ -89,7 +90,7 @@ def test_every_objective_and_wrapper_lowers_its_loss(text, data):
 @pytest.mark.parametrize("builtin", ["lambdarank", "rank_xendcg"])
 def test_native_objectives_are_lightgbms_own(builtin, data):
     model = ranker(f"native:{builtin}").fit(data)
-    params = {"objective": builtin, "learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "seed": 0}
+    params: dict = {"objective": builtin, "learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "seed": 0}
     params |= {"num_threads": 1, "verbosity": -1, "force_col_wise": True}
     theirs = lgb.train(params, lgb.Dataset(data.features, data.labels, group=data.sizes), num_boost_round=12)
     assert np.array_equal(model.predict(data), theirs.predict(data.features))
@@ -306,7 +307,7 @@ def test_unknown_parameters_are_errors_with_a_suggestion():
         rw.LightGBMRanker(qqqqqq=1)
     for theirs, ours in {"num_leaves": "leaves", "n_estimators": "rounds", "nthread": "threads"}.items():
         with pytest.raises(ValueError, match=f"'{theirs}' of lightgbm has another name here. Cure: say {ours}"):
-            rw.LightGBMRanker(**{theirs: 5})
+            ranker(**{theirs: 5})
 
 
 @pytest.mark.parametrize(
@@ -323,8 +324,8 @@ def test_unknown_parameters_are_errors_with_a_suggestion():
         ({"objective": "native:yetirank"}, "unknown objective of lightgbm itself: got 'yetirank'"),
         ({"objective": "xendgc"}, "unknown objective: got 'xendgc'"),
         ({"metrics": "ndgc"}, "unknown metric"),
-        ({"boosting": "rf"}, "cannot be trained so: got boosting=rf averages"),
-        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: leave out valid"),
+        ({"boosting": "rf"}, "cannot be trained so: got boosting=rf averages.*Cure: leave that parameter out"),
+        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: train without valid"),
         ({"bagging_by_query": True}, "bagging_by_query hands"),
     ],
 )
@@ -495,6 +496,8 @@ def test_resume_starts_anew_without_a_checkpoint_and_refuses_another_training(da
         ranker(**place).fit(data.with_(labels=data.labels[::-1]), valid, resume=True)
     with pytest.raises(ValueError, match=r"another training \(data: valid differs\)"):
         ranker(**place).fit(data, resume=True)
+    with pytest.raises(ValueError, match=r"another training \(data: init_model differs\)"):
+        ranker(**place).fit(data, valid, resume=True, init_model=ranker(rounds=2).fit(data))
     with pytest.raises(ValueError, match="resume needs a checkpoint"):
         ranker().fit(data, resume=True)
     model = ranker(rounds=2).fit(data)
@@ -506,7 +509,7 @@ def test_resume_starts_anew_without_a_checkpoint_and_refuses_another_training(da
 @pytest.mark.parametrize(
     ("native", "message"),
     [
-        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: leave out the checkpoint"),
+        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: train without a checkpoint"),
         ({"data_sample_strategy": "goss"}, "GOSS does not sample in its first rounds"),
         ({"cegb_tradeoff": 0.5}, "the cegb_ penalties remember"),
     ],
@@ -554,22 +557,31 @@ def test_interrupting_before_the_first_round_is_an_interruption(data):
         ranker(press).fit(data)
 
 
-def test_a_checkpoint_that_cannot_be_written_does_not_end_training(data, tmp_path):
-    nowhere = tmp_path / "missing" / "c"
-    with pytest.warns(RuntimeWarning, match="the checkpoint of round 5 could not be written"):
-        model = ranker(rounds=5, every=5, checkpoint=nowhere).fit(data)
-    assert same(model, ranker(rounds=5).fit(data), data)
+def test_a_checkpoint_that_cannot_be_written_does_not_end_training(data, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_the_disk():
+        monkeypatch.setattr(os, "fsync", full)
+
+    place = tmp_path / "c"
+    with pytest.warns(RuntimeWarning, match="the checkpoint of round 6 could not be written.*No space left"):
+        model = ranker(Counting(at=5, then=fill_the_disk), rounds=8, every=3, checkpoint=place).fit(data)
+    assert same(model, ranker(rounds=8).fit(data), data)
+    assert rw.load(place).model_.n_trees == 3  # the one before is kept
+    with pytest.raises(FileNotFoundError, match="there is no folder .*missing for the checkpoint"):
+        ranker(checkpoint=tmp_path / "missing" / "c").fit(data)
 
 
 # Callables for lgb.train.
 
 
 def test_callables_for_a_loop_of_ones_own(data, valid):
-    params = {"learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
+    params: dict = {"learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
     params |= {"force_col_wise": True, "metric": "None"}
     own = lgb.Dataset(data.features, data.labels, group=data.sizes, free_raw_data=False)
     held_out = lgb.Dataset(valid.features, valid.labels, group=valid.sizes, reference=own)
-    seen = {}
+    seen: dict = {}
     booster = lgb.train(
         params | {"objective": rw.lightgbm_objective("xendcg", seed=4, query_ids=data.query_ids)},
         own,
@@ -591,7 +603,7 @@ def test_callables_for_a_loop_of_ones_own(data, valid):
 def test_callables_honour_weights_of_rows_that_agree_within_a_query(data):
     weights = 1.0 + np.arange(data.n_queries) % 3
     rows = np.repeat(weights, data.sizes)
-    params = {"learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
+    params: dict = {"learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
     params |= {"force_col_wise": True, "objective": rw.lightgbm_objective("lambdarank")}
     own = lgb.Dataset(data.features, data.labels, group=data.sizes, weight=rows)
     booster = lgb.train(params, own, num_boost_round=12)

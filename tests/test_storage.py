@@ -323,7 +323,7 @@ def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
     assert np.isfinite(kept.predict(data)).all()
     resumed = python(KILLED, tmp_path / "c", -1, tmp_path / "resumed.npy")
     assert resumed.stdout.split() == ["6", "6"]  # goes on with round 6 and trains only what is left
-    settings = {"rounds": 12, "every": 2, "leaves": 5, "min_documents": 5, "threads": 1, "feature_fraction": 0.5}
+    settings: dict = {"rounds": 12, "every": 2, "leaves": 5, "min_documents": 5, "threads": 1, "feature_fraction": 0.5}
     whole = rw.LightGBMRanker("xendcg", checkpoint=tmp_path / "whole", **settings).fit(data, data)
     assert np.array_equal(np.load(tmp_path / "resumed.npy"), whole.predict(data))
 

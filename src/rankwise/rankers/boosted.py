@@ -140,7 +140,9 @@ class TreeRanker(Ranker):
 
         The last column is the mean score; rows add up to the scores.
         """
-        return self.model_.explain(self._features(data))
+        features = self._features(data)
+        with self._own_threads():
+            return self.model_.explain(features)
 
     def _plan(self, train: RankingDataset, valid: RankingDataset | None) -> trees.Plan:
         builtin, objective = self._chosen()
@@ -155,13 +157,13 @@ class TreeRanker(Ranker):
             native=dict(self.native),
         )
         stopping, checkpointing = valid is not None, self.checkpoint is not None
-        why = self.library.refusal(settings, stopping=stopping, checkpoints=checkpointing)
-        if why:
-            raise check.error(
-                f"{type(self).__name__} cannot be trained so",
-                got=why,
-                cure="leave out " + ("the checkpoint" if checkpointing else "valid" if stopping else "that parameter"),
-            )
+        for cure, asked in (
+            ("leave that parameter out", {"stopping": False, "checkpoints": False}),
+            ("train without valid", {"stopping": stopping, "checkpoints": False}),
+            ("train without a checkpoint", {"stopping": stopping, "checkpoints": checkpointing}),
+        ):
+            if why := self.library.refusal(settings, **asked):
+                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, cure=cure)
         plan = trees.Plan(
             library=self.library,
             settings=settings,
@@ -196,7 +198,7 @@ class TreeRanker(Ranker):
             if resume:
                 raise check.error("resume needs a checkpoint", cure="say where it is: checkpoint='folder'")
             return state
-        kept = checkpoints.Checkpoints(Path(self.checkpoint), self, plan)
+        kept = checkpoints.Checkpoints(Path(self.checkpoint), self, plan, state.content)
         plan.checkpoint = kept.write
         return kept.start(state, resume=resume)
 
@@ -237,8 +239,11 @@ class TreeRanker(Ranker):
         return super()._description() | trees_kept
 
     def _score(self, features: Floats) -> Array:
-        with use_threads(self.threads) if self.threads else contextlib.nullcontext():
+        with self._own_threads():
             return self.model_.predict(features)
+
+    def _own_threads(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.threads is None else use_threads(self.threads)
 
     def _files(self) -> dict[str, bytes]:
         return {self.library.file: self.model_.content()}

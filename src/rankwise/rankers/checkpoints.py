@@ -22,9 +22,13 @@ class Checkpoints:
     ``rw.load`` takes it for a model, cut to its best round; :meth:`start` takes all trees.
     """
 
-    def __init__(self, path: Path, ranker: Any, plan: Plan) -> None:
+    def __init__(self, path: Path, ranker: Any, plan: Plan, older: bytes | None) -> None:
         self.path, self.ranker, self.plan = path, ranker, plan
-        self.data = {"train": fingerprint(plan.train), "valid": plan.valid and fingerprint(plan.valid)}
+        self.data = {
+            "train": fingerprint(plan.train),
+            "valid": None if plan.valid is None else fingerprint(plan.valid),
+            "init_model": None if older is None else hashlib.blake2b(older, digest_size=16).hexdigest(),
+        }
 
     def write(self, state: State) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
@@ -54,6 +58,8 @@ class Checkpoints:
 
     def start(self, state: State, *, resume: bool) -> State:
         """Give the state to train from: that of the checkpoint if training is to be resumed and there is one."""
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {self.path.parent} for the checkpoint. Cure: create it first.")
         if not self.path.exists():
             return state
         if not resume:
