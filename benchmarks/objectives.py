@@ -75,7 +75,7 @@ def against_lightgbm(lists: Lists, options: argparse.Namespace, verdicts: Verdic
             continue
         peer = lightgbm_update(lists, options.threads, settings)
         contestants = {"ours": caller(rw.objective(text), lists), "peer": peer, "given": given}
-        times = Times(contestants, 5 if options.quick else 21)
+        times = Times(contestants, 5 if options.quick else 15)
         times.take("given", "peer")
         row(f"{text} / LightGBM's alone", times, verdicts, target)
 
@@ -94,7 +94,7 @@ def against_torch(lists: Lists, options: argparse.Namespace, verdicts: Verdicts)
     if importlib.util.find_spec("torch") is None:
         print("smooth metrics / torch: torch is not installed (pip install 'rankwise[torch]'), left out")
         return
-    part = first_lists(lists, 256 * (1 if options.quick else 4))
+    part = first_lists(lists, 256 * (1 if options.quick else 2))
     for text, eta in SMOOTH.items():
         peer = TorchSmooth(text, eta, part, 256, options.threads)
         objective = rw.objective(text)

@@ -82,13 +82,15 @@ def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  
     for q in range(first, last):
         start, query = offsets[q], queries[q]
         own, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
-        if noise == 0:  # loops of their own, so that each can be vectorised
+        if noise < 2:
+            for i in range(own.size):  # loops of their own are vectorised better than one that does it all
+                out[i] = uniform(key, query, i, 0)
+        if noise == 0:
             for i in range(own.size):
-                out[i] = own[i] - scale * _log(-_log(uniform(key, query, i, 0)))
+                out[i] = own[i] - scale * _log(-_log(out[i]))
         elif noise == 1:
             for i in range(own.size):
-                u = uniform(key, query, i, 0)
-                out[i] = own[i] + scale * _log(u / (1.0 - u))
+                out[i] = own[i] + scale * _log(out[i] / (1.0 - out[i]))
         else:
             for i in range(own.size):
                 u, v = uniform_pair(key, query, i, 0)
