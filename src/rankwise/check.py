@@ -167,6 +167,21 @@ def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...
     return numbers
 
 
+def categories(matrix: NDArray[np.float32], columns: Iterable[int], *, least: float) -> None:
+    """Check that columns of features hold codes of categories: whole numbers of at least ``least``, or NaN."""
+    for column in columns:
+        values = matrix[:, column]
+        bad = (values != np.floor(values)) & ~np.isnan(values) | (values < least)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise error(
+                "the codes of a categorical column must be whole numbers" + (" of 0 or more" if least == 0 else ""),
+                got=f"{values[row]:g}",
+                where=f"row {row}, column {column}",
+                cure="number the categories from 0; NaN stands for one that is missing",
+            )
+
+
 def propensities(
     values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:

@@ -24,12 +24,11 @@ class Rounds:
         self.stream = Stream(seed, query_ids=query_ids)
 
     def __call__(
-        self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], rows: ArrayLike | None
+        self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
     ) -> tuple[Floats, Floats]:
-        """Give numerator and Hessian; ``rows`` are weights by document, the same within a query."""
+        """Give numerator and Hessian, weighted by query."""
         derivatives = self.objective(scores, labels, offsets, self.stream.at(self.round))
         self.round += 1
-        weights = None if rows is None else query_weights(rows, offsets)
         return newton(derivatives, offsets, weights=weights)
 
 
@@ -51,7 +50,8 @@ def lightgbm_objective(
     rounds = Rounds(objective, seed, query_ids, start_round)
 
     def call(scores: Array, data: Any) -> tuple[Floats, Floats]:
-        return rounds(scores, data.get_label(), _offsets(data), data.get_weight())
+        offsets = _offsets(data)
+        return rounds(scores, data.get_label(), offsets, _weights(data, offsets))
 
     return call
 
@@ -66,9 +66,47 @@ def lightgbm_metric(metric: str | Metric) -> Callable[..., tuple[str, float, boo
 
     def call(scores: Array, data: Any) -> tuple[str, float, bool]:
         offsets = _offsets(data)
-        rows = data.get_weight()
-        weights = None if rows is None else query_weights(rows, offsets)
-        return str(chosen), mean(chosen, scores, data.get_label(), offsets, weights), True
+        return str(chosen), mean(chosen, scores, data.get_label(), offsets, _weights(data, offsets)), True
+
+    call.__name__ = str(chosen)
+    return call
+
+
+def xgboost_objective(
+    objective: Any, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+) -> Callable[..., tuple[Floats, Floats]]:
+    """Give an objective for ``xgb.train(obj=…)``.
+
+    The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set ``base_score`` to 0.
+    The callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
+
+    >>> import rankwise as rw, xgboost as xgb
+    >>> data = rw.synthetic(n_queries=20, documents=20, seed=1)
+    >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
+    >>> params = {"base_score": 0.0, "min_child_weight": 0.0, "nthread": 1}
+    >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
+    3
+    """
+    rounds = Rounds(objective, seed, query_ids, start_round)
+
+    def call(scores: Floats, data: Any) -> tuple[Floats, Floats]:
+        offsets, weights = _groups(data)
+        return rounds(np.asarray(scores, np.float64), data.get_label(), offsets, weights)
+
+    return call
+
+
+def xgboost_metric(metric: str | Metric) -> Callable[..., tuple[str, float]]:
+    """Give a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
+
+    >>> xgboost_metric("ndcg@10").__name__
+    'ndcg@10'
+    """
+    chosen = find_metric(metric)
+
+    def call(scores: Floats, data: Any) -> tuple[str, float]:
+        offsets, weights = _groups(data)
+        return str(chosen), mean(chosen, np.asarray(scores, np.float64), data.get_label(), offsets, weights)
 
     call.__name__ = str(chosen)
     return call
@@ -79,3 +117,18 @@ def _offsets(data: Any) -> NDArray[np.int64]:
     if sizes is None:
         raise check.error("the data set has no groups", cure="pass group=, the number of documents of each query")
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+
+
+def _weights(data: Any, offsets: NDArray[np.int64]) -> Array | None:
+    rows = data.get_weight()
+    return None if rows is None else query_weights(rows, offsets)
+
+
+def _groups(data: Any) -> tuple[NDArray[np.int64], Array | None]:
+    """Offsets and weights by query of a DMatrix, which has no weights or one for each query."""
+    offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
+    if not offsets.size:
+        cure = "pass qid=, an id for each document, or group=, the number of documents of each query"
+        raise check.error("the DMatrix has no groups", cure=cure)
+    weights = np.asarray(data.get_weight(), np.float64)
+    return offsets, check.query_weights(weights, offsets.size - 1) if weights.size else None

@@ -9,6 +9,8 @@ from rankwise.rankers import storage
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.lightgbm", "LightGBMRanker"),
+    "xgboost": ("rankwise.rankers.xgboost", "XGBoostRanker"),
+    "catboost": ("rankwise.rankers.catboost", "CatBoostRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 
