@@ -49,7 +49,13 @@ from .objectives.wrappers import stochastic as stochastic
 from .objectives.wrappers import weighted as weighted
 from .rankers.callables import lightgbm_metric as lightgbm_metric
 from .rankers.callables import lightgbm_objective as lightgbm_objective
+from .rankers.callables import xgboost_metric as xgboost_metric
+from .rankers.callables import xgboost_objective as xgboost_objective
+from .rankers.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.table import load as load
+from .rankers.xgboost import XGBoostRanker as XGBoostRanker
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads
+from .tuning.result import Tuning as Tuning
+from .tuning.tune import tune as tune

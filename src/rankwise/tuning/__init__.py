@@ -1,0 +1,1 @@
+"""Tuning: the search for a ranker's best parameters, on training and validation data alone."""

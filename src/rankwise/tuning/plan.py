@@ -1,0 +1,117 @@
+"""What is searched: a ranker, an objective, ranges and fixed parameters, checked before the first trial."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import metric as find_metric
+from rankwise.metrics.base import Metric
+from rankwise.objectives.table import objective as find_objective
+from rankwise.rankers.checkpoints import fingerprint
+from rankwise.rankers.table import ranker_class
+from rankwise.tuning import spaces
+
+_CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is searched, on what."""
+
+    train: RankingDataset
+    valid: RankingDataset
+    objective: Any
+    """An object, or the text of a ``native:`` one."""
+    ranker: str
+    metric: Metric
+    search: dict[str, spaces.Dimension]
+    fixed: dict[str, Any]
+    seed: int
+    threads: int | None
+
+    def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The ranker's arguments for values of the searched parameters."""
+        inner = {part for part, _ in spaces.parts(self.objective)}
+        own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
+        objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
+        shared = {"metrics": (str(self.metric),), "seed": self.seed}
+        return {"objective": _text(objective), **shared, **self.fixed, **own}
+
+    def start(self) -> dict[str, Any]:
+        """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
+        defaults = dict(ranker_class(self.ranker).own_parameters())
+        for part, node in spaces.parts(self.objective):
+            defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
+        first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.search.items()}
+        return {name: value for name, value in first.items() if value is not None and self.search[name].holds(value)}
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a study to go on."""
+        return {
+            "ranker": self.ranker,
+            "objective": str(_text(self.objective)),
+            "metric": str(self.metric),
+            "space": {name: str(one) for name, one in self.search.items()},
+            "fixed": {name: str(value) for name, value in self.fixed.items()},
+            "seed": self.seed,
+            "train": fingerprint(self.train),
+            "valid": fingerprint(self.valid),
+        }
+
+
+def make_plan(
+    train: RankingDataset, valid: RankingDataset, objective: Any, ranker: str, metric: str | Metric, space: str,
+    search: Mapping[str, Any], fixed: Mapping[str, Any], seed: int, threads: int | None,
+) -> Plan:  # fmt: skip
+    """Check what is to be searched, as far as that can be done without training."""
+    for name, part in {"train": train, "valid": valid}.items():
+        if not isinstance(part, RankingDataset):
+            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__)
+    native = isinstance(objective, str) and objective.startswith("native:")
+    base = objective if native else find_objective(objective)
+    ranges, settled = spaces.named(space, ranker, base)
+    ranges |= {name: spaces.dimension(one) for name, one in search.items()}
+    for name in (*search, *fixed):
+        if name in _CHOSEN:
+            raise check.error(
+                f"{name} is no parameter to search or fix", cure=f"pass it to tune itself: {_CHOSEN[name]}=…"
+            )
+        if name in fixed and "." in name:
+            cure = "write it into the objective's text"
+            raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), cure=cure)
+    known = {part: [*vars(node)] for part, node in spaces.parts(base)}
+    for name in ranges:
+        word, dot, inner = name.partition(".")
+        if dot and inner not in known.get(word, ()):
+            names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
+            cure = check.suggestion(name, names).rstrip("?") if names else "leave it out"
+            raise check.error(f"{base} has no such parameter", got=repr(name), cure=cure)
+    plan = Plan(
+        train=train,
+        valid=valid,
+        objective=base,
+        ranker=ranker,
+        metric=find_metric(metric),
+        search={name: one for name, one in ranges.items() if name not in fixed},
+        fixed={name: value for name, value in settled.items() if name not in search} | dict(fixed),
+        seed=check.integer("seed", seed, least=0),
+        threads=threads,
+    )
+    if not plan.search:
+        raise check.error("there is nothing to search", cure="name a space, or give ranges: search={'leaves': …}")
+    tried = {name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in plan.search.items()}
+    ranker_class(ranker)(**plan.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    return plan
+
+
+def _text(objective: Any) -> Any:
+    """The objective as text, if that reads back as the same."""
+    if isinstance(objective, str):
+        return objective
+    with contextlib.suppress(ValueError):
+        if find_objective(repr(objective)) == objective:
+            return repr(objective)
+    return objective

@@ -1,0 +1,226 @@
+"""What a search found: its trials, the best parameters, and the file that holds them."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check
+from rankwise._version import __version__
+from rankwise.data.files import replacing
+from rankwise.evaluation import tables
+from rankwise.rankers.table import ranker_class
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankwise.tuning.spaces import Dimension
+
+ENDINGS = (".toml", ".json")
+COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One set of parameters that was tried."""
+
+    number: int
+    state: str
+    """``complete``, ``pruned`` (ended because it fell behind, or time was up) or ``failed`` (with a reason)."""
+    value: float | None
+    """The best validation metric that it reached."""
+    values: dict[str, Any]
+    """What the search chose, by the names of the space."""
+    parameters: dict[str, Any]
+    """All parameters of the ranker, the objective among them."""
+    best_round: int | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Tuning:
+    """A search: made by :func:`rankwise.tune`."""
+
+    ranker_name: str
+    metric: str
+    space: "dict[str, Dimension]"
+    """What was searched."""
+    trials: tuple[Trial, ...]
+    """Those that ended; the ones that an interruption cut off are left out."""
+    seed: int
+    stopped: str
+    """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
+    study: Path | None
+    """The file that holds the search, from which it goes on."""
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial with the highest value; of equals the first."""
+        complete = [trial for trial in self.trials if trial.state == COMPLETE]
+        if not complete:
+            reasons = next((trial.reason for trial in self.trials if trial.reason), "no trial ended")
+            raise check.error("no trial was complete", got=f"{len(self.trials)} trials, the first: {reasons}")
+        return max(complete, key=lambda trial: (trial.value, -trial.number))
+
+    @property
+    def value(self) -> float:
+        """The best validation metric."""
+        return float(self.best.value or 0.0)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The best parameters: the ranker's arguments, the objective among them."""
+        return dict(self.best.parameters)
+
+    @property
+    def seconds(self) -> float:
+        """How long all trials together took."""
+        return sum(trial.seconds for trial in self.trials)
+
+    def ranker(self, **changes: Any) -> Any:
+        """Give a ranker with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
+        return ranker_class(self.ranker_name)(**{**self.parameters, **changes})
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
+        path = Path(path)
+        if path.suffix.lower() not in ENDINGS:
+            raise check.error("parameters are written as .toml or .json", got=repr(path.name))
+        flat = {"ranker": self.ranker_name, **self.parameters}
+        if not isinstance(flat["objective"], str):
+            raise check.error(
+                "an objective without a text cannot be written to a file",
+                got=repr(flat["objective"]),
+                cure="take tuning.ranker(), or give the objective as text",
+            )
+        best = self.best
+        origin = {
+            "metric": self.metric,
+            "value": best.value,
+            "trial": best.number,
+            "trials": len(self.trials),
+            "rankwise": __version__,
+        }
+        text = _toml(flat, origin) if path.suffix.lower() == ".toml" else _json({**flat, "tuning": origin})
+        with replacing(path, force=force) as new:
+            new.write_text(text, encoding="utf-8")
+        return path
+
+    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+        """Draw the search: the value of every trial with the best so far, and against each parameter."""
+        from rankwise.tuning.plot import draw
+
+        return draw(self, path, force=force)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per trial: number, state, value, best round, seconds, and a column for each searched parameter."""
+        import polars as pl
+
+        rows = [
+            {
+                "trial": trial.number,
+                "state": trial.state,
+                self.metric: trial.value,
+                "best_round": trial.best_round,
+                "seconds": trial.seconds,
+                **{name: trial.values.get(name) for name in self.space},
+            }
+            for trial in self.trials
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain data that JSON can hold."""
+        best = self.best
+        return {
+            "ranker": self.ranker_name,
+            "metric": self.metric,
+            "value": best.value,
+            "trial": best.number,
+            "best_round": best.best_round,
+            "parameters": {name: one if isinstance(one, _PLAIN) else str(one) for name, one in best.parameters.items()},
+            "space": {name: str(one) for name, one in self.space.items()},
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+            "study": None if self.study is None else str(self.study),
+            "trials": [
+                {"number": t.number, "state": t.state, "value": t.value, "seconds": t.seconds, "values": t.values}
+                | ({"reason": t.reason} if t.reason else {})
+                for t in self.trials
+            ],
+        }
+
+    def table(self) -> tables.Table:
+        """Give the best value of each searched parameter beside the range that it was searched in."""
+        best = self.best
+        rows = tuple((name, _short(best.values.get(name)), one.text()) for name, one in self.space.items())
+        counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
+        tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        notes = (
+            f"{self.metric} {tables.number(self.value)} on the validation data, after round {best.best_round} of trial "
+            f"{best.number}.",
+            f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
+        )
+        return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+_PLAIN = (str, int, float, bool, list, tuple, type(None))
+
+
+def read_parameters(path: str | Path) -> tuple[str | None, dict[str, Any]]:
+    """Read a file of parameters, as :meth:`Tuning.save` writes it or as written by hand: (ranker, its arguments)."""
+    path = check.readable(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        flat = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+    except ValueError as broken:
+        raise check.error("cannot read a file of parameters", got=str(broken), where=str(path)) from None
+    if not isinstance(flat, dict):
+        raise check.error("a file of parameters holds name = value pairs", got=type(flat).__name__, where=str(path))
+    flat.pop("tuning", None)
+    nested = [name for name, value in flat.items() if isinstance(value, dict)]
+    if nested:
+        cure = "write every parameter as name = value"
+        raise check.error("a file of parameters is flat", got=f"the table [{nested[0]}]", where=str(path), cure=cure)
+    ranker = flat.pop("ranker", None)
+    return ranker, {name: None if value == "none" else value for name, value in flat.items()}
+
+
+def _toml(flat: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
+    lines = ["# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS -o MODEL"]
+    lines += [f"{name} = {_value(value)}" for name, value in flat.items()]
+    lines += ["", "[tuning]", *(f"{name} = {_value(value)}" for name, value in origin.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """Write a value in TOML, which has no None; strings are written as in JSON, which TOML reads too."""
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

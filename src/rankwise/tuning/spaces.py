@@ -1,0 +1,280 @@
+"""Where to search: ranges of parameters, and the spaces of each ranker and objective.
+
+A range is text as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``, ``uniform(0.3, 1)``,
+``choice(True, False)``; ``start=`` says what the first trial takes. A parameter of the objective is called by its part:
+``lambdarank.sigma``, ``stochastic.scale``.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rankwise import check, grammar
+from rankwise.objectives.base import Sum
+from rankwise.objectives.table import name_of
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two ends, both included."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        kind = int if self.whole else float
+        for name in ("low", "high", "start"):
+            value = getattr(self, name)
+            if value is not None:
+                checked = check.number(f"the {name} of a range", value)
+                if not math.isfinite(checked) or kind(checked) != checked:
+                    what = f"the {name} of a range must be {'a whole number' if self.whole else 'finite'}"
+                    raise check.error(what, got=repr(value))
+                object.__setattr__(self, name, kind(checked))
+        if not self.low < self.high or (self.log and self.low <= 0):
+            least = " and above 0" if self.log else ""
+            raise check.error(f"the ends of a range must be in ascending order{least}", got=f"{self.low}, {self.high}")
+        if self.start is not None and not self.holds(self.start):
+            raise check.error("the start of a range must lie inside it", got=f"{self.start} for {self}")
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value may come from here."""
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return bool(fits and self.low <= value <= self.high and (not self.whole or int(value) == value))
+
+    def suggest(self, trial: Any, name: str) -> float | int:
+        """Let the search choose."""
+        if self.whole:
+            return int(trial.suggest_int(name, self.low, self.high, log=self.log))
+        return float(trial.suggest_float(name, self.low, self.high, log=self.log))
+
+    def text(self) -> str:
+        """The range without its start."""
+        name = {(0, 0): "uniform", (1, 0): "log", (0, 1): "whole", (1, 1): "whole_log"}[self.log, self.whole]
+        return f"{name}({self.low!r}, {self.high!r})"
+
+    def middle(self) -> float:
+        """The middle of the range, on its own scale."""
+        return math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2.0
+
+    def __str__(self) -> str:
+        return _started(self.text(), self.start)
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of several words, numbers or truths."""
+
+    values: tuple[Any, ...]
+    start: Any = None
+
+    def __init__(self, *values: Any, start: Any = None) -> None:
+        for value in values:
+            if not isinstance(value, str | int | float | bool):
+                raise check.error("a choice is between words, numbers or truths", got=repr(value))
+        if len(values) < 2:
+            raise check.error("a choice needs at least two values", got=repr(values))
+        if start is not None and start not in values:
+            raise check.error("the start of a choice must be one of its values", got=repr(start))
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "start", start)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value may come from here."""
+        return value in self.values
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """Let the search choose."""
+        return trial.suggest_categorical(name, self.values)
+
+    def text(self) -> str:
+        """The choice without its start."""
+        return f"choice({', '.join(map(repr, self.values))})"
+
+    def __str__(self) -> str:
+        return _started(self.text(), self.start)
+
+
+Dimension = Range | Choice
+
+
+def _started(text: str, start: Any) -> str:
+    return text if start is None else f"{text[:-1]}, start={start!r})"
+
+
+def uniform(low: float, high: float, start: float | None = None) -> Range:
+    """Any number between two ends."""
+    return Range(low, high, start=start)
+
+
+def log(low: float, high: float, start: float | None = None) -> Range:
+    """Any number between two ends, small ones searched as finely as large ones."""
+    return Range(low, high, log=True, start=start)
+
+
+def whole(low: int, high: int, start: int | None = None) -> Range:
+    """A whole number between two ends."""
+    return Range(low, high, whole=True, start=start)
+
+
+def whole_log(low: int, high: int, start: int | None = None) -> Range:
+    """A whole number between two ends, small ones searched as finely as large ones."""
+    return Range(low, high, log=True, whole=True, start=start)
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "uniform": uniform,
+    "log": log,
+    "whole": whole,
+    "whole_log": whole_log,
+    "choice": Choice,
+}
+
+
+def dimension(given: Any) -> Dimension:
+    """Read a range: its text, a list of values to choose from, or a range itself.
+
+    >>> print(dimension("log(0.02, 0.2)"), dimension([True, False]))
+    log(0.02, 0.2) choice(True, False)
+    """
+    if isinstance(given, Range | Choice):
+        return given
+    if isinstance(given, list | tuple):
+        return Choice(*given)
+    made = grammar.parse(given, _MAKERS, "range")
+    if not isinstance(made, Range | Choice):
+        cure = "write log(0.01, 0.3), whole(7, 63) or a choice(…); a value that is fixed is not searched"
+        raise check.error("the text does not describe a range", got=repr(given), cure=cure)
+    return made
+
+
+# What each ranker's trees are searched over; a plain number is fixed.
+TREES: dict[str, dict[str, dict[str, Any]]] = {
+    "default": {
+        "lightgbm": {
+            "learning_rate": log(0.02, 0.2),
+            "leaves": whole_log(7, 127),
+            "min_documents": whole_log(5, 200),
+            "feature_fraction": uniform(0.3, 1.0, start=1.0),
+            "lambda_l2": log(1e-3, 100.0, start=1e-3),
+            "min_sum_hessian_in_leaf": log(1e-5, 0.1, start=1e-3),
+            "extra_trees": Choice(False, True, start=False),
+        },
+        "xgboost": {
+            "learning_rate": log(0.02, 0.3),
+            "leaves": whole_log(7, 127),
+            "min_child_weight": log(1e-3, 10.0),
+            "colsample_bynode": uniform(0.3, 1.0, start=1.0),
+            "reg_lambda": log(1e-3, 100.0, start=1.0),
+        },
+        "catboost": {
+            "learning_rate": log(0.02, 0.3),
+            "leaves": whole_log(7, 63),
+            "l2_leaf_reg": log(0.1, 30.0, start=3.0),
+            "random_strength": uniform(0.0, 2.0, start=1.0),
+        },
+    },
+    # Kang et al. 2024, as in the code that they published: XGBoost's parameters, and their likes in LightGBM.
+    "kang2024": {
+        "xgboost": {
+            "learning_rate": log(1e-3, 1e-2),
+            "max_depth": whole(3, 8),
+            "min_child_weight": whole(2, 10),
+            "gamma": log(1e-8, 1.0),
+            "reg_lambda": log(1e-8, 1.0),
+            "reg_alpha": log(1e-8, 1.0),
+            "leaves": 256,
+            "rounds": 200,
+            "patience": 20,
+        },
+        "lightgbm": {
+            "learning_rate": log(1e-3, 1e-2),
+            "max_depth": whole(3, 8),
+            "min_sum_hessian_in_leaf": whole(2, 10),
+            "min_gain_to_split": log(1e-8, 1.0),
+            "lambda_l2": log(1e-8, 1.0),
+            "lambda_l1": log(1e-8, 1.0),
+            "leaves": 256,
+            "min_documents": 1,
+            "rounds": 200,
+            "patience": 20,
+        },
+    },
+}
+
+# What each objective and wrapper is searched over, unless its text says otherwise.
+OBJECTIVES: dict[str, dict[str, Dimension]] = {
+    "lambdarank": {"sigma": log(0.25, 4.0), "truncation": whole_log(5, 100), "norm": Choice(True, False)},
+    "ranknet": {"sigma": log(0.25, 4.0)},
+    "plrank": {"cutoff": whole_log(5, 50), "samples": Choice(25, 50, 100)},
+    "approx_ndcg": {"eta": log(0.5, 20.0)},
+    "smooth_ap": {"eta": log(0.2, 10.0)},
+    "smooth_rbp": {"eta": log(0.2, 10.0)},
+    "stochastic": {"scale": log(0.05, 1.0), "samples": Choice(2, 4, 8)},
+    "weighted": {"power": uniform(-1.0, 1.0)},
+}
+NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
+    ("lightgbm", "native:lambdarank"): {
+        "sigmoid": log(0.25, 4.0, start=1.0),
+        "lambdarank_truncation_level": whole_log(5, 100, start=30),
+        "lambdarank_norm": Choice(True, False, start=True),
+    },
+}
+
+
+def named(space: str, ranker: str, objective: Any) -> tuple[dict[str, Dimension], dict[str, Any]]:
+    """Give a named space of a ranker and an objective: what is searched, and what is fixed.
+
+    The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
+    default values: what its text says is kept.
+    """
+    if space == "none":
+        return {}, {}
+    rankers = TREES[check.choice("space", space, (*TREES, "none"))]
+    trees = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
+    search = {name: one for name, one in trees.items() if isinstance(one, Range | Choice)}
+    fixed = {name: one for name, one in trees.items() if name not in search}
+    if space == "default":
+        if isinstance(objective, str):
+            search |= NATIVE.get((ranker, objective), {})
+        for part, node in parts(objective):
+            for item in dataclasses.fields(node):
+                known = OBJECTIVES.get(part, {}).get(item.name)
+                if known is not None and getattr(node, item.name) == item.default:
+                    search[f"{part}.{item.name}"] = known
+    return search, fixed
+
+
+def parts(objective: Any) -> Iterator[tuple[str, Any]]:
+    """Every part of an objective that has parameters, the outermost first, with its name."""
+    if isinstance(objective, Sum):
+        for _, term in objective.terms:
+            yield from parts(term)
+    elif dataclasses.is_dataclass(objective):
+        yield name_of(type(objective)), objective
+        yield from parts(getattr(objective, "inner", None))
+
+
+def changed(objective: Any, values: Mapping[str, Any]) -> Any:
+    """Give the objective with some parameters of its parts replaced.
+
+    >>> import rankwise as rw
+    >>> changed(rw.objective("stochastic(lambdarank)"), {"stochastic.scale": 0.25, "lambdarank.sigma": 2.0})
+    stochastic(lambdarank(sigma=2.0), scale=0.25)
+    """
+    if isinstance(objective, Sum):
+        return dataclasses.replace(objective, terms=tuple((f, changed(term, values)) for f, term in objective.terms))
+    if not values or not dataclasses.is_dataclass(objective) or isinstance(objective, type):
+        return objective
+    part = name_of(type(objective))
+    own: dict[str, Any] = {
+        name.removeprefix(f"{part}."): value for name, value in values.items() if name.startswith(f"{part}.")
+    }
+    if hasattr(objective, "inner"):
+        own["inner"] = changed(objective.inner, values)
+    return dataclasses.replace(objective, **own)

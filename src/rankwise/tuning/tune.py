@@ -1,0 +1,157 @@
+"""The search itself: ask for parameters, train on the training data, measure on the validation data, tell."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import Metric
+from rankwise.rankers.table import ranker_class
+from rankwise.stream import Stream
+from rankwise.tuning import spaces
+from rankwise.tuning.plan import Plan, make_plan
+from rankwise.tuning.progress import Report, showing
+from rankwise.tuning.result import COMPLETE, Tuning
+from rankwise.tuning.study import ended_trials, mend, opened, process
+from rankwise.tuning.watch import Watch, Watched
+
+TRIALS = 50
+
+
+def tune(
+    train: RankingDataset,
+    valid: RankingDataset,
+    objective: Any = "lambdarank",
+    *,
+    ranker: str = "lightgbm",
+    metric: str | Metric = "ndcg@10",
+    trials: int | None = None,
+    minutes: float | None = None,
+    space: str = "default",
+    search: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    study: str | Path | None = None,
+    resume: bool = False,
+    prune: bool = True,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Tuning:
+    """Search for the parameters of a ranker and its objective that rank the validation data best.
+
+    Every trial trains on ``train`` and is judged by its best round on ``valid``; test data have no place here. The
+    search ends after ``trials`` trials (50 unless you say otherwise) or ``minutes`` of training, whichever comes first,
+    counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``.
+
+    ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or ``"none"``; ``search`` adds ranges or
+    replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
+    ``study`` is a file that keeps every trial; ``resume=True`` goes on from it, and a search that was interrupted ends
+    as it would have ended (with ``minutes``, as far as the clock allows).
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=60, documents=20, seed=1), (0.7, 0.3), seed=1)
+    >>> tuning = rw.tune(
+    ...     train, valid, "xendcg", trials=3, space="none", search={"leaves": "whole(3, 15)"},
+    ...     fixed={"rounds": 10}, threads=1,
+    ... )
+    >>> ranker = tuning.ranker(threads=1).fit(train, valid)
+    >>> max(ranker.history_["ndcg@10"]) == tuning.value
+    True
+    """
+    optuna = check.extra("optuna", "tune")  # noqa: S610
+    plan = make_plan(train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads)
+    limit = None if trials is None else check.integer("trials", trials, least=1)
+    if minutes is not None:
+        check.number("minutes", minutes, least=0.0, open_ends=True)
+    elif limit is None:
+        limit = TRIALS
+    path = None if study is None else Path(study)
+    with opened(optuna, path, plan, resume=resume) as kept:
+        kept.pruner = optuna.pruners.NopPruner()
+        if prune:
+            kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
+        with showing(progress, plan.metric, limit, minutes) as report:
+            stopped = _search(optuna, kept, plan, limit, minutes, report)
+        found = ended_trials(optuna, kept, plan)
+    result = Tuning(
+        ranker_name=ranker,
+        metric=str(plan.metric),
+        space=plan.search,
+        trials=found,
+        seed=seed,
+        stopped=stopped,
+        study=path,
+    )
+    if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in found):
+        raise KeyboardInterrupt
+    _ = result.best  # a search without a single complete trial is an error
+    return result
+
+
+def _search(optuna: Any, study: Any, plan: Plan, limit: int | None, minutes: float | None, report: Report) -> str:
+    """Run trials until the limit or the time is reached; gives the reason to stop."""
+    states = optuna.trial.TrialState
+    mend(optuna, study)
+    while True:
+        ended = ended_trials(optuna, study, plan)
+        spent = sum(trial.seconds for trial in ended)
+        report(ended, spent)
+        if limit is not None and len(ended) >= limit:
+            return "trials"
+        left = np.inf if minutes is None else 60.0 * minutes - spent
+        complete = any(trial.state == COMPLETE for trial in ended)
+        if left <= 0 and (complete or len(ended) >= TRIALS):
+            return "minutes"
+        # Seeded by how many trials ended before: a search that goes on asks for what it would have asked for.
+        study.sampler = _sampler(optuna, plan.seed, len(ended))
+        if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
+            study.enqueue_trial(plan.start())
+        # The first complete trial is never cut short: without it there would be no result.
+        deadline = time.monotonic() + left if complete else np.inf
+        trial = study.ask()
+        trial.set_user_attr("process", process())
+        try:
+            interrupted = _run(optuna, study, trial, plan, deadline)
+        except KeyboardInterrupt:
+            interrupted = True
+        if interrupted:
+            study.tell(trial, state=states.FAIL, skip_if_finished=True)
+            return "interrupted"
+
+
+def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bool:
+    """Train with the parameters of a trial and tell the study; True if the user interrupted."""
+    values = {name: one.suggest(trial, name) for name, one in plan.search.items()}
+    parameters = plan.parameters(values)
+    ranker = ranker_class(plan.ranker)(**parameters)
+    rate = plan.search.get("learning_rate")
+    middle = rate.middle() if isinstance(rate, spaces.Range) else ranker.learning_rate
+    watch = Watch(trial, rate=ranker.learning_rate, middle=middle, deadline=deadline)
+    ranker.set_params(metrics=(Watched(plan.metric, plan.valid.weights, watch),), threads=plan.threads, progress=False)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="interrupted after round", category=RuntimeWarning)
+            ranker.fit(plan.train, plan.valid)
+    except optuna.TrialPruned as why:
+        trial.set_user_attr("reason", str(why))
+        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        return False
+    except ValueError as why:  # these parameters cannot be trained; others may
+        trial.set_user_attr("reason", str(why))
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        return False
+    if ranker.stopped_ == "interrupted":
+        return True
+    trial.set_user_attr("best_round", ranker.best_round_)
+    study.tell(trial, max(ranker.history_[str(plan.metric)]))
+    return False
+
+
+def _sampler(optuna: Any, seed: int, ended: int) -> Any:
+    key = int(Stream(seed, ended).key >> np.uint64(33))
+    return optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
