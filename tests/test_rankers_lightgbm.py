@@ -462,6 +462,12 @@ def test_checkpoints_change_nothing_where_nothing_is_drawn(data, tmp_path):
     assert same(ranker(checkpoint=tmp_path / "c", every=2).fit(data), ranker().fit(data), data)
 
 
+def test_every_block_draws_anew(data, tmp_path):
+    """With one feature for each tree and one tree for each block, the same seed would give the same feature."""
+    model = ranker(feature_fraction=0.08, every=1, checkpoint=tmp_path / "c").fit(data)
+    assert np.count_nonzero(model.importances("split")) > 3
+
+
 def test_sampling_depends_on_the_seed(data):
     sampled = {"bagging_fraction": 0.5, "bagging_freq": 1}
     one, two = (ranker("lambdarank", seed=seed, **sampled).fit(data) for seed in (1, 2))
