@@ -326,7 +326,7 @@ def test_unknown_parameters_are_errors_with_a_suggestion():
         ({"metrics": "ndgc"}, "unknown metric"),
         ({"boosting": "rf"}, "cannot be trained so: got boosting=rf averages.*Cure: leave that parameter out"),
         ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: train without valid"),
-        ({"bagging_by_query": True}, "bagging_by_query hands"),
+        ({"bagging_by_query": True}, "with bagging_by_query, LightGBM.*Cure: leave that parameter out"),
     ],
 )
 def test_bad_settings_say_so(changes, message, data, valid):

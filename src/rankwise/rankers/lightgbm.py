@@ -76,7 +76,7 @@ class LightGBM:
         native = self._canonical(settings)
         modes = {str(native.get("boosting", "gbdt")), str(native.get("data_sample_strategy", "bagging"))}
         if native.get("bagging_by_query") and settings.builtin is None:
-            return "bagging_by_query hands LightGBM's objectives the sampled queries alone, and ours all of them"
+            return "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
         for mode, why in _REFUSED_AT_ALL.items():
             if mode in modes:
                 return why
