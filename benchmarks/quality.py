@@ -1,0 +1,271 @@
+"""How well models rank that were trained with our objectives, beside LightGBM's own, on real data.
+
+    python benchmarks/quality.py FOLDER [--data mq2008|mq2007] [--seeds 5] [--methods lambdarank native:lambdarank]
+
+FOLDER holds the data: MQ2008 as its archive unpacks, with its five folds; MQ2007 as one file ``mq2007.partial.txt.gz``,
+which is cut at random into five folds, so that every query is tested once. All methods have the same folds and the same
+settings. NDCG has gains 2^y − 1; queries without relevant documents are skipped.
+
+Seed 0 trains on the documents in the order of the files. LambdaRank draws nothing, and more seeds would give the same
+model again, so every other seed also shuffles the documents of each training query, for all methods alike. Ties are
+broken by that order, the first trees differ, and the models with them.
+
+Values of a query are averaged over seeds before they are paired: seeds are no new queries, and must not make a test
+surer than its queries can. Two methods are within noise of each other if the 95% interval of their mean difference
+lies inside ±0.01. Each run is kept in a file of its own beside ``--out``, and a run that was interrupted goes on.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rankwise as rw
+
+METRICS = ("ndcg@5", "ndcg@10")
+SETTINGS = {"learning_rate": 0.05, "leaves": 15, "min_documents": 20, "rounds": 600, "patience": 60}
+FOLDS = 5
+NATIVE = ("native:lambdarank", "native:rank_xendcg")
+TWINS = {"lambdarank": "native:lambdarank", "xendcg": "native:rank_xendcg"}
+OTHERS = ("listnet", "plrank", "stochastic(lambdarank, scale=0.25)")
+METHODS = (*(one for pair in TWINS.items() for one in reversed(pair)), *OTHERS)
+NOISE = 0.01
+FILE_2007 = "mq2007.partial.txt"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model: trained on one fold, with one seed."""
+
+    folder: str
+    data: str
+    method: str
+    seed: int
+    fold: int
+    threads: int
+
+    def file(self, runs: Path) -> Path:
+        """Where the run is kept: named by everything that its outcome depends on."""
+        what = {**asdict(self), **SETTINGS, "versions": versions()}
+        del what["folder"]
+        key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:8]
+        plain = "".join(letter if letter.isalnum() else "_" for letter in self.method)
+        return runs / f"{self.data}-{plain}-seed{self.seed}-fold{self.fold}-{key}.json"
+
+
+def versions() -> dict[str, str]:
+    return {name: version(name) for name in ("rankwise", "lightgbm", "numpy", "numba")}
+
+
+@functools.cache
+def parts(folder: str, data: str, fold: int) -> tuple[rw.RankingDataset, ...]:
+    """Training, validation and test data of a fold, which counts from 1."""
+    if data == "mq2008":
+        train, valid, test = rw.load_dataset(data, fold=fold, folder=folder, cache=False)
+        return train, valid or train, test
+    return list(rw.folds(whole(folder), FOLDS, seed=0))[fold - 1]
+
+
+@functools.cache
+def whole(folder: str) -> rw.RankingDataset:
+    found = sorted(Path(folder).rglob(FILE_2007 + "*"))
+    if not found:
+        raise FileNotFoundError(f"no {FILE_2007} (plain, .gz or .zst) below {folder}")
+    return rw.read_letor(found[0])
+
+
+def shuffled(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
+    """The same documents, in another order within each query; seed 0 leaves them as they are."""
+    if seed == 0:
+        return data
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((np.random.default_rng(seed).random(data.n_docs), queries))
+    return rw.RankingDataset(data.features[order], data.labels[order], data.offsets, query_ids=data.query_ids)
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Train and test one model."""
+    train, valid, test = parts(run.folder, run.data, run.fold)
+    train = shuffled(train, run.seed)
+    ranker = rw.LightGBMRanker(run.method, metrics=METRICS, seed=run.seed, threads=run.threads, **SETTINGS)  # type: ignore[arg-type]
+    start = time.perf_counter()
+    ranker.fit(train, valid)
+    seconds = time.perf_counter() - start
+    evaluation = rw.evaluate(ranker, test, METRICS)
+    values = {name: [None if np.isnan(v) else v for v in evaluation[name].tolist()] for name in METRICS}
+    queries = evaluation.query_ids.tolist()
+    return {**asdict(run), "rounds": ranker.best_round_, "seconds": seconds, "queries": queries, "values": values}
+
+
+def measure_and_keep(run: Run, runs: Path) -> float:
+    """Write what was measured; the file appears only once it is complete."""
+    outcome = measure(run)
+    write(run.file(runs), json.dumps(outcome))
+    return float(outcome["seconds"])
+
+
+def write(path: Path, text: str) -> None:
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
+def train_all(wanted: list[Run], runs: Path, processes: int) -> None:
+    """Train what is not there yet, several models at once."""
+    missing = [run for run in wanted if not run.file(runs).exists()]
+    say(f"{len(wanted)} models, {len(wanted) - len(missing)} of them trained before, in {runs}")
+    if not missing:
+        return
+    start = time.perf_counter()
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=spawn) as pool:
+        running = {pool.submit(measure_and_keep, run, runs): run for run in missing}
+        try:
+            for done, future in enumerate(concurrent.futures.as_completed(running), 1):
+                run, seconds = running[future], future.result()
+                left = (time.perf_counter() - start) / done * (len(missing) - done)
+                what = f"{run.method}, seed {run.seed}, fold {run.fold}"
+                say(f"[{done}/{len(missing)}] {what}: {seconds:.1f} s; about {left:.0f} s left")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Results:
+    """Everything that was measured on one data set."""
+
+    def __init__(self, wanted: Iterable[Run], runs: Path) -> None:
+        self.runs: dict[tuple[str, int, int], dict[str, Any]] = {}
+        for run in wanted:
+            self.runs[run.method, run.seed, run.fold] = json.loads(run.file(runs).read_text())
+        self.methods = list(dict.fromkeys(method for method, _, _ in self.runs))
+
+    def seeds(self, *methods: str) -> list[int]:
+        """Those that all of these methods have."""
+        each = [{seed for name, seed, _ in self.runs if name == method} for method in methods]
+        return sorted(set.intersection(*each))
+
+    def evaluation(self, method: str, seeds: Iterable[int]) -> rw.Evaluation:
+        """The values of all test queries, averaged over seeds."""
+        columns: dict[str, list[Any]] = {name: [] for name in METRICS}
+        queries: list[int] = []
+        for fold in range(1, FOLDS + 1):
+            runs = [self.runs[method, seed, fold] for seed in seeds]
+            queries += runs[0]["queries"]
+            for name in METRICS:
+                columns[name].append(np.mean([np.array(run["values"][name], float) for run in runs], axis=0))
+        return rw.Evaluation({name: np.concatenate(column) for name, column in columns.items()}, queries)
+
+    def means(self) -> Iterator[dict[str, Any]]:
+        for method in self.methods:
+            seeds = self.seeds(method)
+            own = [run for (name, _, _), run in self.runs.items() if name == method]
+            spread = [self.evaluation(method, [seed]).mean for seed in seeds]
+            yield {
+                "method": method,
+                "seeds": len(seeds),
+                **self.evaluation(method, seeds).mean,
+                **{f"{name} by seed": [one[name] for one in spread] for name in METRICS},
+                "rounds": float(np.mean([run["rounds"] for run in own])),
+                "seconds": float(np.median([run["seconds"] for run in own])),
+            }
+
+    def pairs(self) -> Iterator[dict[str, Any]]:
+        """Each of ours against each native one."""
+        natives = [method for method in self.methods if method.startswith("native:")]
+        for method in self.methods:
+            for native in natives if method not in natives else ():
+                seeds = self.seeds(method, native)
+                both = {native: self.evaluation(native, seeds), method: self.evaluation(method, seeds)}
+                for pair in rw.compare(both, baseline=native).pairs:
+                    yield {**asdict(pair), "seeds": len(seeds), "twins": TWINS.get(method) == native}
+
+
+def verdict(pair: dict[str, Any]) -> str:
+    if not pair["twins"]:
+        return ""
+    inside = pair["low"] > -NOISE and pair["high"] < NOISE
+    where = f"{'inside' if inside else 'NOT inside'} ±{NOISE:g}"
+    enough = "" if pair["seeds"] >= 5 else f", of {pair['seeds']} seeds"
+    return f"{'within noise' if inside else 'NOT WITHIN NOISE'} ({where}{enough})"
+
+
+def show(means: list[dict[str, Any]], pairs: list[dict[str, Any]], queries: int) -> None:
+    print(f"\n{'method':<36}{'seeds':>6}{'ndcg@5':>9}{'ndcg@10':>9}{'over seeds (ndcg@5)':>22}{'rounds':>8}{'s':>7}")
+    for one in means:
+        spread = f"{min(one['ndcg@5 by seed']):.4f} … {max(one['ndcg@5 by seed']):.4f}"
+        print(
+            f"{one['method']:<36}{one['seeds']:>6}{one['ndcg@5']:>9.4f}{one['ndcg@10']:>9.4f}{spread:>22}"
+            f"{one['rounds']:>8.0f}{one['seconds']:>7.1f}"
+        )
+    print(f"\nDifferences, paired by query ({queries} queries with relevant documents), each averaged over seeds:")
+    print(f"{'ours':<36}{'against':<20}{'metric':<9}{'seeds':>5}{'diff':>9}{'95% interval':>21}{'p':>8}  verdict")
+    for pair in pairs:
+        interval = f"{pair['low']:+.4f} … {pair['high']:+.4f}"
+        print(
+            f"{pair['system']:<36}{pair['against']:<20}{pair['metric']:<9}{pair['seeds']:>5}{pair['difference']:>+9.4f}"
+            f"{interval:>21}{pair['p_fisher']:>8.3f}  {verdict(pair)}".rstrip()
+        )
+    print("p: Fisher's randomization test, two-sided, no correction for many comparisons")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", nargs="?", help="where the data are; by default where rw.load_dataset looks")
+    parser.add_argument("--data", choices=("mq2008", "mq2007"), default="mq2008")
+    parser.add_argument("--seeds", type=int, default=5, help="of twins: ours and the native one of the same name")
+    parser.add_argument("--other-seeds", type=int, default=1, help="of all other methods")
+    parser.add_argument("--methods", nargs="+", default=METHODS, help="texts of objectives, native: ones among them")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--threads", type=int, default=1, help="of each process; more processes are quicker than these")
+    parser.add_argument("--out", type=Path, default=Path("results/quality.json"))
+    options = parser.parse_args()
+    folder = options.folder or os.environ.get("RANKWISE_DATA") or str(Path.home() / "rankwise-data")
+    try:
+        parts(folder, options.data, 1)
+    except FileNotFoundError as missing:
+        print(missing)
+        return 2 if options.folder else 0  # without a folder there is nothing to measure, and nothing is wrong
+    runs = options.out.with_suffix(".runs")
+    runs.mkdir(parents=True, exist_ok=True)
+    twins = {*TWINS, *TWINS.values()}
+    counts = {method: options.seeds if method in twins else options.other_seeds for method in options.methods}
+    wanted = [
+        Run(folder, options.data, method, seed, fold, options.threads)
+        for seed in range(max(counts.values()))
+        for fold in range(1, FOLDS + 1)
+        for method, count in counts.items()
+        if seed < count
+    ]
+    train_all(wanted, runs, options.processes)
+    results = Results(wanted, runs)
+    means, pairs = list(results.means()), list(results.pairs())
+    scored = results.evaluation(options.methods[0], [0]).scored[METRICS[0]]
+    about = ", ".join(f"{name} {text}" for name, text in versions().items())
+    print(f"{options.data}, {FOLDS} folds, {', '.join(f'{k} {v}' for k, v in SETTINGS.items())}\n{about}")
+    show(means, pairs, scored)
+    summary = {"data": options.data, "settings": SETTINGS, "versions": versions(), "means": means, "pairs": pairs}
+    write(options.out, json.dumps(summary, indent=1))
+    say(f"\nwritten: {options.out}")
+    missed = [pair for pair in pairs if verdict(pair).startswith("NOT")]
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
