@@ -183,7 +183,7 @@ def curvature(folder: Path, seed: int = 0, samples: int = 100, rounds: int = 300
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["speed"]:
+        case [] | ["speed"]:
             speed()
         case ["error"]:
             error()

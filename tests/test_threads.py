@@ -70,7 +70,7 @@ def test_more_than_one_thread_works_and_one_stays_in_the_caller():
 
 
 def test_small_batches_stay_serial(monkeypatch):
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 200_000)
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 1_000_000)
     calls = []
     with threads.use_threads(2):
         threads.over_queries(lambda *a: calls.append(a[:2]), np.arange(0, 257))

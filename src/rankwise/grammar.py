@@ -1,4 +1,4 @@
-"""One grammar for objects and their text: ``ndcg(gain=linear)@5``, ``stochastic(xendcg, samples=8)``, ``0.7*a + 0.3*b``.
+"""One grammar for objects and texts: ``ndcg(gain=linear)@5``, ``stochastic(xendcg, samples=8)``, ``0.7*a + 0.3*b``.
 
 The text is Python's own expression syntax, read with ``ast`` and never evaluated: names and calls are looked up in a
 table, operators are applied to the objects that result. A bare word after ``=`` is a string.
@@ -6,6 +6,8 @@ table, operators are applied to the objects that result. A bare word after ``=``
 
 import ast
 import dataclasses
+import inspect
+import keyword
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -113,8 +115,6 @@ class _Builder:
 
 def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
     """The argument names of a dataclass or function, or None where they cannot be told."""
-    import inspect
-
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):
@@ -134,9 +134,9 @@ def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
         if item.name in leave_out or not item.init:
             continue
         value = getattr(thing, item.name)
-        if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+        if item.default is dataclasses.MISSING:
             parts.append(word(value))
-        elif value != (item.default if item.default is not dataclasses.MISSING else item.default_factory()):  # type: ignore[misc]
+        elif value != item.default:
             parts.append(f"{item.name}={word(value)}")
     return ", ".join(parts)
 
@@ -148,7 +148,7 @@ def word(value: Any) -> str:
     ('linear', "'two words'", '0.25', '(1, 2)')
     """
     if isinstance(value, str):
-        return value if value.isidentifier() and value not in ("True", "False", "None") else repr(value)
+        return value if value.isidentifier() and not keyword.iskeyword(value) else repr(value)
     if isinstance(value, tuple):
         return "(" + ", ".join(map(word, value)) + ("," if len(value) == 1 else "") + ")"
     return repr(value)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 
-# Below this much work (about half a millisecond) handing ranges to threads costs more than it saves.
-_WORTH_THREADS = 200_000
+# Below this much work (about two milliseconds) handing ranges to threads costs more than it saves.
+_WORTH_THREADS = 1_000_000
 _RANGES_PER_THREAD = 4
 
 _chosen: ContextVar[int | None] = ContextVar("rankwise_threads", default=None)
@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_pools.clear)
 
 
 def thread_count() -> int:
-    """How many threads kernels use: inside :func:`use_threads`, its number; else ``RANKWISE_THREADS``, else every core."""
+    """How many threads kernels use: that of :func:`use_threads`, else of ``RANKWISE_THREADS``, else every core."""
     chosen = _chosen.get()
     if chosen is not None:
         return chosen

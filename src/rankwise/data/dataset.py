@@ -181,11 +181,11 @@ class RankingDataset:
         try:
             if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
                 raise IndexError(f"shape {chosen.shape} of {chosen.dtype}")
-            numbers = numbers[chosen]
-            return numbers
+            taken: NDArray[np.int64] = numbers[chosen]
         except IndexError as outside:
             what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
             raise check.error(what, got=str(outside), cure="write [5] for a single query") from None
+        return taken
 
     def with_(self, **changes: Any) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared)."""

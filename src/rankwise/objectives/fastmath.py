@@ -1,4 +1,4 @@
-"""exp, log1p, sigmoid and softplus that compilers can vectorise.
+"""exp, log, log1p, sigmoid and softplus that compilers can vectorise.
 
 The C library's functions are calls, and a loop with a call in it runs one element at a time. These are straight lines
 of arithmetic, accurate to about 1e-15 (relative), so that a loop around them runs several elements at once. They are
@@ -58,6 +58,16 @@ def atanh_ratio(square):  # type: ignore[no-untyped-def]
     tail = 0.111111063709099 + square * (0.09091127753300765 + square * (0.07686685616463983 + square * tail))
     tail = 0.3333333333333346 + square * (0.19999999999792134 + square * (0.14285714336743527 + square * tail))
     return 1.0 + square * tail
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def log(x):  # type: ignore[no-untyped-def]
+    """Log x of a positive normal number: its exponent, and a mantissa around 1."""
+    bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
+    exponent = np.float64(bits >> _MANTISSA)
+    mantissa = np.int64((bits & _MANTISSA_MASK) + _SQRT_HALF_BITS).view(np.float64)
+    z = (mantissa - 1.0) / (mantissa + 1.0)
+    return exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + exponent * _LN2_LOW)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -6,7 +6,6 @@ docs/objectives.md`` rewrites the tables that stand between markers in these fil
 """
 
 import dataclasses
-import keyword
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -53,12 +52,7 @@ class Entry:
 
     def defaults(self) -> str:
         """The arguments as one would write them."""
-        return ", ".join(f"{name}={_word(value)}" for name, value in self.arguments.items())
-
-
-def _word(value: Any) -> str:
-    """Write a default so that it can be read back; Python's keywords, such as lambda, want quotes."""
-    return repr(value) if isinstance(value, str) and keyword.iskeyword(value) else grammar.word(value)
+        return ", ".join(f"{name}={grammar.word(value)}" for name, value in self.arguments.items())
 
 
 def entries() -> list[Entry]:

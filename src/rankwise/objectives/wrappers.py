@@ -10,14 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.base import Array, Derivatives, Lists, algebra, drawing, lists, read_only
-from rankwise.objectives.fastmath import atanh_ratio
+from rankwise.objectives.fastmath import log
 from rankwise.stream import Stream, uniform, uniform_pair
 from rankwise.threads import over_queries
 
 _NOISES = ("gumbel", "logistic", "gaussian")
 _MEASURES = ("size", "relevant", "ideal_dcg")
-_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 @algebra
@@ -87,24 +85,14 @@ def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  
                 out[i] = uniform(key, query, i, 0)
         if noise == 0:
             for i in range(own.size):
-                out[i] = own[i] - scale * _log(-_log(out[i]))
+                out[i] = own[i] - scale * log(-log(out[i]))
         elif noise == 1:
             for i in range(own.size):
-                out[i] = own[i] + scale * _log(out[i] / (1.0 - out[i]))
+                out[i] = own[i] + scale * log(out[i] / (1.0 - out[i]))
         else:
             for i in range(own.size):
                 u, v = uniform_pair(key, query, i, 0)
-                out[i] = own[i] + scale * np.sqrt(-2.0 * _log(u)) * np.cos(2.0 * np.pi * v)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _log(x):  # type: ignore[no-untyped-def]
-    """The logarithm of a positive normal number, in a straight line: its exponent, and a mantissa around 1."""
-    bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
-    exponent = np.float64(bits >> 52)
-    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) + _SQRT_HALF_BITS).view(np.float64)
-    z = (mantissa - 1.0) / (mantissa + 1.0)
-    return exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + exponent * _LN2_LOW)
+                out[i] = own[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)
 
 
 @algebra

@@ -1,0 +1,232 @@
+"""The kernels of the softmax family: target distributions, cross entropy, and the three-term Newton numerator."""
+
+import numba
+import numpy as np
+
+from rankwise.objectives.fastmath import exp
+from rankwise.stream import uniform
+
+# Lets sums and maxima be vectorised; their order is the same in every run, and no input is NaN.
+_SUMS_IN_ANY_ORDER = {"reassoc", "contract", "nnan", "nsz"}
+# Of float64: adding 1.5 · 2^52 to a number rounds it and leaves it in the lowest bits.
+_ROUNDER, _BIAS, _MANTISSA = 6755399441055744.0, 1023, 52
+# The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
+EXP, SHARE, GAMMA_UNIFORM, GAMMA_ZERO, GAMMA_ONE, GAMMA_TIGHT = range(6)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def neumann_kernel(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann,
+    value, gradient, hessian, numerator,
+):  # fmt: skip
+    """Fill value, gradient, Hessian and, if ``neumann``, the numerator of these queries."""
+    for q in range(first, last):
+        a, b = offsets[q], offsets[q + 1]
+        query = queries[q] if queries.size else np.uint64(0)
+        weight = weights[a:b] if weights.size else weights
+        s, g, h = scores[a:b], gradient[a:b], hessian[a:b]
+        if b - a == 1 or not fill_target(target, key, query, s, labels[a:b], weight, g):
+            value[q] = 0.0
+            g[:] = 0.0
+            h[:] = 0.0
+            numerator[a:b] = 0.0
+        else:
+            value[q] = cross_entropy(s, epsilon, neumann, g, h, numerator[a:b])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def diagonal_kernel(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann, value, gradient, hessian
+):
+    """Do the same without a numerator of its own."""
+    neumann_kernel(
+        first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann,
+        value, gradient, hessian, gradient,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def fill_target(target, key, query, scores, labels, weights, phi):  # type: ignore[no-untyped-def]
+    """Fill ``phi`` with one list's target distribution; False where the list has none to learn from."""
+    n = labels.size
+    total = 0.0
+    if target == EXP:
+        top = largest(labels)
+        for i in range(n):
+            phi[i] = exp(labels[i] - top)
+            total += phi[i]
+    elif target == SHARE:
+        for i in range(n):
+            phi[i] = labels[i] * (weights[i] if weights.size else 1.0)
+            total += phi[i]
+    else:
+        scale = 1.0
+        if not fill_whole_gains(labels, phi):
+            top = largest(labels)
+            if top >= 64.0:
+                scale = 2.0**-top  # keeps 2^label finite for any label
+            for i in range(n):
+                phi[i] = 2.0 ** (labels[i] - top) - scale if top >= 64.0 else 2.0 ** labels[i] - 1.0
+        if weights.size:
+            for i in range(n):
+                phi[i] *= weights[i]
+        if target == GAMMA_UNIFORM:
+            for i in range(n):
+                phi[i] += scale * (1.0 - uniform(key, query, i, 0))
+        elif target == GAMMA_ZERO:
+            for i in range(n):
+                phi[i] += scale
+        elif target == GAMMA_TIGHT:
+            add_tight_mass(scores, scale, phi)
+        for i in range(n):
+            total += phi[i]
+    if total <= 0.0:
+        return False
+    share = 1.0 / total
+    for i in range(n):
+        phi[i] *= share
+    return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def largest(labels):  # type: ignore[no-untyped-def]
+    """The largest label, or 0."""
+    top = 0.0
+    for y in labels:
+        top = max(top, y)
+    return top
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})  # unset, it would be the caller's
+def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
+    """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
+    odd = 0
+    for i in range(labels.size):
+        rounded = labels[i] + _ROUNDER
+        whole = np.float64(rounded).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
+        gains[i] = np.int64((whole + _BIAS) << _MANTISSA).view(np.float64) - 1.0
+        odd += (rounded - _ROUNDER != labels[i]) | (whole >= 64)
+    return odd == 0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def add_tight_mass(scores, scale, phi):  # type: ignore[no-untyped-def]
+    """Add 1 − γ to gains for the γ that makes the weighted mean of the scores largest.
+
+    Dinkelbach's iteration: from a mean, give every document above it its largest weight; that raises the mean, and
+    after a few steps nothing changes. It begins at the best document, above which nothing lies.
+    """
+    n = scores.size
+    best = 0
+    gain, weighted_sum = 0.0, 0.0
+    for i in range(n):
+        if scores[i] > scores[best]:
+            best = i
+    reference = scores[best]
+    for i in range(n):
+        gain += phi[i]
+        weighted_sum += phi[i] * (scores[i] - reference)
+    mean = weighted_sum / gain if gain > 0.0 else -np.inf
+    if gain == 0.0:
+        phi[best] += scale
+        return
+    while True:
+        extra, extra_sum = 0.0, 0.0
+        for i in range(n):
+            if scores[i] - reference > mean:
+                extra += scale
+                extra_sum += scale * (scores[i] - reference)
+        better = (weighted_sum + extra_sum) / (gain + extra)
+        if better <= mean:
+            break
+        mean = better
+    for i in range(n):
+        if scores[i] - reference > mean:
+            phi[i] += scale
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: ignore[no-untyped-def]
+    """One list: ``phi`` holds the target and becomes the gradient; the value is returned.
+
+    Only the document with the largest score can have ρ near 1, where 1 − ρ must not be computed by subtraction. It is
+    therefore kept apart: its 1 − ρ is the share of the mass that the rest has. All terms stay finite however far the
+    best document is ahead.
+    """
+    n = scores.size
+    top = scores[0]
+    for i in range(n):
+        top = max(top, scores[i])
+    best = 0
+    while scores[best] != top:
+        best += 1
+    shift = max(top, np.log(epsilon)) if epsilon > 0.0 else top
+    loss = 0.0
+    for i in range(n):
+        hessian[i] = exp(scores[i] - shift)
+        loss += phi[i] * (shift - scores[i])
+    mass = hessian[best]
+    hessian[best] = 0.0
+    rest = epsilon * np.exp(-shift) if epsilon > 0.0 else 0.0
+    for i in range(n):
+        rest += hessian[i]
+    total = rest + mass
+    scale = 1.0 / total
+    target = phi[best]
+    for i in range(n):
+        rho = hessian[i] * scale
+        phi[i] = rho - phi[i]
+        hessian[i] = rho
+    phi[best] = mass * scale - target
+    # From here on phi holds the gradient, and hessian ρ, with 0 for the best document.
+    if neumann:
+        _neumann(scores, epsilon, phi, hessian, best, mass * scale, rest, total, numerator)
+    for i in range(n):
+        hessian[i] -= hessian[i] * hessian[i]
+    hessian[best] = mass * scale * (rest * scale)
+    return loss + np.log(total)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numerator):  # type: ignore[no-untyped-def]
+    """Three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
+
+    With a = t₁/(1 − ρ) and b = t₂/(1 − ρ) the terms are t₁ = gradient, t₂ = ρ(Σa − a), t₃ = ρ(Σb − b). What the best
+    document sends to the others, ρ·a of it, is written as t₁ of it times their shares of the rest: finite always.
+    ``rho`` is 0 at the best document, so that it takes no part in the sums.
+    """
+    n = scores.size
+    first_best = gradient[best]
+    gradient[best] = 0.0
+    a_sum, b_sum = 0.0, 0.0
+    if rest >= 1e-200:
+        for i in range(n):
+            numerator[i] = 1.0 / (1.0 - rho[i])
+            a_sum += gradient[i] * numerator[i]
+        second_best = rho_best * a_sum
+        share = total / rest
+        for i in range(n):
+            inverse = numerator[i]
+            second_term = rho[i] * (share * first_best + a_sum - gradient[i] * inverse)
+            b = second_term * inverse
+            b_sum += b
+            numerator[i] = gradient[i] + second_term + rho[i] * (share * second_best - b)
+    else:  # the best is so far ahead that 1 − ρ is 1 for the others, and their shares need a shift of their own
+        second = np.log(epsilon) if epsilon > 0.0 else -np.inf
+        for i in range(n):
+            a_sum += gradient[i]
+            if i != best:
+                second = max(second, scores[i])
+        second_best = rho_best * a_sum
+        rest = epsilon * np.exp(-second) if epsilon > 0.0 else 0.0
+        for i in range(n):
+            numerator[i] = 0.0 if i == best else exp(scores[i] - second)
+            rest += numerator[i]
+        for i in range(n):
+            second_term = numerator[i] / rest * first_best
+            b_sum += second_term
+            numerator[i] = gradient[i] + second_term + numerator[i] / rest * second_best
+    for i in range(n):
+        numerator[i] += rho[i] * b_sum
+    gradient[best] = first_best
+    numerator[best] = first_best + second_best + rho_best * b_sum
