@@ -265,7 +265,7 @@ def test_take_of_a_query_without_id_keeps_its_number_and_so_its_randomness():
 
 
 def test_take_refuses_what_is_not_there_and_what_comes_twice():
-    with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of the 3 queries: got .*out of bounds"):
+    with pytest.raises(ValueError, match=r"a slice, a mask or numbers of the 3 queries: got .*out of bounds"):
         make().take([3])
     with pytest.raises(ValueError, match=r"queries must be a slice, a mask or numbers of the 3 queries: got .*boolean"):
         make().take([True, False])

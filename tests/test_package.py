@@ -10,7 +10,7 @@ from rankwise import check
 
 # What `import rankwise` may bring besides NumPy and the standard library.
 ALLOWED = {"rankwise", "rankwise._version", "lazy_loader", "packaging"}
-HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost", "catboost"}
+HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost"}
 
 
 def modules_after(statement: str) -> set[str]:

@@ -636,3 +636,19 @@ def test_the_bar_shows_the_metric_on_the_error_output_only_if_wanted(data, valid
     assert "ndcg@10 0." in shown.err
     with contextlib.redirect_stderr(io.StringIO()), progress.showing(None, 3, 0, None) as report:
         report(State(), 0)
+
+
+def test_clicks_are_debiased_by_propensities():
+    data = rw.synthetic(n_queries=60, n_features=10, seed=4)
+    clicks = rw.simulate_clicks(data, model="position", impressions=3, seed=1)
+    settings = {"rounds": 3, "threads": 1, "leaves": 5}
+    plain, fair = (rw.LightGBMRanker("softmax_ce", debias=d, **settings).fit(clicks) for d in (False, True))
+    assert not np.array_equal(plain.predict(data), fair.predict(data))
+    # The same as labels that carry the weight, which is what softmax_ce makes of it.
+    weighted = clicks.with_(labels=clicks.labels / clicks.propensities)
+    by_hand = rw.LightGBMRanker("softmax_ce", **settings).fit(weighted)
+    np.testing.assert_array_equal(fair.predict(data), by_hand.predict(data))
+    with pytest.raises(ValueError, match="debias needs propensities .*: got data without propensities"):
+        rw.LightGBMRanker("softmax_ce", debias=True).fit(data)
+    with pytest.raises(ValueError, match="listnet takes no document_weights"):
+        rw.LightGBMRanker("listnet", debias=True).fit(clicks)

@@ -33,6 +33,8 @@ class TreeRanker(Ranker):
         patience: With validation data, training stops after so many rounds without a better first metric, and the
             best round is kept; None trains all rounds (and still keeps the best).
         metrics: What is measured on the validation data after every round; the first one decides.
+        debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
+            ``document_weights``.
         checkpoint: A folder, written every ``every`` rounds, from which ``fit(…, resume=True)`` goes on.
         every: How many rounds lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
@@ -55,6 +57,7 @@ class TreeRanker(Ranker):
         threads: int | None = None,
         patience: int | None = 50,
         metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
+        debias: bool = False,
         checkpoint: str | Path | None = None,
         every: int = 50,
         progress: bool | None = None,
@@ -69,6 +72,7 @@ class TreeRanker(Ranker):
         self.threads = threads
         self.patience = patience
         self.metrics = metrics
+        self.debias = debias
         self.checkpoint = checkpoint
         self.every = every
         self.progress = progress
@@ -175,11 +179,22 @@ class TreeRanker(Ranker):
             rounds=check.integer("rounds", self.rounds, least=1),
             patience=patience,
             every=every,
+            documents=self._documents(train, objective),
         )
         if valid is not None:
             for metric in plan.metrics:
                 plan.measure(metric, np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
         return plan
+
+    def _documents(self, train: RankingDataset, objective: Any) -> dict[str, Array]:
+        """What the objective is told about single documents."""
+        if not self.debias:
+            return {}
+        if train.propensities is None or objective is None:
+            got = "data without propensities" if objective is not None else self.objective
+            cure = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
+            raise check.error("debias needs propensities and an objective that weighs documents", got=got, cure=cure)
+        return {"document_weights": 1.0 / train.propensities}
 
     def _chosen(self) -> tuple[str | None, Any]:
         """The library's own objective, or ours."""

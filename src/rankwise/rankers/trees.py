@@ -169,6 +169,8 @@ class Plan:
     rounds: int
     patience: int | None
     every: int
+    documents: Mapping[str, Array] = field(default_factory=dict)
+    """Columns of single documents that the objective is handed, such as ``document_weights``."""
     checkpoint: Callable[[State], None] | None = None
     """Called with the state after every ``every`` rounds."""
     report: Callable[[State, int], None] | None = None
@@ -256,7 +258,8 @@ class _Step:
 
     def __call__(self, scores: Array) -> tuple[Floats, Floats]:
         data = self.plan.train
-        derivatives = self.plan.objective(scores, data.labels, data.offsets, self.stream.at(self.round))
+        stream = self.stream.at(self.round)
+        derivatives = self.plan.objective(scores, data.labels, data.offsets, stream, **self.plan.documents)
         numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights)
         if not numerator.any():
             raise _FlatError
