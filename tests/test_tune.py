@@ -20,6 +20,7 @@ from rankwise.tuning import plot, spaces
 from rankwise.tuning.result import Trial, Tuning, read_parameters
 from rankwise.tuning.watch import Watch, Watched
 
+Pair = tuple[rw.RankingDataset, rw.RankingDataset]
 QUICK: dict[str, Any] = {
     "space": "none",
     "search": {"leaves": "whole(3, 15)", "learning_rate": "log(0.05, 0.5)"},
@@ -29,13 +30,13 @@ QUICK: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def parts() -> tuple[rw.RankingDataset, rw.RankingDataset]:
+def parts() -> Pair:
     train, valid = rw.split(rw.synthetic(n_queries=50, documents=15, seed=1), (0.7, 0.3), seed=1)
     return train, valid
 
 
 @pytest.fixture(scope="module")
-def tuning(parts: tuple[rw.RankingDataset, rw.RankingDataset], tmp_path_factory: pytest.TempPathFactory) -> Tuning:
+def tuning(parts: Pair, tmp_path_factory: pytest.TempPathFactory) -> Tuning:
     """One search for all tests that only look."""
     study = tmp_path_factory.mktemp("study") / "search.db"
     search = {**QUICK["search"], "lambdarank.sigma": "log(0.5, 2)", "lambdarank.norm": [True, False]}
@@ -59,7 +60,7 @@ def test_the_best_trial_is_the_best(tuning: Tuning):
             assert one.holds(trial.values[name])
 
 
-def test_training_with_the_best_parameters_gives_the_value(tuning: Tuning, parts: Any):
+def test_training_with_the_best_parameters_gives_the_value(tuning: Tuning, parts: Pair):
     ranker = tuning.ranker(threads=1).fit(*parts)
     assert max(ranker.history_["ndcg@10"]) == tuning.value
     assert ranker.best_round_ == tuning.best.best_round
@@ -71,7 +72,7 @@ def test_training_with_the_best_parameters_gives_the_value(tuning: Tuning, parts
     assert tuning.parameters["min_documents"] == 5
 
 
-def test_the_first_trial_is_what_one_would_train_untuned(parts: Any):
+def test_the_first_trial_is_what_one_would_train_untuned(parts: Pair):
     found = rw.tune(*parts, "stochastic(lambdarank)", trials=1, fixed={"rounds": 2}, threads=1)
     first = found.trials[0].values
     assert (first["learning_rate"], first["leaves"], first["min_documents"]) == (0.05, 31, 20)
@@ -79,7 +80,7 @@ def test_the_first_trial_is_what_one_would_train_untuned(parts: Any):
     assert (first["stochastic.scale"], first["lambdarank.truncation"]) == (1.0, 30)
 
 
-def test_a_seed_repeats_and_another_does_not(parts: Any):
+def test_a_seed_repeats_and_another_does_not(parts: Pair):
     one, same, other = (rw.tune(*parts, "xendcg", trials=3, seed=seed, **QUICK) for seed in (1, 1, 2))
     assert tried(one) == tried(same)
     assert tried(one)[1:] != tried(other)[1:]
@@ -99,7 +100,7 @@ def test_frame_and_text_tell_of_every_trial(tuning: Tuning):
     assert len(document["trials"]) == 14
 
 
-def test_weights_of_validation_queries_count(parts: Any):
+def test_weights_of_validation_queries_count(parts: Pair):
     train, valid = parts
     weights = np.random.default_rng(0).integers(0, 3, valid.n_queries).astype(float)
     found = rw.tune(train, valid.with_(weights=weights), "xendcg", trials=2, **QUICK)
@@ -109,7 +110,7 @@ def test_weights_of_validation_queries_count(parts: Any):
     assert found.value == pytest.approx(np.average(values[scored], weights=weights[scored]), abs=1e-12)
 
 
-def test_every_named_space_trains(parts: Any):
+def test_every_named_space_trains(parts: Pair):
     for objective in ("native:lambdarank", "plrank(samples=5)", "0.5*xendcg + 0.5*approx_ndcg"):
         assert rw.tune(*parts, objective, trials=1, fixed={"rounds": 2}, threads=1).trials[0].state == "complete"
     fixed = {"rounds": 3, "min_sum_hessian_in_leaf": 1e-3}
@@ -117,6 +118,15 @@ def test_every_named_space_trains(parts: Any):
     assert paper.parameters["patience"] == 20
     assert 1e-3 <= paper.parameters["learning_rate"] <= 1e-2
     assert 3 <= paper.parameters["max_depth"] <= 8
+
+
+@pytest.mark.parametrize(("ranker", "space"), [("xgboost", "default"), ("xgboost", "kang2024"), ("catboost", "default")])
+def test_the_spaces_of_other_libraries_train(ranker: str, space: str, parts: Pair):
+    pytest.importorskip(ranker)
+    settings: dict[str, Any] = {"trials": 2, "fixed": {"rounds": 3}, "threads": 1}
+    found = rw.tune(*parts, "plrank(metric=dcg, samples=5)", ranker=ranker, space=space, **settings)
+    assert [trial.state for trial in found.trials] == ["complete"] * 2
+    assert type(found.ranker()).__name__.lower() == f"{ranker}ranker"
 
 
 # Spaces
@@ -185,13 +195,13 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), REFUSALS, ids=[str(change) for change, _ in REFUSALS])
-def test_refusals(change: dict[str, Any], sentence: str, parts: Any):
+def test_refusals(change: dict[str, Any], sentence: str, parts: Pair):
     with pytest.raises(ValueError) as refused:
         rw.tune(*parts, **{"trials": 2, **QUICK, **change})
     assert sentence in str(refused.value)
 
 
-def test_data_must_be_data_sets(parts: Any):
+def test_data_must_be_data_sets(parts: Pair):
     with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType"):
         rw.tune(parts[0], None)  # type: ignore[arg-type]
 
@@ -238,7 +248,7 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
         late(0.5)
 
 
-def test_a_watched_metric_measures_as_the_metric_does(parts: Any):
+def test_a_watched_metric_measures_as_the_metric_does(parts: Pair):
     seen: list[float] = []
     inner = rw.metric("ndcg(gain=linear)@5")
     watched = Watched(inner, None, seen.append)  # type: ignore[arg-type]
@@ -253,7 +263,7 @@ def _lists(data: rw.RankingDataset) -> tuple[Any, Any]:
     return data.labels, data.offsets
 
 
-def test_hopeless_trials_are_pruned_and_never_the_best(parts: Any):
+def test_hopeless_trials_are_pruned_and_never_the_best(parts: Pair):
     search = {"feature_fraction": "uniform(0.02, 1.0)", "leaves": "whole(2, 15)"}
     settings = {**QUICK, "search": search, "fixed": {"rounds": 200, "min_documents": 5, "learning_rate": 0.3}}
     found = rw.tune(*parts, "xendcg", trials=12, seed=3, **settings)
@@ -265,7 +275,7 @@ def test_hopeless_trials_are_pruned_and_never_the_best(parts: Any):
     assert all(trial.state == "complete" for trial in unpruned.trials)
 
 
-def test_a_trial_that_cannot_be_trained_fails_alone(parts: Any):
+def test_a_trial_that_cannot_be_trained_fails_alone(parts: Pair):
     search = {"min_documents": "choice(5, 100000)", "leaves": "whole(3, 9)"}
     found = rw.tune(*parts, "xendcg", trials=8, space="none", search=search, fixed={"rounds": 3}, threads=1)
     failed = [trial for trial in found.trials if trial.state == "failed"]
@@ -276,7 +286,7 @@ def test_a_trial_that_cannot_be_trained_fails_alone(parts: Any):
     assert "failed" in repr(found)
 
 
-def test_minutes_end_the_search_and_cut_the_last_trial(parts: Any):
+def test_minutes_end_the_search_and_cut_the_last_trial(parts: Pair):
     settings = {**QUICK, "fixed": {"rounds": 40, "patience": None}}
     found = rw.tune(*parts, "xendcg", minutes=1.0 / 60, **settings)
     assert found.stopped == "minutes"
@@ -288,7 +298,7 @@ def test_minutes_end_the_search_and_cut_the_last_trial(parts: Any):
 # Going on
 
 
-def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Any, tmp_path: Path, tuning: Tuning):
+def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_path: Path, tuning: Tuning):
     search = {name: str(one) for name, one in tuning.space.items()}
     settings = {**QUICK, "search": search, "seed": 1, "study": tmp_path / "search.db"}
     rw.tune(*parts, trials=4, **settings)
@@ -302,7 +312,7 @@ def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Any, tmp_pat
     assert tried(nothing_left) == tried(tuning)
 
 
-def test_ctrl_c_keeps_what_was_found(parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_keeps_what_was_found(parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fits, fit = [0], LightGBMRanker.fit
 
     def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -320,7 +330,7 @@ def test_ctrl_c_keeps_what_was_found(parts: Any, tmp_path: Path, monkeypatch: py
     assert tried(whole) == tried(rw.tune(*parts, "xendcg", trials=5, **QUICK))
 
 
-def test_ctrl_c_before_anything_was_found(parts: Any, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_before_anything_was_found(parts: Pair, monkeypatch: pytest.MonkeyPatch):
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -330,7 +340,7 @@ def test_ctrl_c_before_anything_was_found(parts: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_a_killed_search_loses_the_running_trial_alone(parts: Any, tmp_path: Path):
+def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Path):
     script = tmp_path / "search.py"
     script.write_text(
         "import rankwise as rw\n"
@@ -360,22 +370,22 @@ def _complete(study: Path) -> int:
         base.close()
 
 
-def test_a_study_is_kept_and_belongs_to_its_search(parts: Any, tmp_path: Path):
+def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
     rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
     with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Cure: go on .*resume=True"):
         rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
     again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
     with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):
-        rw.tune(*parts, "listnet", **again, **QUICK)
+        rw.tune(*parts, "listnet", **{**again, **QUICK})
     with pytest.raises(ValueError, match=r"holds another search \(train differs\)"):
-        rw.tune(parts[1], parts[1], "xendcg", **again, **QUICK)
+        rw.tune(parts[1], parts[1], "xendcg", **{**again, **QUICK})
     with pytest.raises(ValueError, match=r"holds another search \(space: leaves differs\)"):
-        rw.tune(*parts, "xendcg", **again, **{**QUICK, "search": {"leaves": "whole(3, 16)"}})
-    assert len(rw.tune(*parts, "xendcg", **again, **QUICK).trials) == 2
+        rw.tune(*parts, "xendcg", **{**again, **QUICK, "search": {"leaves": "whole(3, 16)"}})
+    assert len(rw.tune(*parts, "xendcg", **{**again, **QUICK}).trials) == 2
 
 
-def test_files_that_are_no_study(parts: Any, tmp_path: Path):
+def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
     (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
     with pytest.raises(ValueError, match=r"cannot open the file of a search: got file is not a database at .*text\.db"):
         rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
@@ -394,7 +404,7 @@ def test_the_file_holds_what_trains_the_best_model(tuning: Tuning, tmp_path: Pat
     assert ranker == "lightgbm"
     made = rw.LightGBMRanker(**parameters)
     assert made.get_params() | {"metrics": None} == tuning.ranker().get_params() | {"metrics": None}
-    assert list(made.metrics) == ["ndcg@10"]
+    assert made.metrics == ["ndcg@10"]
     document = tomllib.loads(path.read_text()) if ending == ".toml" else json.loads(path.read_text())
     assert document["tuning"]["value"] == tuning.value
     with pytest.raises(FileExistsError, match="exists already and is kept"):
@@ -402,7 +412,7 @@ def test_the_file_holds_what_trains_the_best_model(tuning: Tuning, tmp_path: Pat
     tuning.save(path, force=True)
 
 
-def test_none_survives_the_file(parts: Any, tmp_path: Path):
+def test_none_survives_the_file(parts: Pair, tmp_path: Path):
     found = rw.tune(*parts, "xendcg", trials=1, **{**QUICK, "fixed": {"rounds": 3, "patience": None}})
     for name in ("best.toml", "best.json"):
         assert read_parameters(found.save(tmp_path / name))[1]["patience"] is None
@@ -427,7 +437,7 @@ def mine(scores: Any, labels: Any, offsets: Any, stream: Any = None) -> Any:
     return rw.ListNet()(scores, labels, offsets, stream)
 
 
-def test_a_users_own_objective_has_no_text(parts: Any, tmp_path: Path):
+def test_a_users_own_objective_has_no_text(parts: Pair, tmp_path: Path):
     found = rw.tune(*parts, mine, trials=1, **QUICK)
     assert found.parameters["objective"] is mine
     with pytest.raises(ValueError, match="an objective without a text cannot be written to a file"):

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from rankwise._version import __version__
-from rankwise.cli import data, demo, evaluation, objectives, options, screen
+from rankwise.cli import data, demo, evaluation, objectives, options, screen, training, tuning
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -67,12 +67,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-HELP = """Learning to rank: make and read data, evaluate rankings, compare rankers.
+HELP = """Learning to rank: make and read data, train and tune rankers, evaluate and compare them.
 
-[cyan]rankwise demo[/cyan]                                    begin here: takes seconds, needs no data
-[cyan]rankwise data info train.txt[/cyan]                     what is in a file?
-[cyan]rankwise evaluate test.txt scores.txt[/cyan]            how good is this ranking?
-[cyan]rankwise compare test.txt old=a.txt new=b.txt[/cyan]    which is better, and is it luck?
+[cyan]rankwise demo[/cyan]                                          begin here: needs no data
+[cyan]rankwise data info train.txt[/cyan]                           what is in a file?
+[cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]    train a ranker
+[cyan]rankwise evaluate test.txt model[/cyan]                       how good is it?
+[cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          which is better, and is it luck?
 
 [bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
 
@@ -101,6 +102,9 @@ def root(
 
 _commands: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
+    "train": training.train,
+    "predict": training.predict,
+    "tune": tuning.tune,
     "evaluate": evaluation.evaluate,
     "compare": evaluation.compare,
     "objectives": objectives.objectives,

@@ -1,6 +1,7 @@
 """Reading what a command line names: data sets, files of scores, lists of metrics, ``name=FILE`` pairs."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,12 +72,63 @@ def read_data(
     from rankwise.data import files, load
 
     path = Path(name)
-    if path.suffix == ".toml" or not (path.suffix or "/" in name or path.exists()):
+    if is_set(name):
         return load.load_dataset(name, fold, part=part or "test")  # type: ignore[no-any-return, call-overload]
     if part is not None or fold is not None:
         what = "--part and --fold belong to sets of the catalog and to .toml files"
         raise check.error(what, got=f"the plain file {name}", cure="leave them out")
     return files.read_data(path) if is_parquet(path) else files.read_data(path, progress=progress)
+
+
+def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
+    """Read training and validation data: two files, or parts of a set that a .toml file or the catalog describes."""
+    held_out = None if valid is None else read_data(valid, part="valid" if is_set(valid) else None, fold=None)
+    if not is_set(data):
+        return read_data(data, part=None, fold=fold), held_out
+    from rankwise.data.load import load_dataset
+
+    whole = load_dataset(data, fold)
+    return whole.train, held_out or whole.valid
+
+
+def is_set(name: str) -> bool:
+    """Tell a set of several parts, described by a .toml file or the catalog, from a plain file."""
+    path = Path(name)
+    return path.suffix == ".toml" or not (path.suffix or "/" in name or path.exists())
+
+
+def pairs(words: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
+    """Read ``name=text`` pairs.
+
+    >>> pairs(["leaves=whole(7, 63)"])
+    {'leaves': 'whole(7, 63)'}
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not name.strip() or not equals or not text.strip():
+            raise check.error(f"settings are written {form}", got=repr(word))
+        found[name.strip()] = text.strip()
+    return found
+
+
+def settings(words: Sequence[str]) -> dict[str, object]:
+    """Read ``name=value`` pairs; a value is a number, true, false, none, a list in brackets, or a word.
+
+    >>> settings(["lambda_l2=0.5", "extra_trees=true", "boosting=dart", "seeds=[1, 2]"])
+    {'lambda_l2': 0.5, 'extra_trees': True, 'boosting': 'dart', 'seeds': [1, 2]}
+    """
+    return {name: _value(text) for name, text in pairs(words).items()}
+
+
+def _value(text: str) -> object:
+    words: dict[str, object] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return float(text) if _is_number(text) else text
 
 
 def is_parquet(path: Path) -> bool:
@@ -121,7 +173,9 @@ def is_run(path: Path) -> bool:
 def judged(
     path: Path, data: "RankingDataset | None", qrels: Path | None, *, all_topics: bool
 ) -> "tuple[NDArray[np.float64], RankingDataset]":
-    """Give the scores of a file and the data that they belong to: DATA itself, or the join of a run with judgments."""
+    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with judgments."""
+    if path.is_dir():
+        return _predicted(path, data)
     if data is None:
         from rankwise.evaluation import trec
 
@@ -138,6 +192,18 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except ValueError as wrong:
         raise ValueError(f"{path}: {wrong}") from wrong
+
+
+def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.float64], RankingDataset]":
+    """Score the data with a model."""
+    import rankwise as rw
+
+    model = rw.load(path)
+    if data is None:
+        cure = "pass DATA instead of --qrels, or write a run with 'rankwise predict'"
+        raise check.error("a model needs data with features", got=str(path), cure=cure)
+    with naming(path):
+        return model.predict(data), data
 
 
 def _join(path: Path, data: "RankingDataset") -> "tuple[NDArray[np.float64], RankingDataset]":

@@ -60,6 +60,33 @@ SCORES = (
     "is no DATA, only runs."
 )
 
+Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data. {DATA}")]
+Valid = Annotated[
+    str | None,
+    typer.Option(metavar="DATA", help="Validation data, by which the best round is chosen; of a set, its own part."),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:… for one "
+        "of the library's own; lambdarank.",
+    ),
+]
+Ranker = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Whose trees: lightgbm, xgboost or catboost; lightgbm.")
+]
+Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trees at most; 500.")]
+Patience = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Stop after so many rounds without a better metric; 50. 0 never stops."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many threads; every core.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the library by its own name; may be repeated."),
+]
+
 
 def page(command: Callable[..., object]) -> str:
     r"""Make a help page of a docstring: prose flows to the width of the screen, lines of examples stay lines.

@@ -8,8 +8,11 @@ from rankwise import check
 from rankwise.cli import screen
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
+    from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
@@ -39,6 +42,42 @@ def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.Dat
             write = {".md": "markdown", ".tex": "latex", ".txt": "text"}[ending]
             text = "\n\n".join(getattr(table, write)() for table in tables) + "\n"
     path.write_text(text, encoding="utf-8")
+
+
+def scores_format(path: Path) -> str:
+    """Tell how scores are written by the file's ending: the ending itself, without a .gz or .zst after it."""
+    packed = path.suffix.lower() in (".gz", ".zst")
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    if ending not in ((".run", ".trec", ".txt") if packed else (".run", ".trec", ".txt", ".npy", ".parquet")):
+        cure = "end it with .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
+        raise check.error("a file's ending says its format", got=str(path), cure=cure)
+    return ending
+
+
+def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset", *, tag: str, force: bool) -> None:
+    """Write scores as a TREC run, as a table, as an array or as lines."""
+    import numpy as np
+
+    from rankwise.data.files import create_bytes, replacing
+
+    match scores_format(path):
+        case ".run" | ".trec":
+            from rankwise.evaluation.trec import write_run
+
+            write_run(scores, data, path, tag=tag, force=force)
+        case ".parquet":
+            import polars as pl
+
+            numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
+            documents = numbers if data.document_ids is None else data.document_ids
+            with replacing(path, force=force) as new:
+                pl.DataFrame({"query": data.qids(), "document": documents, "score": scores}).write_parquet(new)
+        case ending:
+            with create_bytes(path, force=force) as out:
+                if ending == ".npy":
+                    np.save(out, scores, allow_pickle=False)
+                else:
+                    out.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
 
 
 def save_frame(path: Path, frame: "pl.DataFrame") -> None:

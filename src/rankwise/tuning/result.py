@@ -62,7 +62,9 @@ class Tuning:
         complete = [trial for trial in self.trials if trial.state == COMPLETE]
         if not complete:
             reasons = next((trial.reason for trial in self.trials if trial.reason), "no trial ended")
-            raise check.error("no trial was complete", got=f"{len(self.trials)} trials, the first: {reasons}")
+            raise check.error(
+                "no trial was complete", got=f"{len(self.trials)} trials, the first: {reasons.rstrip('.')}"
+            )
         return max(complete, key=lambda trial: (trial.value, -trial.number))
 
     @property

@@ -1,0 +1,237 @@
+"""The commands ``train`` and ``predict``."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+    from rankwise.evaluation.tables import Table
+
+
+def train(
+    data: options.Train,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the model is written to.")
+    ],
+    valid: options.Valid = None,
+    objective: options.Objective = None,
+    ranker: options.Ranker = None,
+    params: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Parameters from 'rankwise tune', .toml or .json; options go before them."),
+    ] = None,
+    rounds: options.Rounds = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="X", help="How much of each tree's step is taken; 0.05.")
+    ] = None,
+    leaves: Annotated[int | None, typer.Option(min=2, metavar="N", help="Leaves of a tree at most; 31.")] = None,
+    min_documents: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least; 20.")
+    ] = None,
+    set_: options.Set = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metrics", "-m", metavar="LIST", help="Measured after every round; the first decides. ndcg@10"),
+    ] = None,
+    patience: options.Patience = None,
+    fold: options.Fold = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
+    ] = None,
+    every: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rounds between checkpoints; 50.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="The same seed gives the same model; 0.")] = None,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Train a ranker and write it to a folder.
+
+    The folder holds the library's own model file and a description of how it came about. Ctrl-C ends the training early
+    and keeps the best model so far.
+
+    [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --objective "stochastic(lambdarank, scale=0.25)" -o model[/cyan]
+    [cyan]rankwise train mq2008 --fold 2 --ranker xgboost --objective xendcg --set max_depth=6 -o model[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
+    """
+    _free_folder(output, force=force)
+    outputs.free(plot, outputs.PICTURES, force=force)
+    if plot is not None and valid is None and not inputs.is_set(data):
+        raise check.error("a learning curve needs validation data", cure="add --valid DATA")
+    given = {
+        "objective": objective,
+        "rounds": rounds,
+        "learning_rate": learning_rate,
+        "leaves": leaves,
+        "min_documents": min_documents,
+        "metrics": None if metrics is None else tuple(inputs.items(",".join(metrics))),
+        "patience": patience,
+        "seed": seed,
+        "threads": threads,
+        "checkpoint": checkpoint,
+        "every": every,
+    }
+    model = _ranker(ranker, params, given, inputs.settings(set_ or []))
+    with screen.progress(2) as bar:
+        bar.step(f"Reading {data}")
+        parts = inputs.read_parts(data, valid, fold)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        model.fit(*parts, resume=resume)
+    model.save(output, force=force)
+    interrupted = model.stopped_ == "interrupted"
+    if plot is not None:
+        from rankwise.evaluation.curves import plot_curves
+
+        metric, column = next(iter(_curve(model).items()))
+        plot_curves({str(model.objective): column}, plot, metric=metric, force=force)
+    if json:
+        screen.document(_described(model, output))
+    else:
+        screen.table(_summary(model, parts))
+    for one in said:
+        if issubclass(one.category, RuntimeWarning):
+            screen.note(str(one.message))
+    if not json:
+        outputs.said(output, plot)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one score "
+            "per document (also .gz and .zst). Standard output, one score per line, unless you say so.",
+        ),
+    ] = None,
+    tag: Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")] = "rankwise",
+    part: options.Part = None,
+    fold: options.Fold = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Score documents with a model.
+
+    [cyan]rankwise predict model test.txt > scores.txt[/cyan]
+    [cyan]rankwise predict model test.parquet -o scores.parquet[/cyan]
+    [cyan]rankwise predict model mq2008 --fold 2 -o model.run --tag mine[/cyan]
+    """
+    outputs.free(output, force=force)
+    if output is not None:
+        outputs.scores_format(output)
+    import rankwise as rw
+
+    with screen.progress(3) as bar:
+        bar.step(f"Loading {model}")
+        ranker = rw.load(model)
+        bar.step(f"Reading {data}")
+        documents = inputs.read_data(data, part=part, fold=fold, progress=bar.part)
+        bar.step("Scoring")
+        scores = ranker.predict(documents)
+    if output is not None:
+        outputs.save_scores(output, scores, documents, tag=tag, force=force)
+    if json:
+        about = {"model": model, "data": data, "queries": documents.n_queries, "documents": documents.n_docs}
+        screen.document({**about, **({"scores": scores} if output is None else {"output": output})})
+    elif output is None:
+        typer.echo("\n".join(map(repr, scores.tolist())))
+    else:
+        outputs.said(output)
+
+
+def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native: dict[str, Any]) -> Any:
+    """Make the ranker: what the command line says goes before what the file says."""
+    from rankwise.rankers.table import ranker_class
+
+    kept: dict[str, Any] = {}
+    if params is not None:
+        from rankwise.tuning.result import read_parameters
+
+        of, kept = read_parameters(params)
+        if name is not None and of is not None and name != of:
+            cure = "leave --ranker out, or tune that ranker"
+            raise check.error(f"the parameters are of {of}", got=f"--ranker {name}", where=str(params), cure=cure)
+        name = name or of
+        if "metrics" in kept:
+            kept["metrics"] = tuple(kept["metrics"])
+    said = {name: value for name, value in given.items() if value is not None}
+    if said.get("patience") == 0:
+        said["patience"] = None
+    cls = ranker_class(name or "lightgbm")
+    if params is None:
+        return cls(**{**said, **native})
+    with inputs.naming(params):
+        cls(**kept)
+    return cls(**{**kept, **said, **native})
+
+
+def _free_folder(path: Path, *, force: bool) -> None:
+    """Complain at once about a folder that the model could not be written to at the end."""
+    from rankwise.rankers.storage import DESCRIPTION
+
+    if not path.parent.is_dir():
+        raise check.error("the folder of an output must exist", got=str(path), cure=f"mkdir -p {path.parent}")
+    check.free_path(path, force=force)
+    if path.exists() and not (path / DESCRIPTION).is_file():
+        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Cure: choose another name.")
+
+
+def _curve(model: Any) -> dict[str, list[float]]:
+    """The history of every metric on the validation data."""
+    return {name: column for name, column in model.history_.items() if name != "loss"}
+
+
+def _described(model: Any, output: Path) -> dict[str, Any]:
+    best = model.best_round_
+    return {
+        "model": output,
+        "ranker": model.name,
+        "objective": str(model.objective),
+        "rounds": max(map(len, model.history_.values()), default=best),
+        "best_round": best,
+        "stopped": model.stopped_,
+        "metrics": {name: column[best - 1] for name, column in _curve(model).items()},
+        "history": model.history_,
+        "parameters": {k: v for k, v in model.get_params().items() if k not in ("objective", "progress", "checkpoint")},
+    }
+
+
+def _summary(model: Any, parts: "tuple[RankingDataset, RankingDataset | None]") -> "Table":
+    """Say what was trained and how good it is."""
+    from rankwise.evaluation import tables
+
+    why = {
+        "rounds": "all rounds done",
+        "patience": f"no better round for {model.patience} rounds",
+        "no split": "no split improves the loss any more",
+        "converged": "the gradient is zero",
+        "interrupted": "interrupted",
+    }
+    history, best = model.history_, model.best_round_
+    trained = max(map(len, history.values()), default=best)
+    rows = [
+        ("objective", str(model.objective)),
+        ("training data", f"{parts[0].n_queries:,} queries, {parts[0].n_docs:,} documents"),
+        ("rounds", f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
+    ]
+    if "loss" in history:
+        rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
+    rows += [(f"{name}, validation", tables.number(column[best - 1])) for name, column in _curve(model).items()]
+    return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")

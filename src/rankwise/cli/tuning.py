@@ -1,0 +1,106 @@
+"""The command ``tune``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+
+
+def tune(
+    data: options.Train,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file of the best parameters: .toml or .json.")
+    ],
+    valid: options.Valid = None,
+    objective: options.Objective = None,
+    ranker: options.Ranker = None,
+    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials; 50.")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="X", help="How many minutes of training.")] = None,
+    space: Annotated[
+        str, typer.Option(metavar="default|kang2024|none", help="The ranges that are searched.")
+    ] = "default",
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=RANGE",
+            help="A range of your own: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.",
+        ),
+    ] = None,
+    set_: options.Set = None,
+    rounds: options.Rounds = None,
+    patience: options.Patience = None,
+    metric: Annotated[
+        str, typer.Option(metavar="METRIC", help="What is maximised on the validation data.")
+    ] = "ndcg@10",
+    fold: options.Fold = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The file that keeps every trial; the name of the output, ending in .db."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the search in the file, if there is one.")
+    ] = False,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End trials early that fall behind.")] = True,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the search: .png, .svg or .pdf.")] = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Search for the parameters of a ranker and its objective that rank the validation data best.
+
+    Trials and minutes count over all runs of a study: an interrupted search, run again with --resume, does what is
+    left. Test data have no place here.
+
+    [cyan]rankwise tune train.txt --valid valid.txt --objective xendcg -o best.toml --plot search.png[/cyan]
+    [cyan]rankwise tune mq2008 --fold 1 --minutes 30 -o best.toml --resume[/cyan]
+    [cyan]rankwise tune train.txt --valid valid.txt --space none --search "leaves=whole(7, 63)" -o best.toml[/cyan]
+    """
+    from rankwise.tuning.result import ENDINGS
+
+    outputs.free(output, ENDINGS, force=force or resume)
+    outputs.free(plot, outputs.PICTURES, force=force or resume)
+    import rankwise as rw
+
+    fixed = inputs.settings(set_ or [])
+    if rounds is not None:
+        fixed["rounds"] = rounds
+    if patience is not None:
+        fixed["patience"] = patience or None
+    ranges = inputs.pairs(search or [], "NAME=RANGE")
+    with screen.progress(2) as bar:
+        bar.step(f"Reading {data}")
+        parts = inputs.read_parts(data, valid, fold)
+    if parts[1] is None:
+        raise check.error("a search needs validation data", cure="add --valid DATA")
+    result = rw.tune(
+        parts[0],
+        parts[1],
+        objective or "lambdarank",
+        ranker=ranker or "lightgbm",
+        metric=metric,
+        trials=trials,
+        minutes=minutes,
+        space=space,
+        search=ranges,
+        fixed=fixed,
+        study=study or output.with_suffix(".db"),
+        resume=resume,
+        prune=prune,
+        seed=seed,
+        threads=threads,
+    )
+    result.save(output, force=force or resume)
+    if plot is not None:
+        result.plot(plot, force=force or resume)
+    if json:
+        screen.document(result.to_dict())
+    else:
+        screen.table(result.table())
+        outputs.said(output, result.study, plot)
+    if result.stopped == "interrupted":
+        screen.note("interrupted: these are the best parameters so far; go on with --resume")
+        raise typer.Exit(130)
