@@ -116,8 +116,12 @@ def test_equation_3_13():
 def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []
-    real = module.distribution
-    monkeypatch.setattr(module, "distribution", lambda *a, **k: made.append(a) or real(*a, **k))
+
+    def counted(*arguments, **named):
+        made.append(arguments)
+        return distribution(*arguments, **named)
+
+    monkeypatch.setattr(module, "distribution", counted)
     scores, labels = np.array([0.3, 0.1, -0.2, 0.5]), np.array([1.0, 0.0, 0.0, 1.0])
     objective = rw.bounded(rw.SmoothAP(), method="distribution")
 

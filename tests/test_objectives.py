@@ -75,7 +75,8 @@ class Held:
     estimator = False
 
     def __init__(self, inner: LambdaRank) -> None:
-        self.inner, self.held, self.exact_hessian = inner, {}, inner.exact_hessian
+        self.inner, self.exact_hessian = inner, inner.exact_hessian
+        self.held: dict = {}
 
     def __call__(self, scores, labels, offsets, stream=None, **documents) -> Derivatives:
         key = int(stream.key)

@@ -12,6 +12,8 @@ from rankwise import check
 ALLOWED = {"rankwise", "rankwise._version", "lazy_loader", "packaging"}
 HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost"}
 
+PUBLIC = rw.__all__  # type: ignore[attr-defined]
+
 
 def modules_after(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(' '.join(sys.modules))"
@@ -33,14 +35,14 @@ def test_making_a_data_set_needs_no_compiler():
 
 
 def test_every_public_name_loads():
-    for name in rw.__all__:
+    for name in PUBLIC:
         assert getattr(rw, name) is not None, name
     assert "RankingDataset" in dir(rw)
 
 
 def test_public_names_are_not_hidden_by_modules():
     # A submodule of the same name would replace the function as soon as somebody imports it.
-    for name in rw.__all__:
+    for name in PUBLIC:
         assert f"rankwise.{name}" not in sys.modules or name == "__version__", name
 
 

@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import signal
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -641,11 +642,11 @@ def test_the_bar_shows_the_metric_on_the_error_output_only_if_wanted(data, valid
 def test_clicks_are_debiased_by_propensities():
     data = rw.synthetic(n_queries=60, n_features=10, seed=4)
     clicks = rw.simulate_clicks(data, model="position", impressions=3, seed=1)
-    settings = {"rounds": 3, "threads": 1, "leaves": 5}
+    settings: Any = {"rounds": 3, "threads": 1, "leaves": 5}
     plain, fair = (rw.LightGBMRanker("softmax_ce", debias=d, **settings).fit(clicks) for d in (False, True))
     assert not np.array_equal(plain.predict(data), fair.predict(data))
     # The same as labels that carry the weight, which is what softmax_ce makes of it.
-    weighted = clicks.with_(labels=clicks.labels / clicks.propensities)
+    weighted = clicks.with_(labels=clicks.labels / np.asarray(clicks.propensities))
     by_hand = rw.LightGBMRanker("softmax_ce", **settings).fit(weighted)
     np.testing.assert_array_equal(fair.predict(data), by_hand.predict(data))
     with pytest.raises(ValueError, match="debias needs propensities .*: got data without propensities"):

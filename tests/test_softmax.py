@@ -75,7 +75,7 @@ def test_uniform_gamma_lies_between_the_corners_and_differs_by_round():
 def test_the_gradient_is_two_lipschitz():
     rng = np.random.default_rng(1)
     for _ in range(100):
-        n = rng.integers(2, 30)
+        n = int(rng.integers(2, 30))
         found = rw.XENDCG()(rng.normal(size=n) * 5, rng.integers(0, 5, n), [0, n], rw.Stream(2))
         assert np.abs(found.gradient).sum() <= 2.0
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,6 +122,19 @@ def refuse_documents(documents: dict[str, Any], who: object) -> None:
 
 T = TypeVar("T", bound=type)
 
+if TYPE_CHECKING:
+
+    class Operators:
+        """What :func:`algebra` gives a class, for type checkers; at run time there is nothing to inherit."""
+
+        def __add__(self, other: Any) -> "Sum": ...
+        def __sub__(self, other: Any) -> "Sum": ...
+        def __mul__(self, factor: float) -> "Sum": ...
+        def __rmul__(self, factor: float) -> "Sum": ...
+
+else:
+    Operators = object
+
 
 def algebra(cls: T) -> T:
     """Give a class of objectives its text and its operators: ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``."""
@@ -155,7 +168,7 @@ def _scale(self: Any, factor: Any) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class Sum:
+class Sum(Operators):
     """A weighted sum of objectives; value, gradient, Hessian and numerator add up."""
 
     terms: tuple[tuple[float, Any], ...]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.data.files import replacing
 from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
-from rankwise.objectives.base import Array, Derivatives, Lists, algebra, lists
+from rankwise.objectives.base import Array, Derivatives, Lists, Operators, algebra, lists
 from rankwise.objectives.fastmath import sigmoid
 from rankwise.objectives.wrappers import check_inner, stochastic, times_lists, weighted
 from rankwise.stream import Stream
@@ -29,7 +29,7 @@ _LEAST_SLOPE = 0.05  # of the distribution function at the best ordering, as a s
 
 @algebra
 @dataclass(frozen=True, repr=False)
-class bounded:  # noqa: N801 (wrappers are adjectives)
+class bounded(Operators):  # noqa: N801 (wrappers are adjectives)
     """A smooth metric relative to what the list allows: its difficulty is taken out (thesis, chapter 3).
 
     With the metric's least, mean and largest value over all orderings of the list, ``method`` maps M to

@@ -13,6 +13,7 @@ from rankwise.metrics.order import order
 from rankwise.objectives.base import (
     Array,
     Derivatives,
+    Operators,
     algebra,
     differentiate,
     document_weights,
@@ -27,7 +28,7 @@ _TIES = ("apart", "row")
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RankNet:
+class RankNet(Operators):
     """The logistic loss of every pair (Burges et al. 2005): Σ log(1 + e^{−σ(s_i − s_j)}) over pairs with y_i > y_j.
 
     Takes time in the square of the longest lists, but memory in proportion to their length. Only the order of labels
@@ -61,7 +62,7 @@ class RankNet:
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ListMLE:
+class ListMLE(Operators):
     """Minus the log-likelihood of the ideal order under Plackett and Luce's model (Xia et al. 2008).
 
     Documents are picked one after another, best label first, each with probability e^{s_i}/Z_i, and the loss is

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.metrics.base import NO_CUTOFF, Gain, bad_label, checked_gain, discounts, gain_rule, gains, relevance_rule
 from rankwise.objectives import base
-from rankwise.objectives.base import Array, Derivatives, algebra, differentiate, lists
+from rankwise.objectives.base import Array, Derivatives, Operators, algebra, differentiate, lists
 from rankwise.objectives.pairs import MAP, MRR, NDCG, Settings, pairwise
 from rankwise.stream import Stream
 
@@ -21,7 +21,7 @@ _WEIGHTS = {"lambda": (1.0, 0.0), "ndcg2": (0.0, 1.0), "ndcg2++": (1.0, 10.0)}
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LambdaRank:
+class LambdaRank(Operators):
     """The logistic loss of every pair, weighed by how much swapping the two changes a metric (Burges 2010).
 
     The loss of a list is Σ |Δ|·log(1 + e^{−σ(s_i − s_j)}) over pairs where i is worth more than j. |Δ| depends on the

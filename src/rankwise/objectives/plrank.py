@@ -41,6 +41,7 @@ from rankwise.objectives import curvature
 from rankwise.objectives.base import (
     Array,
     Derivatives,
+    Operators,
     algebra,
     differentiate,
     drawing,
@@ -68,7 +69,7 @@ _METRICS = ("ndcg", "dcg", "precision", "rbp")
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PLRank:
+class PLRank(Operators):
     """Minus the expected reward of a ranking drawn from the scores (Kang, de Rijke and Oosterhuis 2024).
 
     >>> from rankwise.stream import Stream

@@ -23,6 +23,7 @@ from rankwise.objectives.base import (
     Array,
     Derivatives,
     Lists,
+    Operators,
     algebra,
     differentiate,
     lists,
@@ -39,7 +40,7 @@ _LN2 = np.log(2.0)
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ApproxNDCG:
+class ApproxNDCG(Operators):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
@@ -81,7 +82,7 @@ class ApproxNDCG:
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothAP:
+class SmoothAP(Operators):
     """Minus average precision with smooth ranks (thesis eq. 2.11); documents with label ≥ ``relevant`` are relevant.
 
     >>> d = SmoothAP()([0.0, 0.0], [1, 0], [0, 2])
@@ -117,7 +118,7 @@ class SmoothAP:
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothRBP:
+class SmoothRBP(Operators):
     """The rank-biased loss of thesis eq. 2.12: Σ over relevant documents of (rank − 1), minus its least value.
 
     At whole ranks it counts the pairs in which a non-relevant document stands before a relevant one.

@@ -14,6 +14,7 @@ from rankwise import check
 from rankwise.objectives.base import (
     Derivatives,
     Lists,
+    Operators,
     algebra,
     differentiate,
     document_weights,
@@ -30,7 +31,7 @@ _GAMMAS = ("uniform", "zero", "one", "tight")
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ListNet:
+class ListNet(Operators):
     """Cross entropy with the softmax of the labels (Cao et al. 2007, as used by Bruch 2021).
 
     Lists without relevant documents count too: their target is uniform. ``epsilon`` is added to the softmax's
@@ -61,7 +62,7 @@ class ListNet:
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SoftmaxCE:
+class SoftmaxCE(Operators):
     """Cross entropy with the labels over their sum (Bruch et al. 2019 and 2020).
 
     On binary labels exp(−loss) is a lower bound of the list's reciprocal rank and of its NDCG (see ``guarantees``).
@@ -97,7 +98,7 @@ class SoftmaxCE:
 
 @algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class XENDCG:
+class XENDCG(Operators):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and

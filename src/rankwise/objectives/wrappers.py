@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.metrics.ideal import gains_and_ideal
-from rankwise.objectives.base import Array, Derivatives, Lists, algebra, drawing, lists, read_only
+from rankwise.objectives.base import Array, Derivatives, Lists, Operators, algebra, drawing, lists, read_only
 from rankwise.objectives.fastmath import log
 from rankwise.stream import Stream, uniform, uniform_pair
 from rankwise.threads import over_queries
@@ -20,7 +20,7 @@ _MEASURES = ("size", "relevant", "ideal_dcg")
 
 @algebra
 @dataclass(frozen=True, repr=False)
-class stochastic:  # noqa: N801 (wrappers are adjectives)
+class stochastic(Operators):  # noqa: N801 (wrappers are adjectives)
     """The expected loss under random scores: the mean of the inner loss over perturbed scores s + scale · noise.
 
     Algorithm 1 of Bruch et al. (2020). Every loss here is blind to a constant added to a query's scores, so the
@@ -97,7 +97,7 @@ def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  
 
 @algebra
 @dataclass(frozen=True, repr=False)
-class weighted:  # noqa: N801 (wrappers are adjectives)
+class weighted(Operators):  # noqa: N801 (wrappers are adjectives)
     """The inner loss times a weight that each list gives itself: its size, its relevant documents or its ideal DCG.
 
     ``power=-1`` divides by it. A list whose measure is 0 gets the weight 0.
