@@ -1,6 +1,7 @@
 """The demonstration: what it finds, what it writes, and whose files it leaves alone."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,24 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.demo import baselines, run
+from rankwise.demo import baselines, rankers, run
 from rankwise.demo.result import HEADLINE, Demonstration
 
+PICTURES = ("means.png", "curves.png", "differences.png")
+MODELS = ("listnet", "lambdarank", "xendcg", "e_lambdarank", "plrank", "lightgbm_lambdarank", "lightgbm_rank_xendcg")
 FILES = {
-    *("results.md", "results.json", "queries.csv", "means.png", "differences.png", "test.parquet"),
-    *("best.txt", "linear.txt", "lightgbm.txt"),
+    *("results.md", "results.json", "queries.csv", "train.parquet", "valid.parquet", "test.parquet"),
+    *("best_feature.txt", "linear_regression.txt"),
+    *PICTURES,
+}
+TRAINED = {
+    "ListNet": "listnet",
+    "LambdaRank": "lambdarank",
+    "XE-NDCG": "xendcg",
+    "PL-Rank": "plrank",
+    "E[LambdaRank]": "stochastic(lambdarank, samples=8, scale=0.25)",
+    "LightGBM lambdarank": "native:lambdarank",
+    "LightGBM rank_xendcg": "native:rank_xendcg",
 }
 
 
@@ -31,9 +44,10 @@ def result(folder: Path) -> Demonstration:
 
 
 def test_writes_what_it_says(result: Demonstration, folder: Path):
-    assert {path.name for path in folder.iterdir()} == FILES | {run.MARK}
-    assert set(result.files) == FILES
-    for name in ("means.png", "differences.png"):
+    assert {path.name for path in folder.iterdir()} == FILES | {run.MARK, "models"}
+    assert {path.name for path in (folder / "models").iterdir()} == set(MODELS)
+    assert set(result.files) == FILES | {f"models/{name}" for name in MODELS}
+    for name in PICTURES:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     page = (folder / "results.md").read_text()
     assert page.startswith(f"# {result.ranked[0]} ranks best\n")
@@ -49,8 +63,34 @@ def test_parts_do_not_share_queries(result: Demonstration):
 def test_rankers_lie_between_the_limits(result: Demonstration):
     means = result.comparison.mean[HEADLINE]
     floor, ceiling = result.floor.mean[HEADLINE], result.ceiling.mean[HEADLINE]
-    assert list(means) == [next(iter(means)), "linear regression", "LightGBM lambdarank"]
+    *others, line, feature = means
+    assert set(others) == set(TRAINED)
+    assert (line, feature.partition(" (")[0]) == ("linear regression", "best feature")
     assert all(floor < mean < ceiling for mean in means.values())
+
+
+def test_trees_beat_a_line_and_a_line_beats_a_feature(result: Demonstration):
+    means = result.comparison.mean[HEADLINE]
+    *_, line, feature = means
+    assert max(means[name] for name in TRAINED) > means[line] > means[feature]
+
+
+def test_curves_are_those_of_the_models(result: Demonstration, folder: Path):
+    for name, file in zip(rankers.OBJECTIVES, MODELS, strict=True):
+        model = rw.load(folder / "models" / file)
+        assert model.objective == TRAINED[name]
+        assert model.history_[HEADLINE] == result.curves[name]
+        assert model.best_round_ == int(np.argmax(result.curves[name])) + 1
+        assert model.score(result.parts["valid"]) == pytest.approx(max(result.curves[name]))
+
+
+def test_conclusion_does_not_claim_more_than_the_tests_show(result: Demonstration):
+    best, *others = result.ranked
+    close = result.close()
+    assert [name for name in others if result.gain(best, name).p >= 0.05] == close
+    assert close  # so few queries cannot tell them all apart
+    assert "but not by more than chance over" in result.conclusion()
+    assert others[-1] in result.conclusion().partition("significantly better than")[2]
 
 
 def test_the_floor_is_the_mean_over_random_orders(result: Demonstration):
@@ -66,9 +106,10 @@ def test_the_floor_is_the_mean_over_random_orders(result: Demonstration):
 
 def test_scores_written_give_the_numbers_printed(result: Demonstration, folder: Path):
     test = rw.read_parquet(folder / "test.parquet")
-    for file, name in {"linear.txt": "linear regression", "lightgbm.txt": "LightGBM lambdarank"}.items():
-        mean = rw.evaluate(np.loadtxt(folder / file), test, HEADLINE).mean[HEADLINE]
-        assert mean == pytest.approx(result.comparison.mean[HEADLINE][name], abs=1e-9)
+    mean = rw.evaluate(np.loadtxt(folder / "linear_regression.txt"), test, HEADLINE).mean[HEADLINE]
+    assert mean == pytest.approx(result.comparison.mean[HEADLINE]["linear regression"], abs=1e-9)
+    mean = rw.evaluate(rw.load(folder / "models" / "plrank"), test, HEADLINE).mean[HEADLINE]
+    assert mean == pytest.approx(result.comparison.mean[HEADLINE]["PL-Rank"], abs=1e-12)
     values = pl.read_csv(folder / "queries.csv").filter(pl.col("ranker") == "linear regression")
     assert values[HEADLINE].mean() == pytest.approx(result.comparison.mean[HEADLINE]["linear regression"])
 
@@ -94,15 +135,20 @@ def test_json_holds_everything(result: Demonstration, folder: Path):
     assert document["comparison"]["mean"] == result.comparison.mean
 
 
-def test_the_command_it_proposes_works(result: Demonstration):
-    words = run.next_command(result).split()
-    assert words[0] == "rankwise"
-    done = CliRunner().invoke(app, [*words[1:], "--metrics", HEADLINE, "--json"])
+def test_the_commands_it_proposes_work(result: Demonstration):
+    compare, train = (command.split() for command in run.next_commands(result))
+    assert compare[0] == train[0] == "rankwise"
+    done = CliRunner().invoke(app, [*compare[1:], "--metrics", HEADLINE, "--json"])
     assert done.exit_code == 0, done.output
     means = json.loads(done.stdout)["mean"][HEADLINE]
-    assert means["lightgbm"] == pytest.approx(result.comparison.mean[HEADLINE]["LightGBM lambdarank"], abs=1e-9)
+    best, second = result.ranked[:2]
+    assert list(means.values()) == pytest.approx([result.comparison.mean[HEADLINE][name] for name in (second, best)])
+    done = CliRunner().invoke(app, [*train[1:], "--rounds", "2", "--threads", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    shutil.rmtree(result.folder / "models" / "mine")
 
 
+@pytest.mark.slow
 def test_repeats_exactly(result: Demonstration, tmp_path: Path):
     again = run.demonstrate(tmp_path / "again", queries=120)
     assert again.comparison.to_dict() == result.comparison.to_dict()
@@ -114,6 +160,8 @@ def test_repeats_exactly(result: Demonstration, tmp_path: Path):
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUERIES", 40)
+    monkeypatch.setitem(rankers.SETTINGS, "rounds", 3)
+    monkeypatch.setitem(rankers.SETTINGS, "min_documents", 10)
 
 
 @pytest.mark.usefixtures("small")

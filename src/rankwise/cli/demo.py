@@ -16,16 +16,16 @@ def demo(
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, too.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Show what rankwise does, on made-up data, in seconds.
+    """Show what rankwise does, on made-up data, in half a minute.
 
-    Makes a data set like those of web search, splits it by query, ranks the test part in a few simple ways, from a
-    single feature to LightGBM's lambdarank, and says which is best, by how much, and how sure that is. Tables, values
-    per query and plots go into the folder; running it again replaces them.
+    Makes a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and two
+    of LightGBM itself, and says which ranks best, by how much, and how sure that is. Tables, values per query, plots,
+    data and models go into the folder; running it again replaces them.
 
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
     """
-    from rankwise.demo.run import STEPS, demonstrate, next_command
+    from rankwise.demo.run import STEPS, demonstrate, next_commands
 
     with screen.progress(STEPS) as bar:
         result = demonstrate(output, force=force, step=bar.step)
@@ -35,5 +35,7 @@ def demo(
     screen.say(f"{result.introduction()}\n")
     screen.table(result.table())
     screen.say(f"\n{result.conclusion()}\n")
-    screen.say(f"Results: {output / 'results.md'}, with the pictures means.png and differences.png beside it.")
-    screen.say(f"Go on with: {next_command(result)}", wrap=False)
+    screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
+    screen.say("Go on with:")
+    for command in next_commands(result):
+        screen.say(f"  {command}", wrap=False)

@@ -1,4 +1,4 @@
-"""Simple rankers to compare: one feature, a line through all of them, LightGBM's own lambdarank."""
+"""The simplest rankers, to compare others with: one feature, and a line through all of them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,25 +40,3 @@ def linear(train: RankingDataset, part: RankingDataset, *, ridge: float = 1.0) -
     gram = design.T @ design + ridge * np.eye(train.n_features)
     weights = np.linalg.solve(gram, design.T @ (train.labels - train.labels.mean()))
     return np.asarray(standard(part) @ weights)
-
-
-def lambdarank(train: RankingDataset, valid: RankingDataset, part: RankingDataset) -> tuple[int, Scores]:
-    """Train LightGBM's own lambdarank, stopped early by the validation part; give the number of trees and scores."""
-    import lightgbm
-
-    settings = {
-        "objective": "lambdarank",
-        "metric": "ndcg",
-        "eval_at": [10],
-        "learning_rate": 0.15,
-        "num_leaves": 15,
-        "min_data_in_leaf": 50,
-        "num_threads": 1,  # so small a set gains little from threads, and one thread repeats exactly everywhere
-        "deterministic": True,
-        "force_row_wise": True,
-        "verbosity": -1,
-    }
-    sets = [lightgbm.Dataset(data.features, data.labels, group=data.sizes) for data in (train, valid)]
-    stop = lightgbm.early_stopping(20, verbose=False)
-    booster = lightgbm.train(settings, sets[0], 500, valid_sets=[sets[1]], callbacks=[stop])
-    return booster.best_iteration, np.asarray(booster.predict(part.features))

@@ -1,59 +1,87 @@
 """The picture of the demonstration: how good each ranker is, between a random order and the best possible."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.demo.rankers import BUILT_IN, OURS
 from rankwise.demo.result import HEADLINE, Demonstration
+from rankwise.evaluation import tables
 from rankwise.evaluation.plots import BLUE, GREY, VERMILLION, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+GREEN = "#009E73"
+
 
 def draw(result: Demonstration, path: Path) -> Path:
-    """Draw the headline metric of each ranker with its interval, and what each gains over the next."""
+    """Draw the headline metric of each ranker with its interval, and how far it is behind the best."""
     upwards = result.ranked[::-1]
     floor, ceiling = result.floor.mean[HEADLINE], result.ceiling.mean[HEADLINE]
-    with figure(path, 8.6, 1.5 + 0.8 * len(upwards), force=True) as drawing:
+    with figure(path, 10.2, 1.5 + 0.42 * len(upwards), force=True) as drawing:
         panel = drawing.subplots()
-        _limit(panel, floor, "random order", 1)
-        _limit(panel, ceiling, "best possible", -1)
+        _limit(panel, floor, "random order", "left")
+        _limit(panel, ceiling, "best possible", "right")
         for y, name in enumerate(upwards):
             _ranker(panel, result, name, y)
-        for y, (worse, better) in enumerate(pairwise(upwards)):
-            text = f"▲ {result.gain(better, worse)}"
-            _say(panel, text, (floor, y + 0.5), (8, 0), color="#444444", fontsize=8.5, backgroundcolor="white")
-        panel.set_yticks(range(len(upwards)), [name.replace(" (", "\n(") for name in upwards], fontsize=10)
+        panel.set_yticks(range(len(upwards)), upwards, fontsize=10)
+        for text, name in zip(panel.get_yticklabels(), upwards, strict=True):
+            text.set_color(_colour(name))
+            text.set_fontweight("bold" if name == result.ranked[0] else "normal")
         panel.tick_params(axis="y", length=0)
         panel.spines["left"].set_visible(False)
-        panel.set_ylim(-0.5, len(upwards) - 0.55)
-        panel.set_xlim(floor - 0.03 * (ceiling - floor), ceiling + 0.03 * (ceiling - floor))
+        panel.set_ylim(-0.6, len(upwards) - 0.4)
+        panel.set_xlim(floor - 0.02 * (ceiling - floor), ceiling + 0.02 * (ceiling - floor))
         n, confidence = result.floor.scored[HEADLINE], 100 * result.floor.confidence
         panel.set_xlabel(f"{HEADLINE}: mean and {confidence:g}% interval over {n} test queries")
+        beside: dict[str, Any] = {"xycoords": "axes fraction", "annotation_clip": False, "fontsize": 9}
+        _say(panel, "behind the best", (1, 1), (10, 9), **beside, color="#555555")
         panel.grid(axis="x", color="#E4E4E4", linewidth=0.6)
         panel.set_axisbelow(True)
         panel.set_title(f"{result.ranked[0]} ranks best", loc="left", fontsize=13, fontweight="bold", pad=24)
+        _legend(panel)
     return path
+
+
+def _colour(name: str) -> str:
+    return BLUE if name in OURS else GREEN if name in BUILT_IN else "#555555"
 
 
 def _ranker(panel: "Axes", result: Demonstration, name: str, y: int) -> None:
     mean, (low, high) = result.comparison.mean[HEADLINE][name], result.comparison.interval[HEADLINE][name]
-    best = name == result.ranked[0]
-    colour = VERMILLION if best else BLUE
-    panel.barh(y, mean - result.floor.mean[HEADLINE], 0.36, result.floor.mean[HEADLINE], color=colour, alpha=0.18)
-    panel.plot([low, high], [y, y], color=colour, linewidth=3.0, solid_capstyle="butt")
-    panel.plot(mean, y, "D" if best else "o", color=colour, markersize=9, markeredgecolor="white")
-    _say(panel, f"{mean:.3f}", (high, y), (7, 0), color=colour, fontsize=11, fontweight="bold")
+    floor, colour, best = result.floor.mean[HEADLINE], _colour(name), result.ranked[0]
+    panel.barh(y, mean - floor, 0.62, floor, color=colour, alpha=0.16)
+    panel.plot([low, high], [y, y], color=colour, linewidth=2.6, solid_capstyle="butt")
+    marker = "D" if name in OURS else "s" if name in BUILT_IN else "o"
+    panel.plot(mean, y, marker, color=colour, markersize=8, markeredgecolor="white")
+    _say(panel, f"{mean:.3f}", (high, y), (6, 0), color=colour, fontsize=10, fontweight="bold")
+    if name != best:
+        gain = result.gain(best, name)
+        sure = gain.p < result.comparison.alpha
+        p = tables.probability(gain.p)
+        p = f"p {p}" if p.startswith("<") else f"p = {p}"
+        text = f"{tables.number(-gain.difference, 3, signed=True)}   {p}"
+        beside: dict[str, Any] = {"xycoords": panel.get_yaxis_transform(), "annotation_clip": False, "fontsize": 9}
+        _say(panel, text, (1.0, y), (10, 0), **beside, color=VERMILLION if sure else GREY)
 
 
-def _limit(panel: "Axes", place: float, name: str, side: int) -> None:
+def _limit(panel: "Axes", place: float, name: str, side: str) -> None:
     panel.axvline(place, color=GREY, linewidth=1.2, linestyle="--", zorder=1)
-    text, align = f"{name} {place:.3f}", "left" if side > 0 else "right"
     panel.annotate(
-        text, (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4), textcoords="offset points", ha=align,
-        va="bottom", color="#555555", fontsize=9,
+        f"{name} {place:.3f}", (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4),
+        textcoords="offset points", ha=side, va="bottom", color="#555555", fontsize=9,
     )  # fmt: skip
+
+
+def _legend(panel: "Axes") -> None:
+    """Say what the marks mean: colour and shape."""
+    for colour, marker, text in (
+        (BLUE, "D", "objectives of rankwise"),
+        (GREEN, "s", "objectives of LightGBM itself"),
+        ("#555555", "o", "without trees"),
+    ):
+        panel.plot([], [], marker, color=colour, label=text)
+    panel.legend(loc="lower right", bbox_to_anchor=(0.985, 0.0), fontsize=8.5, frameon=True, edgecolor="none")
 
 
 def _say(panel: "Axes", text: str, place: tuple[float, float], shift: tuple[int, int], **style: Any) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
@@ -46,8 +48,8 @@ class Demonstration:
     """A random order, which no ranker should fall below."""
     ceiling: "Evaluation"
     """The order by true utility, which on average no ranker can beat: the judges' noise is left."""
-    trees: int
-    """How many trees LightGBM grew before it stopped."""
+    curves: dict[str, list[float]]
+    """Trained ranker -> the headline metric of the validation part after every round."""
     folder: Path
     files: dict[str, str]
     """File name -> what is in it."""
@@ -67,6 +69,12 @@ class Demonstration:
                     return Gain(pair.difference, pair.low, pair.high, pair.p_adjusted, pair.wins, n)
                 return Gain(-pair.difference, -pair.high, -pair.low, pair.p_adjusted, pair.losses, n)
         raise KeyError(f"{better} and {worse} were not compared")
+
+    def close(self) -> list[str]:
+        """The rankers that the best one does not beat by more than chance, the better first."""
+        best, *others = self.ranked
+        alpha = self.comparison.alpha
+        return [name for name in others if self.gain(best, name).p >= alpha]
 
     def table(self) -> tables.Table:
         """Give the comparison's table, with the two limits as last rows."""
@@ -89,15 +97,22 @@ class Demonstration:
 
     def conclusion(self) -> str:
         """Say which ranker is best, by how much, and how sure that is."""
-        best, second = self.ranked[:2]
+        best, close = self.ranked[0], self.close()
+        beaten = [name for name in self.ranked[1:] if name not in close]
         mean, floor, ceiling = (
             self.comparison.mean[HEADLINE][best],
             self.floor.mean[HEADLINE],
             self.ceiling.mean[HEADLINE],
         )
+        text = f"{best} ranks best: {HEADLINE} {mean:.3f}"
+        if close:
+            text += f", but not by more than chance over {_listed(close)}"
+        if beaten:
+            text += f". {'It is significantly better than' if close else 'That is significantly better than'} "
+            text += f"{_listed(beaten)} (against {beaten[0]}: {self.gain(best, beaten[0])})"
         return (
-            f"{best} ranks best: {HEADLINE} {mean:.3f}. Against {second}: {self.gain(best, second)}. "
-            f"It goes {(mean - floor) / (ceiling - floor):.0%} of the way from a random order to the best possible one."
+            f"{text}. It goes {(mean - floor) / (ceiling - floor):.0%} of the way from a random order to the best "
+            "possible one."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,11 +122,22 @@ class Demonstration:
             "version": __version__,
             "queries": {name: part.n_queries for name, part in self.parts.items()},
             "documents": {name: part.n_docs for name, part in self.parts.items()},
-            "trees": self.trees,
             "ranked": self.ranked,
+            "close_to_the_best": self.close(),
+            "rounds": {name: int(np.argmax(curve)) + 1 for name, curve in self.curves.items()},
+            "curves": self.curves,
             "random_order": self.floor.to_dict(),
             "best_possible": self.ceiling.to_dict(),
             "comparison": self.comparison.to_dict(),
             "folder": str(self.folder),
             "files": self.files,
         }
+
+
+def _listed(names: list[str]) -> str:
+    """Join names as one says them.
+
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

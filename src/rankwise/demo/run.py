@@ -1,4 +1,4 @@
-"""Run the demonstration: make data, rank it in simple ways, compare the ways, write what was found."""
+"""Run the demonstration: make data, train rankers on it, compare them, write what was found."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise.demo.rankers import OBJECTIVES, trained
 from rankwise.demo.result import HEADLINE, METRICS, Demonstration
 
 if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
+    from rankwise.rankers.lightgbm import LightGBMRanker
 
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
-STEPS = 6
+STEPS = 5 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
 
@@ -34,20 +36,20 @@ def demonstrate(
     step("Making data")
     from rankwise.data.splits import split
     from rankwise.data.synthetic import synthetic, synthetic_ideal
-    from rankwise.demo.baselines import best_feature, lambdarank, linear
+    from rankwise.demo.baselines import best_feature, linear
     from rankwise.evaluation.compare import compare
     from rankwise.evaluation.evaluate import evaluate
 
     data = synthetic(queries or QUERIES, FEATURES, documents=DOCUMENTS, seed=SEED)
     train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
 
-    step("Ranking by single features")
-    feature, scores_of_feature = best_feature(train, test)
-    scores = {f"best feature ({feature})": scores_of_feature}
+    rankers = dict(trained(train, valid, step))
+    scores = {name: ranker.predict(test) for name, ranker in rankers.items()}
     step("Fitting a linear model")
     scores["linear regression"] = linear(train, test)
-    step("Training LightGBM")
-    trees, scores["LightGBM lambdarank"] = lambdarank(train, valid, test)
+    step("Ranking by single features")
+    feature, scores_of_feature = best_feature(train, test)
+    scores[f"best feature ({feature})"] = scores_of_feature
 
     step("Evaluating and comparing")
     result = Demonstration(
@@ -55,27 +57,33 @@ def demonstrate(
         comparison=compare(scores, test, METRICS, seed=SEED),
         floor=evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
         ceiling=evaluate(synthetic_ideal(test, seed=SEED), test, METRICS),
-        trees=trees,
+        curves={name: ranker.history_[HEADLINE] for name, ranker in rankers.items()},
         folder=folder,
         files={
             "results.md": "the table, the pictures and what they say",
             "results.json": "every number, for programs",
             "queries.csv": "the value of each metric on each query",
             "means.png": "how good each ranker is",
+            "curves.png": "how each ranker learned, and where it stopped",
             "differences.png": "on which queries the best ranker wins, and by how much",
-            "test.parquet": "the test data",
-            **{_file(name): f"the scores of: {name}" for name in scores},
+            **{f"{name}.parquet": f"the {name} data" for name in ("train", "valid", "test")},
+            **{_file(name): f"the model of {name}" for name in rankers},
+            **{_file(name): f"the scores of {name}" for name in scores if name not in rankers},
         },
     )
     step("Drawing and writing")
-    _write(result, scores)
+    _write(result, rankers, scores)
     return result
 
 
-def next_command(result: Demonstration) -> str:
-    """Give a command that compares the two best rankers again, for the reader to begin with."""
-    rankings = (f"{Path(_file(name)).stem}={result.folder / _file(name)}" for name in result.ranked[1::-1])
-    return f"rankwise compare {result.folder / 'test.parquet'} {' '.join(rankings)}"
+def next_commands(result: Demonstration) -> list[str]:
+    """Give commands for the reader to begin with: compare two rankers again, and train one more."""
+    folder, rankings = result.folder, (f"{_key(name)}={result.folder / _file(name)}" for name in result.ranked[1::-1])
+    data = f"{folder / 'train.parquet'} --valid {folder / 'valid.parquet'}"
+    return [
+        f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
+        f"rankwise train {data} --objective approx_ndcg --output {folder / 'models' / 'mine'}",
+    ]
 
 
 def _prepare(folder: Path, force: bool) -> Path:
@@ -92,17 +100,23 @@ def _prepare(folder: Path, force: bool) -> Path:
     return folder
 
 
-def _write(result: Demonstration, scores: "dict[str, Scores]") -> None:
+def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: "dict[str, Scores]") -> None:
     """Write every file that the result names."""
     import polars as pl
 
     from rankwise.data.files import write_data
     from rankwise.demo.picture import draw
+    from rankwise.evaluation.curves import plot_curves
 
-    folder, (best, second) = result.folder, result.ranked[:2]
-    write_data(result.parts["test"], folder / "test.parquet", force=True)
+    folder, best = result.folder, result.ranked[0]
+    (folder / "models").mkdir(exist_ok=True)
+    for name, part in result.parts.items():
+        write_data(part, folder / f"{name}.parquet", force=True)
     for name, values in scores.items():
-        np.savetxt(folder / _file(name), values, fmt="%.9g")
+        if name in rankers:
+            rankers[name].save(folder / _file(name), force=True)
+        else:
+            np.savetxt(folder / _file(name), values, fmt="%.9g")
     evaluations = {
         **result.comparison.paired.evaluations,
         "random order": result.floor,
@@ -111,14 +125,30 @@ def _write(result: Demonstration, scores: "dict[str, Scores]") -> None:
     rows = [one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in evaluations.items()]
     pl.concat(rows).write_csv(folder / "queries.csv")
     draw(result, folder / "means.png")
-    result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=second, force=True)
+    plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
+    against = _opponent(result)
+    result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
     (folder / "results.json").write_text(json.dumps(result.to_dict(), indent=2) + "\n", encoding="utf-8")
     page = [f"# {best} ranks best", result.introduction(), result.table().markdown(), result.conclusion()]
-    page += ["![How good each ranker is](means.png)", f"![{best} against {second}, query by query](differences.png)"]
+    page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
+    page += [f"![{best} against {against}, query by query](differences.png)"]
     page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]
-    page += ["## Go on from here", f"```\n{next_command(result)}\n```"]
+    page += ["## Go on from here", "```\n" + "\n".join(next_commands(result)) + "\n```"]
     (folder / "results.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
 
 
+def _opponent(result: Demonstration) -> str:
+    """The best ranker that is not trained: what training is good for shows best against it."""
+    best = result.ranked[0]
+    return next((name for name in result.ranked if name not in OBJECTIVES and name != best), result.ranked[1])
+
+
+def _key(ranker: str) -> str:
+    """The name of a ranker in file names and commands: ``E[LambdaRank]`` is ``e_lambdarank``."""
+    words = "".join(letter if letter.isalnum() else " " for letter in ranker.replace("-", "").partition(" (")[0])
+    return "_".join(words.lower().split())
+
+
 def _file(ranker: str) -> str:
-    return f"{ranker.split()[0].lower()}.txt"
+    """Where a ranker lies: a folder for a model, a file for scores."""
+    return f"models/{_key(ranker)}" if ranker in OBJECTIVES else f"{_key(ranker)}.txt"

@@ -37,6 +37,16 @@ def plot_curves(
             values, round_ = curves[name], best[name]
             panel.plot(np.arange(1, len(values) + 1), values, color=colour, linestyle=dash, linewidth=1.5)
             panel.plot(round_ + 1, values[round_], "D", color=colour, markersize=7, markeredgecolor="white", zorder=4)
+            if len(curves) == 1:
+                _mark(
+                    panel,
+                    f"{tables.number(values[round_])} after round {round_ + 1}",
+                    round_ + 1,
+                    values[round_],
+                    longest,
+                )
+                title = title or name
+                continue
             _name(panel, f"{tables.number(values[round_])}  {name}, round {round_ + 1}", ends[i], colour, dash)
         panel.set_ylim(low, high)
         panel.set_xlim(0, longest * 1.02)
@@ -48,6 +58,14 @@ def plot_curves(
         panel.grid(color="#E4E4E4", linewidth=0.6)
         panel.set_axisbelow(True)
     return Path(path)
+
+
+def _mark(panel: "Axes", text: str, x: int, y: float, longest: int) -> None:
+    """Write the best value over its mark."""
+    side = "right" if x > 0.7 * longest else "left" if x < 0.3 * longest else "center"
+    panel.annotate(
+        text, (x, y), xytext=(0, 9), textcoords="offset points", ha=side, color=_COLOURS[0], fontweight="bold"
+    )
 
 
 def _name(panel: "Axes", text: str, height: float, colour: str, dash: object) -> None:
