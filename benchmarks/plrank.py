@@ -1,8 +1,7 @@
-"""PLRank: how fast, how noisy, and which curvature trains best.
+"""PLRank: how fast and how noisy. (Which curvature trains best: curvature.py.)
 
 python benchmarks/plrank.py speed
 python benchmarks/plrank.py error
-python benchmarks/plrank.py curvature FOLDER_OF_MQ2008 [SEED]
 """
 
 import itertools
@@ -10,13 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 import rankwise as rw
-from rankwise.data.letor import read_letor
 from rankwise.metrics.base import discounts, gains
 from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS
 from rankwise.objectives.plrank import PLRank
@@ -130,64 +127,11 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
             print(line + f" {cost:7.1f}")
 
 
-def curvature(folder: Path, seed: int = 0, samples: int = 100, rounds: int = 300, patience: int = 40) -> None:
-    """NDCG of LightGBM with each curvature on MQ2008's folds; learning rates chosen on the validation part."""
-    import lightgbm
-
-    parts = ("train", "vali", "test")
-    folds = [[read_letor(folder / f"Fold{k}" / f"{part}.txt.gz") for part in parts] for k in range(1, 6)]
-
-    def train(objective: PLRank, rate: float, seed: int) -> tuple[float, float, float, float]:
-        found = []
-        for train, valid, test in folds:
-            trained = rw.Stream(seed, 0, train.query_ids)
-            round_ = [0]
-
-            def derive(scores, _, train=train, trained=trained, round_=round_):  # type: ignore[no-untyped-def]
-                d = objective(scores, train.labels, train.offsets, trained.at(round_[0]))
-                round_[0] += 1
-                return d.numerator, np.maximum(d.hessian, 1e-6)
-
-            sets = [
-                lightgbm.Dataset(part.features, part.labels, group=part.sizes, free_raw_data=False)
-                for part in (train, valid)
-            ]
-            settings = {"learning_rate": rate, "num_leaves": 15, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 0.0}
-            quiet = {
-                "objective": derive,
-                "metric": "ndcg",
-                "eval_at": [5],
-                "verbosity": -1,
-                "num_threads": 1,
-                "seed": seed,
-            }
-            stop = lightgbm.early_stopping(patience, verbose=False)
-            model = lightgbm.train(settings | quiet, sets[0], rounds, valid_sets=[sets[1]], callbacks=[stop])
-            names = ("ndcg@5", "ndcg@10")
-            scores = [rw.evaluate(model.predict(part.features), part, names) for part in (valid, test)]
-            found.append([scores[0].mean["ndcg@5"], *(scores[1].mean[name] for name in names), model.best_iteration])
-        mean = np.mean(found, axis=0)
-        return float(mean[0]), float(mean[1]), float(mean[2]), float(mean[3])
-
-    print(f"{'curvature':>10} {'rate':>5}  valid@5  test@5 test@10  trees   seconds")
-    for name in ("floored", "absolute", "gradient", "ones", "estimated"):
-        for rate in (1.0, 3.0) if name == "ones" else (0.05, 0.15):
-            start = time.perf_counter()
-            found = train(PLRank(samples=samples, curvature=name), rate, seed)
-            wall = time.perf_counter() - start
-            print(
-                f"{name:>10} {rate:5g}   {found[0]:.4f}  {found[1]:.4f}  {found[2]:.4f}  {found[3]:5.0f}  {wall:7.1f}",
-                flush=True,
-            )
-
-
 if __name__ == "__main__":
     match sys.argv[1:]:
         case [] | ["speed"]:
             speed()
         case ["error"]:
             error()
-        case ["curvature", folder, *seed]:
-            curvature(Path(folder), *map(int, seed))
         case _:
             sys.exit(__doc__)

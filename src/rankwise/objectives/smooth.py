@@ -53,7 +53,7 @@ class ApproxNDCG(Operators):
 
     eta: float = 10.0
     gain: Gain = "exponential"
-    curvature: str = "gradient"
+    curvature: str = "floored"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Bruch et al. 2020"
 
@@ -92,7 +92,7 @@ class SmoothAP(Operators):
 
     eta: float = 1.0
     relevant: float = 1.0
-    curvature: str = "gradient"
+    curvature: str = "floored"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Westerborg 2022"
 
@@ -130,7 +130,7 @@ class SmoothRBP(Operators):
 
     eta: float = 1.0
     relevant: float = 1.0
-    curvature: str = "gradient"
+    curvature: str = "floored"
     estimator: ClassVar[bool] = False
     paper: ClassVar[str] = "Westerborg 2022"
 
