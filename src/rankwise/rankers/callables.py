@@ -77,13 +77,14 @@ def xgboost_objective(
 ) -> Callable[..., tuple[Floats, Floats]]:
     """Give an objective for ``xgb.train(obj=…)``.
 
-    The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set ``base_score`` to 0.
-    The callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
+    The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set ``base_score`` to 0,
+    and ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
+    callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
 
     >>> import rankwise as rw, xgboost as xgb
     >>> data = rw.synthetic(n_queries=20, documents=20, seed=1)
     >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
-    >>> params = {"base_score": 0.0, "min_child_weight": 0.0, "nthread": 1}
+    >>> params = {"base_score": 0.0, "disable_default_eval_metric": 1, "min_child_weight": 0.0, "nthread": 1}
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """

@@ -3,7 +3,8 @@
 CatBoost takes no objective that looks at whole lists, so its rounds are driven from outside: each is one call that
 grows one tree, on data that were binned once. For our objectives the tree fits −numerator / Hessian by weighted least
 squares, which is Newton's step; CatBoost's own objectives start each tree from the scores so far. Every round has a
-seed of its own, of (seed, number of trees), so that a continued model is the uninterrupted one even where CatBoost samples.
+seed of its own, of (seed, number of trees), so that a continued model is the uninterrupted one even where
+CatBoost samples.
 """
 
 import functools
@@ -86,7 +87,6 @@ class CatBoost:
         "PairLogitPairwise",
         "QueryRMSE",
         "QuerySoftMax",
-        "QueryCrossEntropy",
         "StochasticRank",
         "LambdaMart",
     )
@@ -239,6 +239,7 @@ class Growing:
         data = matrices.data
         self.model: Model | None = None if start is None else start.booster
         self.fresh: list[Model] = []
+        self.started = start is not None
         self.trees = 0 if start is None else start.n_trees
         self.scores = np.zeros(data.n_docs) if start is None else start.predict(data.features)
         self.held_out = np.zeros(0)
@@ -281,8 +282,9 @@ class Growing:
         found: dict[str, Any] = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
         strength = self.parameters.get("random_strength", 1.0)
         if strength and self.parameters.get("random_score_type") != "Gumbel":
-            left = math.exp(math.log(self.scores.size) - self.trees * self.settings.learning_rate)
-            found["random_strength"] = strength * left / (1.0 + left)
+            n = self.scores.size
+            left = n * math.exp(-self.trees * self.settings.learning_rate)
+            found["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
         return found
 
     def _sum(self) -> None:
@@ -290,6 +292,13 @@ class Growing:
         parts = [*([] if self.model is None else [self.model]), *self.fresh]
         self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
         self.fresh = []
+        if self.matrices.data.categorical and self.started:
+            some = self.matrices.data.features[:1000]
+            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.scores[: len(some)]):
+                raise check.error(
+                    "a CatBoost model that holds statistics of categories cannot be continued on other data",
+                    cure="train on all data at once, or say one_hot_max_size=255 in both trainings",
+                )
 
     def valid_scores(self) -> Array:
         """Give the scores of the validation documents."""

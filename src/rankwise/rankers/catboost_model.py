@@ -94,7 +94,10 @@ def forest(content: bytes) -> CatBoostForest:
     try:
         if not content.startswith(b"CBM1"):
             raise ValueError("a file that does not begin as a model")
-        model.load_model(blob=content)
+        with tempfile.TemporaryDirectory() as folder:  # bytes would be read in place, even by sums of models
+            path = Path(folder, "model.cbm")
+            path.write_bytes(content)
+            model.load_model(str(path))
     except (ValueError, catboost().CatBoostError) as broken:
         raise check.error("cannot read as a CatBoost model", got=first_line(broken)) from None
     return CatBoostForest(model, content)
@@ -150,7 +153,7 @@ def _codes(column: Floats) -> Any:
 def _owners(features: dict[str, Any]) -> list[list[int]]:
     """The columns behind each split: CatBoost numbers borders of numbers, then categories, then their statistics."""
     categories = [one["flat_feature_index"] for one in features.get("categorical_features", [])]
-    owners = [[one["flat_feature_index"]] for one in features["float_features"] for _ in one["borders"] or ()]
+    owners = [[one["flat_feature_index"]] for one in features.get("float_features", []) for _ in one["borders"] or ()]
     owners += [
         [one["flat_feature_index"]] for one in features.get("categorical_features", []) for _ in one.get("values") or ()
     ]

@@ -323,4 +323,4 @@ def _content(booster: "Booster", n_trees: int) -> bytes:
 
 def _first_line(failed: Exception) -> str:
     """What XGBoost says, without its clock and its stack."""
-    return str(failed).partition("\n")[0].rpartition("Check failed: ")[2]
+    return str(failed).partition("\n")[0].rpartition("Check failed: ")[2].rstrip(". ")

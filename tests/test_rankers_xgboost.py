@@ -1,0 +1,158 @@
+"""XGBoost's adapter: its leaves are Newton's steps, its files and parameters XGBoost's own."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import rankwise as rw
+
+SMALL = {"leaves": 7, "min_documents": 5, "threads": 1, "rounds": 10, "learning_rate": 0.1}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.synthetic(n_queries=40, n_features=12, documents=20, seed=3)
+
+
+def ranker(objective="xendcg", **changes):
+    return rw.XGBoostRanker(objective, **SMALL | changes)
+
+
+def matrix(data, **columns):
+    return xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1, **columns)
+
+
+def test_a_leaf_is_newtons_step_shrunk_by_one_average_document():
+    lists = rw.RankingDataset.from_sizes([[0.0], [1.0], [1.0], [0.0], [1.0]], [0, 2, 1, 0, 1], [3, 2])
+    model = ranker("lambdarank", rounds=1, min_documents=1, leaves=2).fit(lists)
+    found = rw.objective("lambdarank")(np.zeros(5), lists.labels, lists.offsets)
+    for value in (0.0, 1.0):
+        rows = lists.features[:, 0] == value
+        step = found.numerator[rows].sum() / (found.hessian[rows].sum() + found.hessian.mean())
+        assert model.predict([[value]]) == pytest.approx(-0.1 * step, rel=1e-5)
+
+
+def test_a_loss_times_a_constant_grows_the_same_trees(data):
+    once, often = ranker("listnet").fit(data), ranker("1024 * listnet").fit(data)
+    assert np.array_equal(once.predict(data), often.predict(data))
+
+
+def test_min_documents_counts_average_documents(data):
+    def leaves(**changes):
+        return ranker("listnet", rounds=1, leaves=64, **changes).fit(data).model_.booster.get_dump()[0].count("leaf=")
+
+    assert leaves(min_documents=100) < leaves(min_documents=20) < leaves(min_documents=1)
+    assert leaves(min_documents=100, min_child_weight=0.0) == leaves(min_documents=1, min_child_weight=0.0)
+    with pytest.raises(ValueError, match="learned nothing.*min_documents=100000"):
+        ranker(min_documents=100_000).fit(data)
+
+
+@pytest.mark.parametrize("builtin", ["rank:ndcg", "rank:pairwise"])
+def test_native_objectives_are_xgboosts_own(builtin, data):
+    weights = np.linspace(0.5, 2.0, data.n_queries)
+    model = ranker(f"native:{builtin}", gamma=0.01).fit(data.with_(weights=weights))
+    params = {"objective": builtin, "learning_rate": 0.1, "max_leaves": 7, "max_depth": 0, "grow_policy": "lossguide"}
+    params |= {"nthread": 1, "base_score": 0.0, "gamma": 0.01}
+    binned = xgb.QuantileDMatrix(data.features, data.labels, group=data.sizes, weight=weights, nthread=1)
+    theirs = xgb.train(params, binned, num_boost_round=10)
+    assert np.array_equal(model.predict(data), theirs.predict(matrix(data)))
+
+
+@pytest.mark.parametrize(("method", "weighted"), [("hist", True), ("approx", False)])
+def test_our_callable_in_their_loop_grows_the_rankers_trees(method, weighted, data):
+    weights = np.linspace(0.5, 2.0, data.n_queries) if weighted else None
+    data = data.with_(query_ids=np.arange(data.n_queries), weights=weights)
+    own = {"reg_lambda": 0.5, "min_child_weight": 0.01, "tree_method": method, "max_bin": 1024}
+    model = ranker("stochastic(lambdarank, samples=2)", seed=4, **own).fit(data)
+    params = {"learning_rate": 0.1, "max_leaves": 7, "max_depth": 0, "grow_policy": "lossguide"}
+    params |= own | {"nthread": 1, "base_score": 0.0, "seed": 4, "disable_default_eval_metric": 1}
+    params |= {"objective": "rank:ndcg"}  # for reg:squarederror approx would bin as if all Hessians were 1
+    seen: dict[str, Any] = {}
+    theirs = xgb.train(
+        params,
+        matrix(data, weight=weights),
+        num_boost_round=10,
+        obj=rw.xgboost_objective("stochastic(lambdarank, samples=2)", seed=4, query_ids=data.query_ids),
+        custom_metric=rw.xgboost_metric("ndcg@5"),
+        evals=[(matrix(data, weight=weights), "train")],
+        evals_result=seen,
+        verbose_eval=False,
+    )
+    # XGBoost keeps weights in float32; with them it also draws bins by weight, unless every value has its own
+    assert np.allclose(theirs.predict(matrix(data), output_margin=True), model.predict(data), atol=1e-5)
+    expected = rw.evaluate(model, data, ["ndcg@5"]).mean["ndcg@5"]
+    assert seen["train"]["ndcg@5"][-1] == pytest.approx(expected, abs=1e-5)  # XGBoost prints five digits
+
+
+def test_a_matrix_without_groups_is_an_error(data):
+    with pytest.raises(ValueError, match="the DMatrix has no groups. Cure: pass qid="):
+        xgb.train({"nthread": 1}, xgb.DMatrix(data.features, data.labels), obj=rw.xgboost_objective("xendcg"))
+
+
+def test_the_file_names_an_objective_and_the_features(data, tmp_path):
+    model = ranker(rounds=2).fit(data)
+    path = model.save(tmp_path / "model") / "model.ubj"
+    booster = xgb.Booster(model_file=path)
+    assert booster.feature_names == list(data.feature_names)
+    text = json.loads(booster.save_config())["learner"]
+    assert text["objective"]["name"] == "rank:ndcg"
+    names = [f"a[{number}]" for number in range(12)]  # XGBoost cannot hold these
+    odd = ranker(rounds=2).fit(data.with_(feature_names=names))
+    assert list(odd.feature_names_in_) == names
+    assert odd.model_.booster.feature_names is None
+    assert np.array_equal(odd.predict(data.features), model.predict(data))
+
+
+def test_sampling_differs_from_round_to_round(data):
+    """Setting parameters between rounds must not set the generator back."""
+    model = ranker("listnet", rounds=6, subsample=0.5, leaves=2).fit(data)
+    covers = [tree.split("cover=")[1].split("\n")[0] for tree in model.model_.booster.get_dump(with_stats=True)]
+    assert len(set(covers)) == 6
+
+
+def test_several_trees_a_round_count_as_one(data):
+    model = ranker(rounds=4, num_parallel_tree=3, subsample=0.5).fit(data)
+    assert model.model_.n_trees == 4
+    assert len(model.model_.booster.get_dump()) == 12
+
+
+def test_an_older_model_of_finer_bins_is_scored_by_its_own_borders(data):
+    """Bins of new data would tell documents apart otherwise than the older trees do."""
+    older = ranker(rounds=5, max_bin=256).fit(data)
+    newer = ranker(rounds=1, max_bin=4).fit(data, init_model=older)
+    objective = rw.objective("xendcg")
+    expected = objective(older.predict(data), data.labels, data.offsets, data.stream(0).at(5)).value.mean()
+    assert newer.history_["loss"][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"booster": "gblinear"}, "cannot be trained so: got booster=gblinear grows no trees"),
+        ({"booster": "dart"}, "booster=dart changes earlier trees.*Cure: train without valid"),
+        ({"tree_method": "exact"}, "tree_method=exact counts the depth"),
+        ({"process_type": "update"}, "process_type=update grows no trees"),
+        ({"base_score": 0.5}, "base_score moves all scores alike"),
+        ({"objective": "native:rank:map"}, "XGBoost cannot train with native:rank:map: got .*binary labels"),
+    ],
+)
+def test_bad_settings_say_so(changes, message, data):
+    with pytest.raises(ValueError, match=message):
+        ranker(**changes).fit(data, data)
+
+
+def test_dart_trains_without_validation(data):
+    model = ranker("lambdarank", booster="dart", rate_drop=0.2, rounds=6).fit(data)
+    assert rw.evaluate(model, data).mean["ndcg@10"] > rw.evaluate(np.zeros(data.n_docs), data).mean["ndcg@10"] + 0.05
+
+
+def test_codes_of_categories_must_be_whole_and_not_negative():
+    for bad in (0.5, -1.0):
+        lists = rw.RankingDataset.from_sizes([[0.0], [bad], [1.0]], [0, 1, 1], [3], categorical=[0])
+        with pytest.raises(
+            ValueError, match=r"categorical column must be whole numbers of 0 or more: got .*row 1, column"
+        ):
+            ranker().fit(lists)
