@@ -1,0 +1,228 @@
+"""How long training takes with our objectives, beside each library trained alone with its own.
+
+    python benchmarks/trees.py [--quick] [--libraries lightgbm xgboost catboost] [--threads 2]
+
+Everyone trains on the same MSLR-like lists of 136 features, with the same number of rounds and leaves. Ours is
+``Ranker.fit``; theirs is ``lightgbm.train``, ``xgboost.train`` and ``CatBoost.fit`` with nothing of ours around it. Both
+start from the same arrays and sort features into bins. Runs take turns, so that a busy machine slows all alike, and
+medians are compared; beside them stand the quickest runs, which tell more where the machine has other work to do. A
+round is what is left after a run of one round is taken away, divided by the other rounds. Our objective is timed inside
+the training; theirs cannot be, and is what its round takes longer than the rest of ours.
+
+CatBoost takes no objective that sees whole queries, so ours grow its trees one by one from outside.
+"""
+
+import argparse
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import rankwise as rw
+from clock import Times, Verdicts
+
+FEATURES = 136
+LEAVES = 32
+RATE = 0.05
+LEAST = 20  # documents in a leaf
+NOISE = 1.03  # two runs of the same thing differ by as much on a quiet machine
+
+
+class Timed:
+    """An objective that knows how long its calls took."""
+
+    def __init__(self, text: str) -> None:
+        self.objective, self.seconds = rw.objective(text), 0.0
+        self.exact_hessian, self.estimator = self.objective.exact_hessian, self.objective.estimator
+
+    def __call__(self, *arguments: Any, **documents: Any) -> Any:
+        start = time.perf_counter()
+        found = self.objective(*arguments, **documents)
+        self.seconds += time.perf_counter() - start
+        return found
+
+
+@dataclass(frozen=True)
+class Match:
+    """Ours against theirs in one library."""
+
+    library: str
+    ours: str
+    theirs: str
+    most: float | None
+    """The ratio ours / theirs that is wanted; None: it is what it is."""
+
+
+MATCHES = (
+    Match("lightgbm", "xendcg", "rank_xendcg", NOISE),
+    Match("lightgbm", "lambdarank", "lambdarank", 1.0),
+    Match("xgboost", "lambdarank", "rank:ndcg", None),
+    Match("catboost", "xendcg", "YetiRank", None),
+)
+
+
+def train_lightgbm(data: rw.RankingDataset, objective: str, rounds: int, threads: int) -> float:
+    import lightgbm
+
+    parameters = {
+        "objective": objective,
+        "learning_rate": RATE,
+        "num_leaves": LEAVES,
+        "min_data_in_leaf": LEAST,
+        "num_threads": threads,
+        "force_col_wise": True,
+        "verbosity": -1,
+    }
+    matrix = lightgbm.Dataset(data.features, data.labels, group=data.sizes, params=parameters)
+    return leaves_of_lightgbm(lightgbm.train(parameters, matrix, rounds))
+
+
+def leaves_of_lightgbm(booster: Any) -> float:
+    text = booster.model_to_string()
+    return float(np.mean([int(line[11:]) for line in text.split("\n") if line.startswith("num_leaves=")]))
+
+
+def train_xgboost(data: rw.RankingDataset, objective: str, rounds: int, threads: int) -> float:
+    import xgboost
+
+    parameters = {
+        "objective": objective,
+        "learning_rate": RATE,
+        "tree_method": "hist",
+        "grow_policy": "lossguide",
+        "max_depth": 0,
+        "max_leaves": LEAVES,
+        "nthread": threads,
+        "disable_default_eval_metric": 1,
+        "verbosity": 0,
+    }
+    matrix = xgboost.QuantileDMatrix(data.features, data.labels, group=data.sizes, nthread=threads)
+    return leaves_of_xgboost(xgboost.train(parameters, matrix, rounds))
+
+
+def leaves_of_xgboost(booster: Any) -> float:
+    return float(np.mean([tree.count("leaf=") for tree in booster.get_dump()]))
+
+
+def train_catboost(data: rw.RankingDataset, objective: str, rounds: int, threads: int) -> float:
+    import catboost
+
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    pool = catboost.Pool(data.features, data.labels, group_id=queries, thread_count=threads)
+    model = catboost.CatBoost(
+        {
+            "loss_function": objective,
+            "learning_rate": RATE,
+            "depth": LEAVES.bit_length() - 1,
+            "iterations": rounds,
+            "boosting_type": "Plain",
+            "thread_count": threads,
+            "logging_level": "Silent",
+            "allow_writing_files": False,
+        }
+    )
+    return leaves_of_catboost(model.fit(pool))
+
+
+def leaves_of_catboost(model: Any) -> float:
+    return float(np.mean(model.get_tree_leaf_counts()))
+
+
+THEIRS: dict[str, Callable[[rw.RankingDataset, str, int, int], float]] = {
+    "lightgbm": train_lightgbm,
+    "xgboost": train_xgboost,
+    "catboost": train_catboost,
+}
+COUNTS: dict[str, Callable[[Any], float]] = {
+    "lightgbm": leaves_of_lightgbm,
+    "xgboost": leaves_of_xgboost,
+    "catboost": leaves_of_catboost,
+}
+
+
+def ranker(match: Match, objective: Any, rounds: int, threads: int) -> Any:
+    kinds = {"lightgbm": "LightGBMRanker", "xgboost": "XGBoostRanker", "catboost": "CatBoostRanker"}
+    settings = {"learning_rate": RATE, "leaves": LEAVES, "min_documents": LEAST}
+    return getattr(rw, kinds[match.library])(objective, rounds=rounds, threads=threads, **settings)
+
+
+def race(match: Match, data: rw.RankingDataset, rounds: int, turns: int, threads: int, verdicts: Verdicts) -> None:
+    objective = Timed(match.ours)
+    leaves: dict[str, float] = {}
+    calls: list[float] = []
+
+    def ours(number: int) -> None:
+        objective.seconds = 0.0
+        model = ranker(match, objective, number, threads).fit(data)
+        if number > 1:
+            calls.append(objective.seconds / number)
+            leaves["ours"] = COUNTS[match.library](model.model_.booster)
+
+    def theirs(number: int) -> None:
+        leaves["theirs"] = THEIRS[match.library](data, match.theirs, number, threads)
+
+    times = Times(
+        {
+            "ours once": lambda: ours(1),
+            "theirs once": lambda: theirs(1),
+            "ours": lambda: ours(rounds),
+            "theirs": lambda: theirs(rounds),
+        },
+        turns,
+        warm=1 if match.library == "lightgbm" else 0,
+    )
+    full, quickest = dict(times.median), dict(times.quickest)
+    ratio = full["ours"] / full["theirs"]
+    for who in ("ours", "theirs"):
+        times.take(f"{who} once", who)
+    each = {who: 1e3 * times.median[who] / (rounds - 1) for who in ("ours", "theirs")}
+    alone = {"ours": 1e3 * float(np.median(calls))}
+    alone["theirs"] = each["theirs"] - (each["ours"] - alone["ours"])
+    name = f"{match.library}: {match.ours} / {match.theirs}"
+    target = "no target" if match.most is None else verdicts.most(name, ratio, match.most)
+    print(f"\n{name}: {rounds} rounds on {data.n_docs:,} documents, {turns} turns")
+    print(
+        f"{'':<24}{'training, s':>12}{'quickest':>10}{'round, ms':>11}{'objective':>11}{'its share':>11}{'leaves':>8}"
+    )
+    for who, title in (("ours", f"rankwise, {match.ours}"), ("theirs", f"alone, {match.theirs}")):
+        about = "~" if who == "theirs" else ""
+        print(
+            f"{title:<24}{full[who]:>12.2f}{quickest[who]:>10.2f}{each[who]:>11.1f}{about + format(alone[who], '.1f'):>11}"
+            f"{about + format(alone[who] / each[who], '.0%'):>11}{leaves[who]:>8.1f}"
+        )
+    fastest = quickest["ours"] / quickest["theirs"]
+    a_round = each["ours"] / each["theirs"]
+    print(f"{'ratio ours / theirs':<24}{ratio:>12.2f}{fastest:>10.2f}{a_round:>11.2f}   {target}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--libraries", nargs="+", choices=tuple(THEIRS), default=tuple(THEIRS))
+    parser.add_argument("--queries", type=int, help="2,000 by default, 500 with --quick")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="under a minute: less of everything")
+    options = parser.parse_args()
+    data = rw.synthetic(options.queries or (500 if options.quick else 2_000), FEATURES, seed=0)
+    print(f"{data}, {options.threads} threads, {LEAVES} leaves")
+    rounds = {"lightgbm": 30, "xgboost": 20, "catboost": 8}
+    turns = {"lightgbm": 5, "xgboost": 3, "catboost": 3}
+    verdicts = Verdicts()
+    for library in options.libraries:
+        if importlib.util.find_spec(library) is None:
+            print(f"\n{library} is not installed (pip install 'rankwise[{library}]'), left out")
+            continue
+        for match in MATCHES:
+            if match.library == library:
+                few = 3 if options.quick else turns[library]
+                race(match, data, rounds[library], few, options.threads, verdicts)
+    for missed in verdicts.missed:
+        print(f"MISSED {missed}")
+    return 1 if verdicts.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
