@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -120,7 +121,9 @@ def test_every_named_space_trains(parts: Pair):
     assert 3 <= paper.parameters["max_depth"] <= 8
 
 
-@pytest.mark.parametrize(("ranker", "space"), [("xgboost", "default"), ("xgboost", "kang2024"), ("catboost", "default")])
+@pytest.mark.parametrize(
+    ("ranker", "space"), [("xgboost", "default"), ("xgboost", "kang2024"), ("catboost", "default")]
+)
 def test_the_spaces_of_other_libraries_train(ranker: str, space: str, parts: Pair):
     pytest.importorskip(ranker)
     settings: dict[str, Any] = {"trials": 2, "fixed": {"rounds": 3}, "threads": 1}
@@ -310,6 +313,21 @@ def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_pa
     assert tried(whole) == tried(tuning)
     nothing_left = rw.tune(*parts, trials=14, resume=True, **settings)
     assert tried(nothing_left) == tried(tuning)
+
+
+def test_two_processes_do_not_meddle_with_each_other(parts: Pair, tmp_path: Path):
+    optuna = pytest.importorskip("optuna")
+    study = tmp_path / "search.db"
+    rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
+    storage = optuna.storages.RDBStorage(f"sqlite:///{study}")
+    trial = optuna.load_study(study_name="rankwise", storage=storage).ask()
+    trial.set_user_attr("process", [socket.gethostname(), os.getppid()])
+    with pytest.raises(ValueError, match=f"another process is at work on this search: got process {os.getppid()}"):
+        rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK)
+    trial.set_user_attr("process", ["another-machine", os.getppid()])
+    assert len(rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK).trials) == 2
+    storage.remove_session()
+    storage.engine.dispose()
 
 
 def test_ctrl_c_keeps_what_was_found(parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

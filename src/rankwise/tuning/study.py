@@ -102,11 +102,15 @@ def process() -> list[Any]:
 
 
 def mend(optuna: Any, study: Any) -> None:
-    """Give up trials whose process was killed in the middle."""
+    """Give up trials whose process was killed in the middle; refuse to meddle with one that lives."""
     states = optuna.trial.TrialState
-    for stale in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
-        if not _alive(stale.user_attrs.get("process")):
-            study.tell(stale.number, state=states.FAIL)
+    for running in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+        where = running.user_attrs.get("process")
+        if _alive(where):
+            raise check.error(
+                "another process is at work on this search", got=f"process {where[1]}", cure="wait for it"
+            )
+        study.tell(running.number, state=states.FAIL)
 
 
 def _alive(process: Any) -> bool:

@@ -1,0 +1,349 @@
+"""Training, predicting and tuning from the command line: what it writes, repeats and refuses."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+import rankwise as rw
+from rankwise.cli.app import app
+from rankwise.rankers.lightgbm import LightGBMRanker
+
+QUICK = ("--rounds", "6", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, rw.RankingDataset]:
+    parts = rw.split(rw.synthetic(n_queries=40, documents=12, seed=1), (0.5, 0.25, 0.25), seed=1)
+    return dict(zip(("train", "valid", "test"), parts, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]) -> Path:
+    """Each test works in a folder of its own that holds data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANKWISE_DATA", raising=False)
+    for name, part in data.items():
+        rw.write_data(part, f"{name}.parquet")
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(words), prog_name="rankwise")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refused(*words: str) -> str:
+    result = run(*words, code=2)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+def train(*words: str) -> Result:
+    return run("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK, *words)
+
+
+# train
+
+
+def test_train_writes_the_model_that_the_library_trains(data: dict[str, rw.RankingDataset]):
+    words = ("--leaves", "7", "--learning-rate", "0.2", "--min-documents", "5", "--seed", "3", "-m", "ap,ndcg@5")
+    result = train(
+        "--objective", "stochastic(xendcg, samples=2)", "--set", "lambda_l2=0.5", "--set", "max_bin=63", *words
+    )
+    assert "wrote model" in result.stderr
+    ranker = LightGBMRanker(
+        "stochastic(xendcg, samples=2)", rounds=6, leaves=7, learning_rate=0.2, min_documents=5, seed=3, threads=1,
+        metrics=("ap", "ndcg@5"), lambda_l2=0.5, max_bin=63,
+    ).fit(data["train"], data["valid"])  # fmt: skip
+    loaded = rw.load("model")
+    np.testing.assert_array_equal(loaded.predict(data["test"]), ranker.predict(data["test"]))
+    best = ranker.best_round_
+    assert f"{best} kept of 6 trained" in result.stdout
+    assert f"{ranker.history_['ap'][best - 1]:.4f}" in result.stdout
+    assert "ndcg@5, validation" in result.stdout
+
+
+def test_train_as_json(data: dict[str, rw.RankingDataset]):
+    document = json.loads(train("--json", "--patience", "0").stdout)
+    assert document["objective"] == "lambdarank"
+    assert document["rounds"] == len(document["history"]["ndcg@10"]) == 6
+    assert document["metrics"]["ndcg@10"] == max(document["history"]["ndcg@10"])
+    assert document["parameters"]["patience"] is None
+    assert document["model"] == "model"
+
+
+def test_train_without_validation_data(data: dict[str, rw.RankingDataset]):
+    result = run("train", "train.parquet", "-o", "model", "--objective", "native:lambdarank", *QUICK)
+    assert "6 kept of 6 trained (all rounds done)" in result.stdout
+    assert "validation" not in result.stdout
+    assert "a learning curve needs validation data" in refused("train", "train.parquet", "-o", "x", "--plot", "c.png")
+
+
+def test_train_says_why_it_stopped():
+    assert "no better round for 1 rounds" in train("--rounds", "200", "--patience", "1").stdout
+
+
+def test_train_draws_the_learning_curve():
+    train("--plot", "curve.png")
+    assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_train_on_a_set_takes_its_own_parts(data: dict[str, rw.RankingDataset]):
+    Path("mine.toml").write_text('train = "train.txt"\nvalid = "valid.txt"\ntest = "test.txt"\n')
+    for name, part in data.items():
+        rw.write_data(part, f"{name}.txt")
+    run("train", "mine.toml", "-o", "of_set", *QUICK)
+    train()
+    assert rw.load("of_set").history_["ndcg@10"] == pytest.approx(rw.load("model").history_["ndcg@10"])
+    found = json.loads(run("evaluate", "mine.toml", "of_set", "--json").stdout)["rankings"]["of_set"]
+    assert found["queries"] == data["test"].n_queries
+
+
+def test_train_goes_on_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
+    checkpoint = ("--checkpoint", "kept", "--every", "2")
+    run(
+        "train",
+        "train.parquet",
+        "--valid",
+        "valid.parquet",
+        "-o",
+        "half",
+        "--rounds",
+        "4",
+        "--threads",
+        "1",
+        *checkpoint,
+    )
+    assert "go on from the checkpoint there" in refused(
+        "train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK, *checkpoint
+    )
+    train(*checkpoint, "--resume")
+    run("train", "train.parquet", "--valid", "valid.parquet", "-o", "whole", *QUICK)
+    scores = [rw.load(name).predict(data["test"]) for name in ("model", "whole")]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_train_replaces_a_model_only_with_force():
+    train()
+    before = Path("model/rankwise.json").read_bytes()
+    assert "model exists already and is kept" in refused("train", "train.parquet", "-o", "model", *QUICK)
+    assert Path("model/rankwise.json").read_bytes() == before
+    train("--force", "--seed", "9", "--objective", "xendcg")
+    assert rw.load("model").seed == 9
+    Path("folder").mkdir()
+    assert "is not a model of rankwise and is kept" in refused("train", "train.parquet", "-o", "folder", "--force")
+
+
+def test_ctrl_c_keeps_the_best_model_so_far(monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]):
+    calls = [0]
+    inner = rw.LambdaRank.__call__
+
+    def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 4:
+            raise KeyboardInterrupt
+        return inner(self, *arguments, **options)
+
+    monkeypatch.setattr(rw.LambdaRank, "__call__", interrupted)
+    words = ("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK)
+    result = run(*words, code=130)
+    assert "interrupted after round 3" in result.stderr
+    assert rw.load("model").stopped_ == "interrupted"
+    assert rw.load("model").predict(data["test"]).std() > 0
+
+
+# predict
+
+
+def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
+    train()
+    expected = rw.load("model").predict(data["test"])
+    for name in ("s.run", "s.parquet", "s.npy", "s.txt", "s.txt.gz", "s.run.zst"):
+        assert f"wrote {name}" in run("predict", "model", "test.parquet", "-o", name).stderr
+    np.testing.assert_array_equal(np.load("s.npy"), expected)
+    np.testing.assert_array_equal(np.loadtxt("s.txt"), expected)
+    np.testing.assert_array_equal(np.array(gzip.decompress(Path("s.txt.gz").read_bytes()).split(), float), expected)
+    table = pl.read_parquet("s.parquet")
+    np.testing.assert_array_equal(table["score"].to_numpy(), expected)
+    assert table["query"].to_list() == data["test"].qids().tolist()
+    ranking = rw.read_run("s.run")
+    assert sorted(ranking["score"].to_list()) == sorted(expected.tolist())
+    assert rw.read_run("s.run.zst").equals(ranking)
+    assert run("predict", "model", "test.parquet", "-o", "t.run", "--tag", "mine").stdout == ""
+    assert set(rw.read_run("t.run")["tag"].to_list()) == {"mine"}
+
+
+def test_predict_prints_scores_that_read_back(data: dict[str, rw.RankingDataset]):
+    train()
+    expected = rw.load("model").predict(data["test"])
+    printed = run("predict", "model", "test.parquet").stdout
+    np.testing.assert_array_equal(np.array(printed.split(), float), expected)
+    document = json.loads(run("predict", "model", "test.parquet", "--json").stdout)
+    assert document["scores"] == expected.tolist()
+    assert json.loads(run("predict", "model", "test.parquet", "--json", "-o", "s.txt").stdout)["output"] == "s.txt"
+
+
+# evaluate and compare take models
+
+
+def test_models_in_the_place_of_scores(data: dict[str, rw.RankingDataset]):
+    train()
+    run("predict", "model", "test.parquet", "-o", "scores.npy")
+    document = json.loads(run("evaluate", "test.parquet", "model", "scores.npy", "-m", "ap", "--json").stdout)
+    found = document["rankings"]
+    assert found["model"] == found["scores"]
+    assert found["model"]["metrics"]["ap"]["mean"] == rw.evaluate(rw.load("model"), data["test"], "ap").mean["ap"]
+    words = ("compare", "test.parquet", "tree=model", "same=scores.npy", "-m", "ap", "--json")
+    assert json.loads(run(*words).stdout)["systems"] == ["tree", "same"]
+
+
+# tune
+
+
+def test_tune_writes_what_train_takes(data: dict[str, rw.RankingDataset]):
+    words = (
+        "--trials",
+        "3",
+        "--space",
+        "none",
+        "--search",
+        "leaves=whole(3, 15)",
+        "--search",
+        "xendcg.gamma=choice('uniform', 'zero')",
+    )
+    tuned = ("tune", "train.parquet", "--valid", "valid.parquet", "--objective", "xendcg", "-o", "best.toml", *QUICK)
+    result = run(*tuned, *words, "--set", "min_documents=5", "--seed", "4", "--plot", "search.png")
+    for name in ("best.toml", "best.db", "search.png"):
+        assert f"wrote {name}" in result.stderr
+        assert Path(name).stat().st_size > 0
+    search = {"leaves": "whole(3, 15)", "xendcg.gamma": "choice('uniform', 'zero')"}
+    fixed = {"rounds": 6, "min_documents": 5}
+    settings: dict[str, Any] = {"trials": 3, "space": "none", "search": search, "fixed": fixed, "seed": 4, "threads": 1}
+    expected = rw.tune(data["train"], data["valid"], "xendcg", **settings)
+    assert f"ndcg@10 {expected.value:.4f} on the validation data" in result.stdout
+    words = ("train", "train.parquet", "--valid", "valid.parquet", "--params", "best.toml", "--threads", "1")
+    run(*words, "-o", "model")
+    model = rw.load("model")
+    assert max(model.history_["ndcg@10"]) == expected.value
+    assert model.objective == expected.parameters["objective"]
+    run(*words, "-o", "other", "--leaves", "2", "--objective", "listnet")
+    assert (rw.load("other").leaves, rw.load("other").objective, rw.load("other").seed) == (2, "listnet", 4)
+
+
+def test_tune_goes_on():
+    words = ("tune", "train.parquet", "--valid", "valid.parquet", "-o", "best.json", *QUICK, "--patience", "0")
+    document = json.loads(run(*words, "--trials", "1", "--json").stdout)
+    assert (len(document["trials"]), document["parameters"]["patience"]) == (1, None)
+    assert "best.json exists already and is kept" in refused(*words, "--trials", "2")
+    assert "best.db exists already and is kept" in refused(*words, "--trials", "2", "--force")
+    again = json.loads(run(*words, "--trials", "2", "--resume", "--json").stdout)
+    assert [one["values"] for one in again["trials"]][:1] == [one["values"] for one in document["trials"]]
+    assert len(again["trials"]) == 2
+
+
+def test_interrupted_tune_writes_the_best_so_far(monkeypatch: pytest.MonkeyPatch):
+    fits, fit = [0], LightGBMRanker.fit
+
+    def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
+        fits[0] += 1
+        if fits[0] == 2:
+            raise KeyboardInterrupt
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(LightGBMRanker, "fit", interrupted)
+    words = ("tune", "train.parquet", "--valid", "valid.parquet", "-o", "best.toml", *QUICK, "--trials", "5")
+    assert "go on with --resume" in run(*words, code=130).stderr
+    assert Path("best.toml").exists()
+
+
+# What they refuse
+
+REFUSALS = [
+    ("train train.parquet -o no/model", "the folder of an output must exist: got no/model. Cure: mkdir -p no"),
+    ("train nowhere.txt -o model", "there is no file nowhere.txt"),
+    ("train train.parquet -o model --objective xendgc", "unknown objective: got 'xendgc'"),
+    ("train train.parquet -o model --ranker lightgmb", "unknown ranker: got 'lightgmb'. Cure: did you mean 'lightgbm'"),
+    ("train train.parquet -o model --set lamda_l2=1", "LightGBMRanker has no such parameter: got 'lamda_l2'"),
+    ("train train.parquet -o model --set leaves", "settings are written NAME=VALUE: got 'leaves'"),
+    (
+        "train train.parquet -o model --set num_leaves=3",
+        "'num_leaves' of lightgbm has another name here. Cure: say leaves",
+    ),
+    ("train train.parquet -o model --resume", "resume needs a checkpoint"),
+    ("train train.parquet -o model --params bad.toml", "bad.toml: LightGBMRanker has no such parameter: got 'leafs'"),
+    (
+        "train train.parquet -o model --params best.toml --ranker xgboost",
+        "the parameters are of lightgbm: got --ranker xgb",
+    ),
+    ("train train.parquet -o model --valid valid.parquet --fold 2", "--part and --fold belong to sets of the catalog"),
+    ("predict nowhere test.parquet", "there is no model nowhere"),
+    ("predict folder test.parquet", "not a model of rankwise: got a folder without rankwise.json"),
+    ("predict model test.parquet -o scores.docx", "a file's ending says its format: got scores.docx"),
+    ("predict model test.parquet -o scores.npy.gz", "a file's ending says its format: got scores.npy.gz"),
+    ("predict model test.parquet -o best.toml", "best.toml exists already and is kept"),
+    ("predict model narrow.parquet", "the model was trained on"),
+    ("evaluate narrow.parquet model", "model: the model was trained on"),
+    ("evaluate test.parquet folder", "not a model of rankwise"),
+    ("evaluate --qrels qrels.txt model", "a model needs data with features: got model"),
+    ("tune train.parquet -o new.toml", "a search needs validation data. Cure: add --valid DATA"),
+    ("tune train.parquet --valid valid.parquet -o new.ini", "a file's ending says its format: got new.ini"),
+    ("tune train.parquet --valid valid.parquet -o new.toml --space big", "unknown space: got 'big'"),
+    ("tune train.parquet --valid valid.parquet -o new.toml --search leaves", "settings are written NAME=RANGE"),
+    ("tune train.parquet --valid valid.parquet -o new.toml --minutes -1", "minutes must be a number in (0, inf)"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSALS, ids=[line for line, _ in REFUSALS])
+def test_bad_input_gets_its_sentence(line: str, sentence: str, data: dict[str, rw.RankingDataset]):
+    if "predict model" in line or "evaluate" in line:
+        train()
+    Path("folder").mkdir()
+    Path("bad.toml").write_text("leafs = 3\n")
+    Path("best.toml").write_text('ranker = "lightgbm"\nleaves = 3\n')
+    Path("qrels.txt").write_text("q1 0 d1 1\n")
+    rw.write_data(data["test"].with_(features=data["test"].features[:, :2], feature_names=None), "narrow.parquet")
+    assert sentence in refused(*line.split())
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "tune"])
+def test_every_command_explains_itself_with_an_example(command: str):
+    text = run(command, "--help").stdout
+    assert f"\n rankwise {command} " in text
+    assert "[cyan]" not in text
+
+
+def test_help_costs_no_heavy_import():
+    code = "import sys; from rankwise.cli.app import app; app(['tune', '--help'], standalone_mode=False)\n"
+    code += "print('loaded', *{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.rsplit("loaded", 1)[1].split()) & {"numba", "lightgbm", "polars", "optuna", "scipy"}
+
+
+@pytest.mark.slow
+def test_a_real_ctrl_c_while_training(data: dict[str, rw.RankingDataset]):
+    words = ["train", "train.parquet", "--valid", "valid.parquet", "-o", "model", "--rounds", "1000000"]
+    words += ("--threads", "1", "--patience", "0", "--checkpoint", "kept", "--every", "5")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankwise", *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    while process.poll() is None and not Path("kept").exists():
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert b"interrupted after round" in said
+    assert b"Traceback" not in said
+    assert rw.load("model").stopped_ == "interrupted"
