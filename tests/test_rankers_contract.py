@@ -194,10 +194,10 @@ def test_resuming_ends_in_the_same_model(library, sampled, data, valid, tmp_path
     assert same(model, whole, valid)
     assert model.model_.content() == whole.model_.content()
     assert model.history_ == whole.history_
-    if not sampled:
+    if not sampled or library == "catboost":  # whose every round has a seed of its own
         never_cut = ranker(library, Failing(None), **settings).fit(data, valid)
         assert same(never_cut, whole, valid)
-    else:
+    if sampled:
         still = ranker(library, Failing(None), **settings | {"seed": 1}).fit(data, valid)
         assert not same(still, whole, valid)
 
