@@ -9,4 +9,4 @@ import lazy_loader
 from rankwise._version import __version__
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ = [*__all__, "__version__"]  # noqa: PLE0604
+__all__ = [*__all__, "__version__"]
