@@ -11,21 +11,6 @@ from rankwise.rankers.trees import Settings
 SMALL = {"leaves": 8, "threads": 1, "rounds": 10, "learning_rate": 0.1}
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return rw.synthetic(n_queries=65, n_features=12, documents=20, seed=3)
-
-
-@pytest.fixture(scope="module")
-def data(whole):
-    return whole.take(slice(0, 40))
-
-
-@pytest.fixture(scope="module")
-def valid(whole):
-    return whole.take(slice(40, 65))
-
-
 def ranker(objective="xendcg", **changes):
     return rw.CatBoostRanker(objective, **SMALL | changes)
 

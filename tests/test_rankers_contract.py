@@ -22,21 +22,6 @@ SAMPLING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return rw.synthetic(n_queries=65, n_features=12, documents=20, seed=3)
-
-
-@pytest.fixture(scope="module")
-def data(whole):
-    return whole.take(slice(0, 40))
-
-
-@pytest.fixture(scope="module")
-def valid(whole):
-    return whole.take(slice(40, 65))
-
-
 @pytest.fixture(params=RANKERS)
 def library(request):
     return request.param

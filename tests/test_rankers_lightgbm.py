@@ -24,21 +24,6 @@ from rankwise.rankers.trees import State
 SMALL = {"leaves": 7, "min_documents": 5, "threads": 1}
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return rw.synthetic(n_queries=65, n_features=12, documents=20, seed=3)
-
-
-@pytest.fixture(scope="module")
-def data(whole):
-    return whole.take(slice(0, 40))
-
-
-@pytest.fixture(scope="module")
-def valid(whole):
-    return whole.take(slice(40, 65))
-
-
 def ranker(objective="xendcg", **changes):
     return rw.LightGBMRanker(objective, **SMALL | {"rounds": 12, "learning_rate": 0.1} | changes)
 
