@@ -475,9 +475,17 @@ def made_up(values: list[float], leaves: list[int]) -> Tuning:
 
 
 def test_a_parameters_share_in_the_spread():
-    assert plot.share(made_up([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4], [1, 2, 3, 4, 5, 6, 7, 8]), "leaves") == 1.0
-    assert plot.share(made_up([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1, 0.2], [1, 2, 3, 4, 5, 6, 7, 8]), "leaves") == 0.0
-    assert plot.share(made_up([0.1, 0.1], [1, 2]), "leaves") == 0.0
+    leaves = [1, 2, 3, 4, 5, 6, 7, 8]
+    assert plot.share(made_up([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4], leaves), "leaves") == pytest.approx(1.0)
+    assert plot.share(made_up([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1, 0.2], leaves), "leaves") == 0.0
+    # Within quarters 8·0.05², between them 8·0.1²: 1 − (0.02 / (8 − 4)) / (0.1 / (8 − 1)).
+    values = [0.0, 0.1, 0.0, 0.1, 0.2, 0.3, 0.2, 0.3]
+    assert plot.share(made_up(values, leaves), "leaves") == pytest.approx(1 - (0.02 / 4) / (0.1 / 7))
+    assert plot.share(made_up([0.1, 0.1, 0.1, 0.1, 0.1, 0.1], leaves[:6]), "leaves") == 0.0
+    assert plot.share(made_up([0.1, 0.3], [1, 2]), "leaves") == 0.0  # chance alone explains as much
+    random = np.random.default_rng(0)
+    shares = [plot.share(made_up(random.random(20).tolist(), list(range(20))), "leaves") for _ in range(200)]
+    assert np.mean(shares) < 0.1
 
 
 def test_draws_the_search(tuning: Tuning, tmp_path: Path):

@@ -40,23 +40,27 @@ def draw(tuning: Tuning, path: str | Path, *, force: bool = False) -> Path:
             else:
                 panel.set_ylabel(tuning.metric)
             first = first or panel
-        note = "in each corner: how much of the spread of complete trials lies between the quarters of the range"
+        note = "in each corner: the parameter's share in the spread of complete trials"
         drawing.supxlabel(note, fontsize=8, color="#555555", x=0.99, ha="right")
     return Path(path)
 
 
 def share(tuning: Tuning, name: str) -> float:
-    """The share of a parameter in the spread of the complete trials' values: the correlation ratio η² over quarters."""
+    """The share of a parameter in the spread of the complete trials' values, beyond what chance would give it.
+
+    This is the adjusted correlation ratio over the quarters of what was tried, or over the values of a choice.
+    """
     trials = [trial for trial in tuning.trials if trial.state == COMPLETE and name in trial.values]
     values = np.array([trial.value for trial in trials], np.float64)
-    total = float(((values - values.mean()) ** 2).sum()) if values.size else 0.0
-    if total <= 0.0:
+    if not values.size or values.min() == values.max():
         return 0.0
+    total = float(((values - values.mean()) ** 2).sum())
     groups = _groups([trial.values[name] for trial in trials], tuning.space[name])
-    between = sum(
-        (groups == group).sum() * (values[groups == group].mean() - values.mean()) ** 2 for group in np.unique(groups)
-    )
-    return float(between) / total
+    present = np.unique(groups)
+    if values.size <= present.size:
+        return 0.0
+    within = sum(float(((values[groups == one] - values[groups == one].mean()) ** 2).sum()) for one in present)
+    return max(0.0, 1.0 - within / (values.size - present.size) * (values.size - 1) / total)
 
 
 def _groups(given: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
@@ -100,7 +104,7 @@ def _draw_history(panel: "Axes", tuning: Tuning) -> None:
     panel.set_xlabel("trial")
     panel.set_ylabel(f"{tuning.metric}, validation")
     panel.set_title(f"The search found {tuning.metric} {tables.number(tuning.value)}", loc="left", fontweight="bold")
-    panel.legend(loc="lower right", fontsize=8, frameon=True, framealpha=0.85, edgecolor="none")
+    panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=8, borderaxespad=0.2)
     _grid(panel)
 
 
