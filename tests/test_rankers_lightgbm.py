@@ -638,3 +638,16 @@ def test_clicks_are_debiased_by_propensities():
         rw.LightGBMRanker("softmax_ce", debias=True).fit(data)
     with pytest.raises(ValueError, match="listnet takes no document_weights"):
         rw.LightGBMRanker("listnet", debias=True).fit(clicks)
+
+
+def test_a_watch_sees_every_round_and_may_end_training(data, valid):
+    seen = []
+
+    def watch(round: int, history: dict[str, list[float]]) -> None:
+        seen.append((round, len(history["ndcg@10"])))
+        if round == 3:
+            raise TimeoutError("enough")
+
+    with pytest.raises(TimeoutError, match="enough"):
+        ranker().fit(data, valid, watch=watch)
+    assert seen == [(1, 1), (2, 2), (3, 3)]

@@ -19,7 +19,7 @@ import rankwise as rw
 from rankwise.rankers.lightgbm import LightGBMRanker
 from rankwise.tuning import plot, spaces
 from rankwise.tuning.result import Trial, Tuning, read_parameters
-from rankwise.tuning.watch import Watch, Watched
+from rankwise.tuning.watch import Watch
 
 Pair = tuple[rw.RankingDataset, rw.RankingDataset]
 QUICK: dict[str, Any] = {
@@ -229,9 +229,9 @@ class Asked:
 def test_trials_are_compared_at_the_same_distance():
     slow, fast = Asked(), Asked()
     for trial, rate in ((slow, 0.05), (fast, 0.2)):
-        watch = Watch(trial, rate=rate, middle=0.1, deadline=np.inf)
-        for value in [0.0, *np.linspace(0.1, 0.5, 41)]:  # the first is measured before training
-            watch(float(value))
+        watch = Watch(trial, "ndcg", rate=rate, middle=0.1, deadline=np.inf)
+        for round, value in enumerate(np.linspace(0.1, 0.5, 41), start=1):
+            watch(round, {"ndcg": [float(value)]})
     assert [step for step, _ in slow.reports] == [1, 2]  # after rounds 20 and 40
     assert [step for step, _ in fast.reports] == [1, 2, 3, 4, 5, 6, 7, 8]  # after rounds 5, 10, …
     assert slow.reports[0][1] == pytest.approx(0.1 + 19 * 0.01)
@@ -241,29 +241,12 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
     optuna = pytest.importorskip("optuna")
     behind = Asked()
     behind.stop = True
-    watch = Watch(behind, rate=1.0, middle=0.1, deadline=np.inf)
-    watch(0.0)
+    watch = Watch(behind, "ndcg", rate=1.0, middle=0.1, deadline=np.inf)
     with pytest.raises(optuna.TrialPruned, match="behind the others after round 1"):
-        watch(0.5)
-    late = Watch(Asked(), rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
-    late(0.0)
+        watch(1, {"ndcg": [0.5]})
+    late = Watch(Asked(), "ndcg", rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
     with pytest.raises(optuna.TrialPruned, match="out of time after round 1"):
-        late(0.5)
-
-
-def test_a_watched_metric_measures_as_the_metric_does(parts: Pair):
-    seen: list[float] = []
-    inner = rw.metric("ndcg(gain=linear)@5")
-    watched = Watched(inner, None, seen.append)  # type: ignore[arg-type]
-    valid = parts[1]
-    scores = valid.features[:, 0].astype(float)
-    np.testing.assert_array_equal(watched(scores, *_lists(valid)), inner(scores, *_lists(valid)))
-    assert seen == [pytest.approx(np.nanmean(inner(scores, *_lists(valid))))]
-    assert str(watched) == repr(watched) == "ndcg(gain=linear)@5"
-
-
-def _lists(data: rw.RankingDataset) -> tuple[Any, Any]:
-    return data.labels, data.offsets
+        late(1, {"ndcg": [0.5]})
 
 
 def test_hopeless_trials_are_pruned_and_never_the_best(parts: Pair):

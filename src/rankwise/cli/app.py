@@ -69,11 +69,11 @@ def _version(wanted: bool) -> None:
 
 HELP = """Learning to rank: make and read data, train and tune rankers, evaluate and compare them.
 
-[cyan]rankwise demo[/cyan]                                          begin here: needs no data
+[cyan]rankwise demo[/cyan]                                          begin here
 [cyan]rankwise data info train.txt[/cyan]                           what is in a file?
 [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]    train a ranker
 [cyan]rankwise evaluate test.txt model[/cyan]                       how good is it?
-[cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          which is better, and is it luck?
+[cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          better, or luck?
 
 [bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,13 +95,15 @@ class TreeRanker(Ranker):
         sample_weight: ArrayLike | None = None,
         init_model: "TreeRanker | str | Path | None" = None,
         resume: bool = False,
+        watch: Callable[[int, trees.History], None] | None = None,
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
         ``qid`` has an id for each document, ``group`` the number of documents of each query. ``valid`` is a
         RankingDataset or a tuple (X, y, qid). ``init_model``, a trained ranker or its folder, is continued by
         ``rounds`` more trees. ``resume`` goes on from the checkpoint if there is one, and ends in the same model as a
-        run that was never interrupted. Ctrl-C ends training and keeps the best model so far.
+        run that was never interrupted. Ctrl-C ends training and keeps the best model so far. ``watch`` is called after
+        every round with its number and the history so far; what it raises ends training.
         """
         if isinstance(X, RankingDataset) and y is not None:
             if valid is not None:
@@ -116,7 +118,13 @@ class TreeRanker(Ranker):
         state = self._start(plan, init_model, resume=resume)
         shown = str(plan.metrics[0]) if held_out is not None else None
         with use_threads(plan.settings.threads), progress.showing(self.progress, plan.rounds, state.done, shown) as bar:
-            plan.report = bar
+
+            def report(state: trees.State, best: int) -> None:
+                bar(state, best)
+                if watch is not None:
+                    watch(state.done, state.history)
+
+            plan.report = report
             state = trees.grow(plan, state)
         self._keep(plan, state)
         if state.stopped == "interrupted":

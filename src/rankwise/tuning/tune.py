@@ -18,7 +18,7 @@ from rankwise.tuning.plan import Plan, make_plan
 from rankwise.tuning.progress import Report, showing
 from rankwise.tuning.result import COMPLETE, Tuning
 from rankwise.tuning.study import ended_trials, mend, opened, process
-from rankwise.tuning.watch import Watch, Watched
+from rankwise.tuning.watch import Watch
 
 TRIALS = 50
 
@@ -131,12 +131,12 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     ranker = ranker_class(plan.ranker)(**parameters)
     rate = plan.search.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else ranker.learning_rate
-    watch = Watch(trial, rate=ranker.learning_rate, middle=middle, deadline=deadline)
-    ranker.set_params(metrics=(Watched(plan.metric, plan.valid.weights, watch),), threads=plan.threads, progress=False)
+    watch = Watch(trial, str(plan.metric), rate=ranker.learning_rate, middle=middle, deadline=deadline)
+    ranker.set_params(metrics=(plan.metric,), threads=plan.threads, progress=False)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="interrupted after round", category=RuntimeWarning)
-            ranker.fit(plan.train, plan.valid)
+            ranker.fit(plan.train, plan.valid, watch=watch)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
