@@ -75,7 +75,16 @@ def over_queries(
     cuts = np.unique(np.searchsorted(cumulative, targets).clip(0, n_queries))
     ranges = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
     if count not in _pools:
-        _pools[count] = ThreadPoolExecutor(count, thread_name_prefix="rankwise")
-    running = [_pools[count].submit(kernel, first, last, offsets, *arguments) for first, last in ranges]
-    for task in running:
-        task.result()
+        _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="rankwise")
+    waiting = iter(ranges)  # every thread takes the next range when it is done with one; the caller takes part
+
+    def take_ranges() -> None:
+        for first, last in waiting:
+            kernel(first, last, offsets, *arguments)
+
+    helping = [_pools[count].submit(take_ranges) for _ in range(count - 1)]
+    try:
+        take_ranges()
+    finally:
+        for task in helping:
+            task.result()

@@ -1,5 +1,6 @@
 """The contract of an objective, the frame around its kernels, and the operators that combine objectives."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -12,6 +13,11 @@ from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
 Array = NDArray[np.float64]
+
+_shelf: list[Array] = []
+_SHELF_LENGTH = 6
+_SHELVED_BYTES = 32 * 2**20
+_NOBODY_ELSE = 3
 
 
 class Derivatives(NamedTuple):
@@ -85,12 +91,30 @@ def differentiate(
 
     The kernel fills every element of its outputs for queries ``first`` to ``last``.
     """
-    value, gradient, hessian = np.empty(given.n_queries), np.empty(given.scores.size), np.empty(given.scores.size)
+    n_docs = given.scores.size
+    value, gradient, hessian = np.empty(given.n_queries), memory(n_docs), memory(n_docs)
     outputs = [value, gradient, hessian]
     if numerator:
-        outputs.append(np.empty(given.scores.size))
+        outputs.append(memory(n_docs))
     over_queries(kernel, given.offsets, given.scores, given.labels, *settings, *outputs, work=work)
     return Derivatives(value, gradient, hessian, outputs[-1] if numerator else gradient)
+
+
+def memory(size: int) -> Array:
+    """Give an array with anything in it: one that was given before and that nobody holds any more, or a new one.
+
+    A trainer asks for the same arrays round after round, and fresh pages cost as much time as a fast kernel.
+    """
+    if size * 8 > _SHELVED_BYTES:
+        return np.empty(size)
+    for array in _shelf:
+        # Held by the shelf, by this loop and by the call: then by nobody else, not even through a view.
+        if array.size == size and sys.getrefcount(array) == _NOBODY_ELSE:
+            return array
+    array = np.empty(size)
+    _shelf.append(array)
+    del _shelf[:-_SHELF_LENGTH]
+    return array
 
 
 def drawing(stream: Stream | None, who: object) -> Stream:
