@@ -7,6 +7,7 @@ input is broken, which is then looked for and named. So correct input is read on
 
 import functools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -164,7 +165,7 @@ def longest_of(first, last, offsets):  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Metric:
+class Metric(ABC):
     """A metric is a value: it compares, prints as the text that makes it, and is called with scores.
 
     ``metric(scores, labels, offsets)`` gives one number per query, NaN where the query is skipped. A score of −inf
@@ -218,9 +219,9 @@ class Metric:
 
     __repr__ = __str__
 
+    @abstractmethod
     def _kernel(self, longest: int) -> tuple[Any, ...]:
         """Give the kernel, and the arguments of its own for lists of up to ``longest`` documents."""
-        raise NotImplementedError
 
     def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:
         """Say what is wrong with a label that has no worth."""

@@ -1,6 +1,7 @@
 """What all rankers share: parameters, data in every form, scores, rankings, and a place on disk."""
 
 import inspect
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SAMPLING = 2  # the child of the stream that draws rankings
 
 
-class Ranker(Estimator):
+class Ranker(Estimator, ABC):
     """A model that scores documents.
 
     A subclass names its parameters in ``__init__`` and keeps each under its own name; ``native`` holds those of the
@@ -232,11 +233,11 @@ class Ranker(Estimator):
         given: Any = self.metrics  # type: ignore[attr-defined]
         return tuple(find_metric(one) for one in ((given,) if isinstance(given, str) or callable(given) else given))
 
-    def _score(self, features: Floats) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _score(self, features: Floats) -> Array: ...
 
-    def _files(self) -> dict[str, bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def _files(self) -> dict[str, bytes]: ...
 
-    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None: ...
