@@ -43,7 +43,7 @@ benchmarks: $(VENV)/.dev
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.
-$(VENV)/.kernels: $(shell find src -name '*.py')
+$(VENV)/.kernels: $(shell grep -rl --include='*.py' njit src)
 	@find src -name '*.nb[ci]' -delete
 	@touch $@
 
