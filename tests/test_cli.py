@@ -154,6 +154,17 @@ def test_evaluate_by_another_librarys_conventions():
     assert found["up"].popitem()[1] == pytest.approx((2 * NDCG_UP + 1) / 3)  # a query without relevant documents is 1
 
 
+def test_evaluate_a_policy_gives_expectations_over_drawn_rankings():
+    # Query a: its relevant document, of score 1 beside 2, comes first with probability 1 / (1 + e).
+    Path("one.txt").write_text("1 qid:a 1:1\n0 qid:a 1:2\n")
+    Path("s.txt").write_text("1\n2\n")
+    words = ("one.txt", "s.txt", "-m", "rr", "--policy", "plackett_luce", "--samples", "20000", "--seed", "3")
+    first = 1 / (1 + np.e)
+    assert means("evaluate", *words)["s"]["rr"] == pytest.approx(first + (1 - first) / 2, abs=0.01)
+    assert "policy" in run("evaluate", *words, "--json").stdout
+    assert "rr" in run("compare", "data.txt", "x=up.txt", "y=down.txt", *words[2:]).stdout
+
+
 def test_evaluate_runs_against_qrels():
     found = means("evaluate", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,ap")
     assert list(found["a"].values()) == pytest.approx([1.0, 1.0])
@@ -327,6 +338,8 @@ REFUSALS = [
     ("evaluate dta.txt up.txt", "there is no file dta.txt. Did you mean data.txt?"),
     ("evaluate mq2009 up.txt", "unknown data set: got 'mq2009'. Cure: did you mean 'mq2008'"),
     ("evaluate data.txt up.txt -m ndgc@10", "did you mean 'ndcg'"),
+    ("evaluate data.txt up.txt --samples 9", "samples belong to a policy: got samples=9"),
+    ("evaluate data.txt up.txt --policy plackett_luse", "did you mean 'plackett_luce'"),
     ("evaluate data.txt up.txt --conventions lightgmb", "did you mean 'lightgbm'"),
     ("evaluate data.txt up.txt --part test", "--part and --fold belong to sets of the catalog"),
     ("evaluate data.txt up.txt up.txt", "two rankings have the same name: got 'up' for up.txt and up.txt"),

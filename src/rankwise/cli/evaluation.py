@@ -30,6 +30,9 @@ def evaluate(
     part: options.Part = None,
     fold: options.Fold = None,
     confidence: options.Confidence = 0.95,
+    policy: options.Policy = None,
+    samples: options.Samples = None,
+    seed: options.Seed = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
@@ -46,10 +49,12 @@ def evaluate(
     [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
     [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
     [cyan]rankwise evaluate --qrels qrels.txt run.txt --conventions trec_eval[/cyan]
+    [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force)
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, confidence)
+    how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
     table = _summary(found)
     if output is not None:
@@ -96,6 +101,8 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the differences per query: .png, .svg or .pdf.")
     ] = None,
+    policy: options.Policy = None,
+    samples: options.Samples = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     json: options.Json = False,
@@ -114,7 +121,8 @@ def compare(
     write = check.choice("format", format, ("text", "markdown", "latex"))
     import rankwise as rw
 
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, 1.0 - alpha)
+    how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how)
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     if output is not None:
         tables = [result.table(), result.pairs_table()][: 1 + pairs]
@@ -140,7 +148,7 @@ def _evaluations(
     all_topics: bool,
     part: str | None,
     fold: int | None,
-    confidence: float,
+    how: "dict[str, Any]",
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
@@ -161,7 +169,7 @@ def _evaluations(
             bar.step(f"Evaluating {path}")
             scores, judged = inputs.judged(path, data, qrels, all_topics=all_topics)
             with inputs.naming(path):
-                found[name] = rw.evaluate(scores, judged, asked, confidence=confidence)
+                found[name] = rw.evaluate(scores, judged, asked, **how)
     return found
 
 

@@ -50,6 +50,16 @@ AllTopics = Annotated[
     typer.Option("--all-topics", help="With --qrels: count topics that a run has no line for, as trec_eval -c does."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="plackett_luce",
+        help="Value scores as a policy that draws a ranking for every visitor: expected metrics under Plackett-Luce.",
+    ),
+]
+Samples = Annotated[
+    int | None, typer.Option(min=2, metavar="N", help="With --policy: how many rankings of each query are drawn; 256.")
+]
 
 DATA = (
     "DATA: LETOR text (.txt, .svm, …, also .gz and .zst), .parquet, a .toml file that describes a set of yours, or a "
