@@ -122,7 +122,7 @@ def test_gain_reads_the_same_from_both_sides(result: Demonstration):
     )
     assert (back.difference, back.low, back.high) == (-there.difference, -there.high, -there.low)
     assert there.low < there.difference < there.high
-    assert there.wins + back.wins <= there.queries == back.queries
+    assert there.wins + back.wins <= there.units == back.units
     with pytest.raises(KeyError, match="were not compared"):
         result.gain(best, "nobody")
 

@@ -7,6 +7,7 @@ from rankwise.demo.rankers import BUILT_IN, OURS
 from rankwise.demo.result import HEADLINE, Demonstration
 from rankwise.evaluation import tables
 from rankwise.evaluation.plots import BLUE, GREY, VERMILLION, figure
+from rankwise.evaluation.verdict import p_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,9 +59,7 @@ def _ranker(panel: "Axes", result: Demonstration, name: str, y: int) -> None:
     if name != best:
         gain = result.gain(best, name)
         sure = gain.p < result.comparison.alpha
-        p = tables.probability(gain.p)
-        p = f"p {p}" if p.startswith("<") else f"p = {p}"
-        text = f"{tables.number(-gain.difference, 3, signed=True)}   {p}"
+        text = f"{tables.number(-gain.difference, 3, signed=True)}   {p_value(gain.p)}"
         beside: dict[str, Any] = {"xycoords": panel.get_yaxis_transform(), "annotation_clip": False, "fontsize": 9}
         _say(panel, text, (1.0, y), (10, 0), **beside, color=VERMILLION if sure else GREY)
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
+from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison
@@ -16,25 +17,6 @@ if TYPE_CHECKING:
 
 METRICS = ("ndcg@5", "ndcg@10", "ap", "rr")
 HEADLINE = "ndcg@10"
-
-
-class Gain(NamedTuple):
-    """What one ranker gains over another, by the headline metric."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    wins: int
-    queries: int
-
-    def __str__(self) -> str:
-        p = tables.probability(self.p)
-        sure = f"p {p}" if p.startswith("<") else f"p = {p}"
-        return (
-            f"{tables.number(self.difference, 3, signed=True)} {tables.interval(self.low, self.high, 3, signed=True)}, "
-            f"{sure}, better on {self.wins / self.queries:.0%} of queries"
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,26 +37,22 @@ class Demonstration:
     """File name -> what is in it."""
 
     @property
+    def verdict(self) -> Verdict:
+        """Which ranker is best by the headline metric, and which are close behind."""
+        return Verdict.of(self.comparison, HEADLINE)
+
+    @property
     def ranked(self) -> list[str]:
         """The rankers, the best by the headline metric first."""
-        means = self.comparison.mean[HEADLINE]
-        return sorted(means, key=lambda name: -means[name])
+        return self.verdict.ranked
 
     def gain(self, better: str, worse: str) -> Gain:
-        """Give the difference between two rankers, whichever way round it was tested."""
-        for pair in self.comparison.pairs:
-            if pair.metric == HEADLINE and {pair.system, pair.against} == {better, worse}:
-                n = pair.wins + pair.ties + pair.losses
-                if pair.system == better:
-                    return Gain(pair.difference, pair.low, pair.high, pair.p_adjusted, pair.wins, n)
-                return Gain(-pair.difference, -pair.high, -pair.low, pair.p_adjusted, pair.losses, n)
-        raise KeyError(f"{better} and {worse} were not compared")
+        """Give the difference between two rankers by the headline metric."""
+        return gain(self.comparison, HEADLINE, better, worse)
 
     def close(self) -> list[str]:
         """The rankers that the best one does not beat by more than chance, the better first."""
-        best, *others = self.ranked
-        alpha = self.comparison.alpha
-        return [name for name in others if self.gain(best, name).p >= alpha]
+        return self.verdict.close
 
     def table(self) -> tables.Table:
         """Give the comparison's table, with the two limits as last rows."""
@@ -97,8 +75,7 @@ class Demonstration:
 
     def conclusion(self) -> str:
         """Say which ranker is best, by how much, and how sure that is."""
-        best, close = self.ranked[0], self.close()
-        beaten = [name for name in self.ranked[1:] if name not in close]
+        _, (best, *_), close, beaten = self.verdict
         mean, floor, ceiling = (
             self.comparison.mean[HEADLINE][best],
             self.floor.mean[HEADLINE],
@@ -106,10 +83,10 @@ class Demonstration:
         )
         text = f"{best} ranks best: {HEADLINE} {mean:.3f}"
         if close:
-            text += f", but not by more than chance over {_listed(close)}"
+            text += f", but not by more than chance over {listed(close)}"
         if beaten:
             text += f". {'It is significantly better than' if close else 'That is significantly better than'} "
-            text += f"{_listed(beaten)} (against {beaten[0]}: {self.gain(best, beaten[0])})"
+            text += f"{listed(beaten)} (against {beaten[0]}: {self.gain(best, beaten[0])})"
         return (
             f"{text}. It goes {(mean - floor) / (ceiling - floor):.0%} of the way from a random order to the best "
             "possible one."
@@ -132,12 +109,3 @@ class Demonstration:
             "folder": str(self.folder),
             "files": self.files,
         }
-
-
-def _listed(names: list[str]) -> str:
-    """Join names as one says them.
-
-    >>> _listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise.evaluation import tables
-from rankwise.evaluation.plots import figure
+from rankwise.evaluation.plots import COLOURS, DASHES, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours that stand out on white, with a dash pattern each: nothing is said by colour alone.
-_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _LEAST_GAP = 0.05  # of the height of the picture, between names at the end of curves
 
 
@@ -33,7 +30,7 @@ def plot_curves(
         longest = max(map(len, curves.values()))
         ends = _spread([curves[name][best[name]] for name in ranked], low, high)
         for i, name in enumerate(ranked):
-            colour, dash = _COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)]
+            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
             values, round_ = curves[name], best[name]
             panel.plot(np.arange(1, len(values) + 1), values, color=colour, linestyle=dash, linewidth=1.5)
             panel.plot(round_ + 1, values[round_], "D", color=colour, markersize=7, markeredgecolor="white", zorder=4)
@@ -64,7 +61,7 @@ def _mark(panel: "Axes", text: str, x: int, y: float, longest: int) -> None:
     """Write the best value over its mark."""
     side = "right" if x > 0.7 * longest else "left" if x < 0.3 * longest else "center"
     panel.annotate(
-        text, (x, y), xytext=(0, 9), textcoords="offset points", ha=side, color=_COLOURS[0], fontweight="bold"
+        text, (x, y), xytext=(0, 9), textcoords="offset points", ha=side, color=COLOURS[0], fontweight="bold"
     )
 
 

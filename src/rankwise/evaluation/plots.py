@@ -16,7 +16,7 @@ from rankwise.data.files import replacing
 from rankwise.evaluation import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison, Pair
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+# For lines: the palette's colours that stand out on white, with a dash pattern each.
+COLOURS = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _FORMATS: dict[str, dict[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
 _MOST_BARS = 60  # more than that touch each other
@@ -43,18 +46,27 @@ _STYLE = {
 
 
 @contextlib.contextmanager
-def figure(path: str | Path, width: float, height: float, *, force: bool = False) -> "Iterator[Figure]":
-    """Give a figure in the house style that is saved to ``path`` (.png, .svg or .pdf) when the block ends."""
+def figure(
+    path: str | Path, width: float, height: float, *, also: "Iterable[str | Path]" = (), force: bool = False
+) -> "Iterator[Figure]":
+    """Give a figure in the house style that is saved to ``path`` (.png, .svg or .pdf) when the block ends.
+
+    The same drawing goes to the files in ``also``, each in the format that its name asks for.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    suffix = Path(path).suffix.lower()
-    if suffix not in _FORMATS:
-        raise check.error("a plot is written as .png, .svg or .pdf", got=repr(Path(path).name))
-    with mpl.rc_context(_STYLE), replacing(path, force=force) as new:  # type: ignore[arg-type]
+    files = {Path(one): Path(one).suffix.lower() for one in (path, *also)}
+    for one, suffix in files.items():
+        if suffix not in _FORMATS:
+            raise check.error("a plot is written as .png, .svg or .pdf", got=repr(one.name))
+    with mpl.rc_context(_STYLE), contextlib.ExitStack() as stack:  # type: ignore[arg-type]
+        news = {stack.enter_context(replacing(one, force=force)): suffix for one, suffix in files.items()}
         drawing = Figure(figsize=(width, height), layout="constrained")
         yield drawing
-        drawing.savefig(new, format=suffix[1:], metadata=_FORMATS[suffix])
+        for new, suffix in news.items():
+            drawing.savefig(new, format=suffix[1:], metadata=_FORMATS[suffix])
+            drawing.set_layout_engine("none")  # laid out once; the next format takes the same places
 
 
 def plot_differences(
@@ -72,24 +84,37 @@ def plot_differences(
     and there are more than two systems, it is the one with the best mean minus each other (at most 12 panels).
     """
     name = comparison.metrics[0] if metric is None else check.choice("metric", metric, comparison.metrics)
-    shown = _chosen(comparison, name, system, against)
-    columns = 1 if len(shown) == 1 else 2
-    rows = -(-len(shown) // columns)
-    with figure(path, 7.2 if columns == 1 else 10.0, 3.6 if rows == 1 else 3.0 * rows, force=force) as drawing:
-        panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        limit = max(_reach(comparison, name, one, other) for one, other in shown) or 1.0
-        for panel, (one, other) in zip(panels, shown, strict=False):
-            _draw_differences(panel, comparison, name, one, other)
-            panel.set_ylim(-1.08 * limit, 1.08 * limit)
-        for panel in panels[len(shown) :]:
-            panel.remove()
-        for row in range(rows):
-            panels[row * columns].set_ylabel(f"difference in {name}")
-        panels[0].legend(loc="lower left", fontsize=8)
+    shown = chosen_pairs(comparison, name, system, against)
+    with figure(path, *differences_size(len(shown)), force=force) as drawing:
+        draw_differences(drawing, comparison, name, shown)
     return Path(path)
 
 
-def _chosen(comparison: "Comparison", metric: str, system: str | None, against: str | None) -> list[tuple[str, str]]:
+def differences_size(pairs: int) -> tuple[float, float]:
+    """Width and height, in inches, of a picture of so many pairs."""
+    return (7.2, 3.6) if pairs == 1 else (10.0, 3.6 if pairs == 2 else 3.0 * -(-pairs // 2))
+
+
+def draw_differences(drawing: "Figure", comparison: "Comparison", metric: str, shown: list[tuple[str, str]]) -> None:
+    """Draw one panel of sorted differences for each pair (system, against)."""
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    limit = max(_reach(comparison, metric, one, other) for one, other in shown) or 1.0
+    for panel, (one, other) in zip(panels, shown, strict=False):
+        _draw_differences(panel, comparison, metric, one, other)
+        panel.set_ylim(-1.08 * limit, 1.08 * limit)
+    for panel in panels[len(shown) :]:
+        panel.remove()
+    for row in range(rows):
+        panels[row * columns].set_ylabel(f"difference in {metric}")
+    panels[0].legend(loc="lower left", fontsize=8)
+
+
+def chosen_pairs(
+    comparison: "Comparison", metric: str, system: str | None = None, against: str | None = None
+) -> list[tuple[str, str]]:
+    """The pairs that are worth a panel each, as :func:`plot_differences` says."""
     means = comparison.mean[metric]
     ranked = sorted(comparison.systems, key=lambda name: -means[name])
     for name in (system, against):
@@ -176,45 +201,54 @@ def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = Fals
 
     The raised letters are those of the table: the systems that this one is significantly better than.
     """
+    with figure(path, *means_size(comparison), force=force) as drawing:
+        draw_means(drawing, comparison)
+    return Path(path)
+
+
+def means_size(comparison: "Comparison") -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a comparison's means."""
+    return 2.0 + 3.0 * len(comparison.metrics), 1.3 + 0.3 * len(comparison.systems)
+
+
+def draw_means(drawing: "Figure", comparison: "Comparison") -> None:
+    """Draw what :func:`plot_means` says."""
     metrics, systems = comparison.metrics, comparison.systems
     ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
     cells = {row[1]: row[2:] for row in comparison.table().rows}
     short = dict(zip(systems, comparison.labels, strict=True))
-    height = 1.3 + 0.3 * len(systems)
-    with figure(path, 2.0 + 3.0 * len(metrics), height, force=force) as drawing:
-        panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False).ravel()
-        for j, (panel, metric) in enumerate(zip(panels, metrics, strict=True)):
-            means = comparison.mean[metric]
-            best = max(means.values())
-            for y, name in enumerate(ranked):
-                low, high = comparison.interval[metric][name]
-                top = means[name] == best
-                colour = VERMILLION if top else BLUE
-                panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
-                panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
-                cell = cells[name][j]
-                marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
-                place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
-                panel.annotate(
-                    tables.number(means[name]) + marks,
-                    (1, y),
-                    **place,
-                    va="center",
-                    fontsize=8,
-                    fontweight="bold" if top else "normal",
-                    annotation_clip=False,
-                )
-            panel.axvline(best, color=VERMILLION, linewidth=0.8, linestyle=":", zorder=0)
-            panel.set_title(metric, loc="left", fontweight="bold")
-            unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
-            panel.set_xlabel(f"mean, {100 * _confidence(comparison):g}% interval over {unit}", fontsize=8)
-            panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-            panel.set_axisbelow(True)
-            panel.margins(x=0.05)
-            panel.tick_params(axis="y", length=0)
-        panels[0].set_yticks(range(len(ranked)), [f"{name}  ({short[name]})" for name in ranked])
-        panels[0].set_ylim(-0.6, len(ranked) - 0.4)
-    return Path(path)
+    panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False).ravel()
+    for j, (panel, metric) in enumerate(zip(panels, metrics, strict=True)):
+        means = comparison.mean[metric]
+        best = max(means.values())
+        for y, name in enumerate(ranked):
+            low, high = comparison.interval[metric][name]
+            top = means[name] == best
+            colour = VERMILLION if top else BLUE
+            panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
+            panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
+            cell = cells[name][j]
+            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
+            place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
+            panel.annotate(
+                tables.number(means[name]) + marks,
+                (1, y),
+                **place,
+                va="center",
+                fontsize=8,
+                fontweight="bold" if top else "normal",
+                annotation_clip=False,
+            )
+        panel.axvline(best, color=VERMILLION, linewidth=0.8, linestyle=":", zorder=0)
+        panel.set_title(metric, loc="left", fontweight="bold")
+        unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
+        panel.set_xlabel(f"mean, {100 * _confidence(comparison):g}% interval over {unit}", fontsize=8)
+        panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.margins(x=0.05)
+        panel.tick_params(axis="y", length=0)
+    panels[0].set_yticks(range(len(ranked)), [f"{name}  ({short[name]})" for name in ranked])
+    panels[0].set_ylim(-0.6, len(ranked) - 0.4)
 
 
 def _confidence(comparison: "Comparison") -> float:

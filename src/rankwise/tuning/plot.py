@@ -13,6 +13,7 @@ from rankwise.tuning.spaces import Choice, Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST = 8  # panels of parameters
 _QUARTERS = 4
@@ -24,25 +25,40 @@ def draw(tuning: Tuning, path: str | Path, *, force: bool = False) -> Path:
     Parameters stand in the order of their share in the spread of the values: how much of it lies between the quarters
     of a parameter's range, rather than within them.
     """
+    with figure(path, *search_size(tuning), force=force) as drawing:
+        draw_search(drawing, tuning)
+    return Path(path)
+
+
+def search_size(tuning: Tuning) -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a search."""
+    columns, rows = _grid_of(min(len(tuning.space), _MOST))
+    return 2.6 * columns, 3.2 + 2.3 * rows
+
+
+def _grid_of(panels: int) -> tuple[int, int]:
+    columns = min(4, max(panels, 2))
+    return columns, -(-panels // columns)
+
+
+def draw_search(drawing: "Figure", tuning: Tuning) -> None:
+    """Draw what :func:`draw` says."""
     shares = {name: share(tuning, name) for name in tuning.space}
     names = sorted(shares, key=lambda name: -shares[name])[:_MOST]
-    columns = min(4, max(len(names), 2))
-    rows = -(-len(names) // columns)
-    with figure(path, 2.6 * columns, 3.2 + 2.3 * rows, force=force) as drawing:
-        grid = drawing.add_gridspec(1 + rows, columns, height_ratios=[1.35, *[1.0] * rows])
-        _draw_history(drawing.add_subplot(grid[0, :]), tuning)
-        first: Axes | None = None
-        for place, name in enumerate(names):
-            panel = drawing.add_subplot(grid[1 + place // columns, place % columns], sharey=first)
-            _draw_slice(panel, tuning, name, shares[name])
-            if place % columns:
-                panel.tick_params(labelleft=False)
-            else:
-                panel.set_ylabel(tuning.metric)
-            first = first or panel
-        note = "in each corner: the parameter's share in the spread of complete trials"
-        drawing.supxlabel(note, fontsize=8, color="#555555", x=0.99, ha="right")
-    return Path(path)
+    columns, rows = _grid_of(len(names))
+    grid = drawing.add_gridspec(1 + rows, columns, height_ratios=[1.35, *[1.0] * rows])
+    _draw_history(drawing.add_subplot(grid[0, :]), tuning)
+    first: Axes | None = None
+    for place, name in enumerate(names):
+        panel = drawing.add_subplot(grid[1 + place // columns, place % columns], sharey=first)
+        _draw_slice(panel, tuning, name, shares[name])
+        if place % columns:
+            panel.tick_params(labelleft=False)
+        else:
+            panel.set_ylabel(tuning.metric)
+        first = first or panel
+    note = "in each corner: the parameter's share in the spread of complete trials"
+    drawing.supxlabel(note, fontsize=8, color="#555555", x=0.99, ha="right")
 
 
 def share(tuning: Tuning, name: str) -> float:

@@ -1,0 +1,85 @@
+"""What a comparison says, in words: which system is best, by how much, and how sure that is."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankwise.evaluation import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankwise.evaluation.comparison import Comparison
+
+
+class Gain(NamedTuple):
+    """What one system gains over another by one metric, over queries or trials."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    wins: int
+    units: int
+    unit: str = "query"
+
+    def __str__(self) -> str:
+        units = {"query": "queries"}.get(self.unit, self.unit + "s")
+        return (
+            f"{tables.number(self.difference, 3, signed=True)} {tables.interval(self.low, self.high, 3, signed=True)}, "
+            f"{p_value(self.p)}, better on {self.wins / self.units:.0%} of {units}"
+        )
+
+
+class Verdict(NamedTuple):
+    """The order of the systems by one metric, and which of them the best one beats by more than chance.
+
+    >>> import rankwise as rw
+    >>> good = rw.Evaluation({"ap": [0.5, 0.6, 0.7, 0.8, 0.9, 0.7]}, range(6))
+    >>> poor = rw.Evaluation({"ap": [0.4, 0.4, 0.5, 0.7, 0.6, 0.3]}, range(6))
+    >>> Verdict.of(rw.compare({"poor": poor, "good": good}), "ap")
+    Verdict(metric='ap', ranked=['good', 'poor'], close=[], beaten=['poor'])
+    """
+
+    metric: str
+    ranked: list[str]
+    close: list[str]
+    """Those that the best one does not beat by more than chance, the better first."""
+    beaten: list[str]
+
+    @classmethod
+    def of(cls, comparison: "Comparison", metric: str) -> "Verdict":
+        """Read the verdict from a comparison in which every pair was tested."""
+        means = comparison.mean[metric]
+        ranked = sorted(means, key=lambda name: -means[name])
+        best, *others = ranked
+        beaten = [name for name in others if gain(comparison, metric, best, name).p < comparison.alpha]
+        return cls(metric, ranked, [name for name in others if name not in beaten], beaten)
+
+
+def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain:
+    """Give the difference between two systems, whichever way round it was tested."""
+    for pair in comparison.pairs:
+        if pair.metric == metric and {pair.system, pair.against} == {better, worse}:
+            n, unit = pair.wins + pair.ties + pair.losses, comparison.paired.unit
+            if pair.system == better:
+                return Gain(pair.difference, pair.low, pair.high, pair.p_adjusted, pair.wins, n, unit)
+            return Gain(-pair.difference, -pair.high, -pair.low, pair.p_adjusted, pair.losses, n, unit)
+    raise KeyError(f"{better} and {worse} were not compared")
+
+
+def p_value(p: float) -> str:
+    """Write a p-value as one says it.
+
+    >>> p_value(0.0312), p_value(0.0001)
+    ('p = 0.031', 'p < 0.001')
+    """
+    text = tables.probability(p)
+    return f"p < {text[1:]}" if text.startswith("<") else f"p = {text}"
+
+
+def listed(names: "Sequence[str]") -> str:
+    """Join names as one says them.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
