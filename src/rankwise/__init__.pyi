@@ -45,6 +45,7 @@ from .objectives.softmax import XENDCG as XENDCG
 from .objectives.softmax import ListNet as ListNet
 from .objectives.softmax import SoftmaxCE as SoftmaxCE
 from .objectives.table import objective as objective
+from .objectives.torch_loss import torch_loss as torch_loss
 from .objectives.wrappers import stochastic as stochastic
 from .objectives.wrappers import weighted as weighted
 from .rankers.callables import lightgbm_metric as lightgbm_metric

@@ -354,8 +354,8 @@ def scores(
     return document_values("scores", values, query_offsets, query_ids, missing_scores=True, cure=cure)
 
 
-def query_weights(values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
-    """Check one weight per query: finite, not negative, not all zero."""
+def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) -> NDArray[np.float64]:
+    """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch)."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_queries,):
         raise error(
@@ -367,7 +367,7 @@ def query_weights(values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
     if bad.any():
         query = int(np.argmax(bad))
         raise error("weights must be finite and not negative", got=array[query], where=f"query number {query}")
-    if n_queries and not array.any():
+    if n_queries and not all_zero and not array.any():
         raise error("weights must not all be zero", cure="leave weights out, or give some query a positive weight")
     return array
 

@@ -1,0 +1,200 @@
+"""The torch face of the objectives: one autograd function for all of them.
+
+An objective gives each query's loss and its derivative by each score in one call, so the forward pass computes both and
+the backward pass multiplies. On the processor tensors and arrays share memory; only what has another precision than the
+objectives' own, double, is widened, once.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rankwise import check
+from rankwise.objectives import devices
+from rankwise.objectives.table import objective as find_objective
+from rankwise.stream import Stream
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+class TorchLoss(torch.nn.Module):
+    """An objective as a module of torch without parameters; see :func:`rankwise.torch_loss`.
+
+    The loss has the precision of the scores, at least single; gradients flow to the scores, in their precision, and to
+    the weights. Labels and columns of documents (``document_weights``, ``document_rewards``) are data: none flow there.
+    """
+
+    def __init__(self, objective: Any, reduction: str = "mean") -> None:
+        super().__init__()
+        self.objective = find_objective(objective)
+        self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
+
+    # A graph of torch.compile ends before the loss and goes on after it: kernels of Numba are called in between.
+    @torch.compiler.disable
+    def forward(
+        self,
+        scores: Tensor,
+        labels: Tensor | ArrayLike,
+        offsets: Tensor | ArrayLike,
+        weights: Tensor | ArrayLike | None = None,
+        stream: Stream | None = None,
+        **documents: Any,
+    ) -> Tensor:
+        """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
+        value = _value(self.objective, torch.as_tensor(scores), labels, offsets, stream, documents)
+        return _reduce(value, weights, self.reduction)
+
+    @torch.compiler.disable
+    def padded(
+        self,
+        scores: Tensor,
+        labels: Tensor | ArrayLike,
+        mask: Tensor | ArrayLike,
+        weights: Tensor | ArrayLike | None = None,
+        stream: Stream | None = None,
+        **documents: Any,
+    ) -> Tensor:
+        """Give the loss of a padded batch: one row per query, ``mask`` True where there is a document.
+
+        What stands in the padding is never looked at, and its gradient is exactly 0.
+        """
+        scores = torch.as_tensor(scores)
+        inside = torch.as_tensor(mask, device=scores.device)
+        columns = {"scores": scores, "labels": labels, **documents}
+        flat = {name: _inside(name, torch.as_tensor(column), inside) for name, column in columns.items()}
+        offsets = torch.nn.functional.pad(inside.sum(1).cumsum(0), (1, 0))
+        return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of its text."""
+        return f"{self.objective!r}, reduction={self.reduction!r}"
+
+
+def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
+    """The documents of a padded column, row after row."""
+    if inside.dtype != torch.bool or inside.ndim != 2 or column.shape != inside.shape:
+        raise check.error(
+            f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
+            got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
+            cure="make the mask with positions < sizes[:, None]; it is True where there is a document",
+        )
+    return torch.masked_select(column, inside.to(column.device))
+
+
+def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -> Tensor:
+    """Weigh the queries and put them together; the mean of no queries, or of weights that are all 0, is 0."""
+    if weights is None:
+        if reduction == "none":
+            return value
+        return value.sum() / max(value.numel(), 1) if reduction == "mean" else value.sum()
+    given = torch.as_tensor(weights)
+    check.query_weights(_array(given), value.numel(), all_zero=True)
+    given = given.to(value.device, value.dtype)
+    weighted = given * value
+    if reduction == "none":
+        return weighted
+    if reduction == "sum":
+        return weighted.sum()
+    total = given.sum()
+    return weighted.sum() / torch.where(total == 0, 1, total)
+
+
+def _value(
+    objective: Any,
+    scores: Tensor,
+    labels: Tensor | ArrayLike,
+    offsets: Tensor | ArrayLike,
+    stream: Stream | None,
+    documents: dict[str, Any],
+) -> Tensor:
+    """The loss of each query, in single precision at least."""
+    if scores.ndim != 1:
+        raise check.error(
+            "scores must be flat, one number per document",
+            got=f"shape {tuple(scores.shape)}",
+            cure="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+        )
+    cuts = check.offsets(_array(offsets), scores.numel())
+    derive = partial(_derive, objective, labels, cuts, stream, documents)
+    sizes = torch.from_numpy(np.diff(cuts)).to(scores.device)
+    return _Loss.apply(scores, sizes, derive)[0]  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _derive(
+    objective: Any,
+    labels: Tensor | ArrayLike,
+    offsets: NDArray[np.int64],
+    stream: Stream | None,
+    documents: dict[str, Any],
+    scores: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Value and gradient where the scores are, in single precision at least: by the device's own twin, or the CPU."""
+    device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
+    twin = devices.twin_of(objective, device.type)
+    if twin is not None:
+        there = [torch.as_tensor(column, device=device) for column in (labels, offsets, *documents.values())]
+        columns = dict(zip(documents, there[2:], strict=True))
+        found: tuple[Tensor, Tensor] | None = twin(
+            objective, scores.detach().to(precision), *there[:2], stream, **columns
+        )
+        if found is not None:
+            return found
+    if device.type != "cpu":
+        devices.warn_of_travel(objective, device.type)
+    here = scores.detach().to("cpu", torch.float64).numpy()
+    derivatives = objective(
+        here, _array(labels), offsets, stream, **{name: _array(column) for name, column in documents.items()}
+    )
+    value = _tensor("value", derivatives.value, offsets.size - 1)
+    gradient = _tensor("gradient", derivatives.gradient, here.size)
+    return value.to(device, precision), gradient.to(device, precision)
+
+
+class _Loss(torch.autograd.Function):
+    """The loss of each query; its gradient is known with it and waits for the backward pass."""
+
+    @staticmethod
+    def forward(scores: Tensor, _sizes: Tensor, derive: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
+        return derive(scores)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        scores, sizes, _ = inputs
+        ctx.precision = scores.dtype
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(output[1], sizes)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:
+        if factors is None:
+            return None, None, None
+        gradient, sizes = ctx.saved_tensors
+        product = factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient
+        return product.to(ctx.precision), None, None
+
+
+def _tensor(what: str, values: Any, count: int) -> Tensor:
+    """A result of an objective as a tensor that shares its memory."""
+    array = np.require(values, requirements=("C", "W"))  # torch refuses what it could not write to
+    if array.shape != (count,):
+        one = "query" if what == "value" else "document"
+        raise check.error(
+            f"an objective's {what} must be one number per {one}", got=f"shape {array.shape} for {count} of them"
+        )
+    return torch.from_numpy(array)
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """An array that shares memory with a tensor of the processor, or a copy of one from elsewhere."""
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # type: ignore[no-any-return]

@@ -1,0 +1,31 @@
+"""Objectives as losses of torch, for those who keep their own training loop."""
+
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check
+
+if TYPE_CHECKING:
+    from rankwise.objectives.tensors import TorchLoss
+
+
+def torch_loss(objective: Any, reduction: str = "mean") -> "TorchLoss":
+    """Give an objective, or its text, as a loss for torch: a module that is called with flat, ragged tensors.
+
+    ``loss(scores, labels, offsets, weights=None, stream=None)`` takes the scores of all documents in one row;
+    ``offsets`` says where each query starts, so nothing is padded. ``loss.padded(scores, labels, mask)`` is for data
+    that is padded already. ``reduction`` is ``"mean"`` (Σ weight · loss / Σ weight), ``"sum"`` or ``"none"``: one value
+    per query.
+
+    >>> import torch
+    >>> scores = torch.tensor([0.0, 0.0, 1.0, 2.0, 3.0], requires_grad=True)
+    >>> loss = torch_loss("softmax_ce")(scores, labels=[1, 0, 0, 0, 1], offsets=[0, 2, 5])
+    >>> loss.backward()
+    >>> round(loss.item(), 4)  # the mean of log 2 and log(1 + 1/e + 1/e²)
+    0.5504
+    >>> scores.grad[:2]  # 1/2 minus 1 and 1/2 minus 0, half of each as there are two queries
+    tensor([-0.2500,  0.2500])
+    """
+    check.extra("torch", "torch")  # noqa: S610 (not Django)
+    from rankwise.objectives.tensors import TorchLoss
+
+    return TorchLoss(objective, reduction)
