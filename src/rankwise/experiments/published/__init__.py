@@ -1,0 +1,136 @@
+"""What the papers printed: figures of their tables, and what they say is better than what, with table and page.
+
+Each file holds one paper, each section one table or figure. ``columns`` and ``rows`` are the table as it is printed;
+``±`` after a metric is the half-width of its 95% interval and ``sd`` a standard deviation, both in the metric's unit;
+``scale`` turns percentages into shares. ``claims`` are statements that stand in the text or that figures show.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SPREADS = ("±", "sd")
+PAPERS = ("bruch2019", "bruch2020", "bruch2021", "kang2024", "westerborg2022")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One method is better than another, in the paper."""
+
+    data: str
+    metric: str
+    level: float | None
+    """None: at every level."""
+    better: str
+    worse: str
+    significant: bool | None
+    """Whether the paper says so, or its intervals are apart; None: not said. False: it says that they are level."""
+    source: str
+
+
+def figures(name: str) -> "pl.DataFrame":
+    """Give the printed figures of ``paper.section`` as a frame; of several sections between blanks, of all.
+
+    >>> frame = figures("bruch2019.table1")
+    >>> frame.row(0)
+    ('mslr-web30k', 0.0, 'ListNet', 'ndcg@5', 0.4672, 0.4664, 0.468, 'Table 1, page 4')
+    """
+    import polars as pl
+
+    from rankwise.experiments.results import PUBLISHED
+
+    rows = [row for section in _sections(name) for row in _rows(section)]
+    frame = pl.DataFrame([row[:-1] for row in rows], schema=dict(PUBLISHED), orient="row")
+    return frame.with_columns(pl.col("value", "low", "high").round(6))
+
+
+def claims(name: str) -> list[Claim]:
+    """Give what the paper says is better than what: the claims of a section, and those that its figures make.
+
+    >>> claims("bruch2019.table1")[0]
+    Claim(data='mslr-web30k', metric='ndcg@5', level=0.0, better='LambdaMART', worse='ListNet', significant=True, ...)
+    """
+    found = []
+    for section in _sections(name):
+        found += [
+            Claim(
+                data=data,
+                metric=metric,
+                level=one.get("level"),
+                better=one["better"],
+                worse=one["worse"],
+                significant=one.get("significant"),
+                source=section["source"],
+            )
+            for one in section.get("claims", ())
+            for data in one["data"]
+            for metric in one["metrics"]
+        ]
+        found += _from_figures(section)
+    return found
+
+
+def _from_figures(section: dict[str, Any]) -> list[Claim]:
+    """Every pair of methods of a printed table: the higher figure is better, surely so where intervals are apart."""
+    found = []
+    rows = _rows(section)
+    for i, first in enumerate(rows):
+        for second in rows[i + 1 :]:
+            if (first[0], first[1], first[3]) != (second[0], second[1], second[3]):
+                continue
+            high, low = sorted((first, second), key=lambda row: -row[4])
+            apart = high[8] == low[8] == "±" and high[5] > low[6]
+            found.append(
+                Claim(
+                    data=high[0],
+                    metric=high[3],
+                    level=high[1],
+                    better=high[2],
+                    worse=low[2],
+                    significant=True if apart else None,
+                    source=section["source"],
+                )
+            )
+    return found
+
+
+def _rows(section: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows of a printed table: data, level, method, metric, value, low, high, source, kind of spread."""
+    columns, scale = section.get("columns", []), section.get("scale", 1.0)
+    found = []
+    for row in section.get("rows", []):
+        named = dict(zip(columns, row, strict=False))
+        for place, name in enumerate(columns):
+            if name in ("data", "level", "method") or name in _SPREADS:
+                continue
+            value = row[place] * scale
+            kind = columns[place + 1] if place + 1 < len(columns) and columns[place + 1] in _SPREADS else ""
+            spread = row[place + 1] * scale if kind and row[place + 1] != "" else None
+            ends = (value - spread, value + spread) if spread is not None else (None, None)
+            key = (named["data"], float(named.get("level", 0.0)), named["method"], name)
+            found.append((*key, value, *ends, section["source"], kind if spread is not None else ""))
+    return found
+
+
+def _sections(name: str) -> list[dict[str, Any]]:
+    found = []
+    for word in name.split():
+        paper, _, section = word.partition(".")
+        file = _paper(check.choice("paper", paper, PAPERS))
+        found.append(
+            file[check.choice(f"table or figure of {paper}", section, [key for key in file if key != "paper"])]
+        )
+    return found
+
+
+@cache
+def _paper(name: str) -> dict[str, Any]:
+    file: dict[str, Any] = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
+    return file

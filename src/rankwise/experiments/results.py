@@ -1,0 +1,141 @@
+"""What an experiment found, as frames: everything that tables, reports and the query explorer are made of."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankwise import check
+
+DESCRIPTION = "experiment.json"
+"""The file in a folder of results that says what was run and which files belong to it."""
+
+KEY = {"data": pl.String, "level": pl.Float64, "trial": pl.Int64, "method": pl.String}
+QUERIES: Mapping[str, Any] = KEY | {
+    "query": pl.String,
+    "documents": pl.Int64,
+    "relevant": pl.Int64,
+    "weight": pl.Float64,
+}
+CURVES: Mapping[str, Any] = KEY | {"round": pl.Int64, "series": pl.String, "value": pl.Float64}
+DOCUMENTS: Mapping[str, Any] = {
+    "data": pl.String,
+    "method": pl.String,
+    "query": pl.String,
+    "document": pl.Int64,
+    "id": pl.String,
+    "label": pl.Float64,
+    "score": pl.Float64,
+}
+FEATURES: Mapping[str, Any] = {
+    "data": pl.String,
+    "query": pl.String,
+    "document": pl.Int64,
+    "features": pl.List(pl.Float32),
+}
+PUBLISHED: Mapping[str, Any] = {
+    "data": pl.String,
+    "level": pl.Float64,
+    "method": pl.String,
+    "metric": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "source": pl.String,
+}
+
+
+def empty(schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Make a frame without rows.
+
+    >>> empty(FEATURES).columns
+    ['data', 'query', 'document', 'features']
+    """
+    return pl.DataFrame(schema=dict(schema))
+
+
+def together(frames: Iterable[pl.DataFrame], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Lay frames below each other; none at all make an empty one, and a metric that one lacks is null there."""
+    return pl.concat([empty(schema), *frames], how="diagonal")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results:
+    """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder."""
+
+    spec: dict[str, Any]
+    """The experiment as plain data: name, title, paper, claim, methods (name -> text), metrics, decide, levels, …"""
+    queries: pl.DataFrame
+    """One row per data set, level, trial, method and query, with one column per metric; null where it is skipped."""
+    curves: pl.DataFrame = field(default_factory=lambda: empty(CURVES))
+    """Values by round. Series: "loss", "valid ndcg@5", "test ndcg@5", "bound ndcg", …"""
+    documents: pl.DataFrame = field(default_factory=lambda: empty(DOCUMENTS))
+    """Labels and scores of single documents: of the first trial and level only."""
+    features: pl.DataFrame = field(default_factory=lambda: empty(FEATURES))
+    """The features of those documents; may be empty."""
+    feature_names: list[str] | None = None
+    published: pl.DataFrame = field(default_factory=lambda: empty(PUBLISHED))
+    """What the paper printed, with table and page."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """Versions, machine, dates, seconds of training, the command."""
+
+    @classmethod
+    def read(cls, folder: str | Path) -> "Results":
+        """Read what lies in a folder of results, also of a run that is not finished or was stopped."""
+        from rankwise.experiments.published import figures
+        from rankwise.experiments.store import Store
+
+        folder = Path(folder)
+        path = folder / DESCRIPTION
+        if not path.is_file():
+            raise check.error(
+                "not a folder of results", got=str(folder), cure="give the folder that 'rankwise reproduce' wrote"
+            )
+        description = json.loads(path.read_text(encoding="utf-8"))
+        kept = Store(folder).read(description["files"])
+        return cls(
+            spec=description["spec"],
+            queries=together(kept.queries, QUERIES),
+            curves=together(kept.curves, CURVES),
+            documents=together(kept.documents, DOCUMENTS),
+            features=together(kept.features, FEATURES).unique(["data", "query", "document"], maintain_order=True),
+            feature_names=kept.feature_names,
+            published=figures(description["spec"].get("published", "")),
+            about=description["about"] | kept.about,
+        )
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics, that which decides first."""
+        decide = self.spec.get("decide")
+        known = [name for name in self.queries.columns if name not in QUERIES]
+        return sorted(known, key=lambda name: name != decide)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that there are results of, in the order of the description."""
+        found = set(self.queries["method"].unique())
+        named = [name for name in self.spec.get("methods", {}) if name in found]
+        return named + sorted(found.difference(named))
+
+    def trial_means(self) -> pl.DataFrame:
+        """One row per data set, level, trial and method: the mean of every metric over the queries that it scores.
+
+        Where the frame holds ``ideal dcg@5`` beside ``dcg@5``, there is also ``dcg@5 ratio``, the mean of the one
+        over the mean of the other, which some papers report as NDCG.
+        """
+        weight = pl.col("weight")
+        means = []
+        for name in self.metrics:
+            one = pl.col(name)
+            means.append(((one * weight).sum() / weight.filter(one.is_not_null()).sum()).alias(name))
+        frame = self.queries.group_by(list(KEY), maintain_order=True).agg(means)
+        ideals = [name for name in self.metrics if name.startswith("ideal ")]
+        ratios = [
+            (pl.col(name.removeprefix("ideal ")) / pl.col(name)).alias(f"{name.removeprefix('ideal ')} ratio")
+            for name in ideals
+        ]
+        return frame.with_columns(ratios).drop(ideals)
