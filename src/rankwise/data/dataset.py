@@ -156,19 +156,27 @@ class RankingDataset:
         ids are unique: see :func:`rankwise.split` and the weights for what a repetition is meant to do.
         """
         numbers = self.query_numbers(queries)
-        starts, sizes = self.offsets[numbers], self.sizes[numbers]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        rows: slice | NDArray[np.int64]
-        if numbers.size and (np.diff(numbers) == 1).all():
-            rows = slice(int(starts[0]), int(starts[0] + offsets[-1]))
-        else:
-            rows = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
+        rows, offsets = self.rows(numbers)
         changes: dict[str, Any] = {"offsets": offsets}
         changes |= {name: _part(getattr(self, name), rows) for name in PER_DOCUMENT}
         changes |= {name: _part(getattr(self, name), numbers) for name in PER_QUERY}
         if changes["query_ids"] is None:
             changes["query_ids"] = numbers  # so that a part keeps the randomness of the whole
         return replace(self, **changes)
+
+    def rows(self, numbers: NDArray[np.int64]) -> tuple[slice | NDArray[np.int64], NDArray[np.int64]]:
+        """Say where the documents of these queries lie, in this order, and what their offsets are among themselves.
+
+        >>> data = RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1])
+        >>> data.rows(np.array([1, 0]))
+        (array([2, 0, 1]), array([0, 1, 3]))
+        """
+        starts = self.offsets[numbers]
+        sizes = self.offsets[numbers + 1] - starts
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        if numbers.size and (np.diff(numbers) == 1).all():
+            return slice(int(starts[0]), int(starts[0] + offsets[-1])), offsets
+        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes), offsets
 
     def query_numbers(self, queries: Any) -> NDArray[np.int64]:
         """Turn a slice, a mask or numbers into an array of query numbers."""

@@ -14,6 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.rankers import checkpoints, inputs, progress, trees
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.course import History
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import thread_count, use_threads
 
@@ -95,7 +96,7 @@ class TreeRanker(Ranker):
         sample_weight: ArrayLike | None = None,
         init_model: "TreeRanker | str | Path | None" = None,
         resume: bool = False,
-        watch: Callable[[int, trees.History], None] | None = None,
+        watch: Callable[[int, History], None] | None = None,
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
@@ -190,8 +191,7 @@ class TreeRanker(Ranker):
             documents=self._documents(train, objective),
         )
         if valid is not None:
-            for metric in plan.metrics:
-                plan.measure(metric, np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
+            plan.measure(np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
         return plan
 
     def _documents(self, train: RankingDataset, objective: Any) -> dict[str, Array]:

@@ -20,17 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric
-from rankwise.rankers.inputs import mean
+from rankwise.rankers import course
+from rankwise.rankers.course import Course
 from rankwise.rankers.newton import Array, Floats, newton
 from rankwise.stream import Stream
 
 Derive = Callable[[Array], tuple[Floats, Floats]]
-History = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
@@ -133,59 +130,20 @@ class Library(Protocol):
         ...
 
 
-@dataclass
-class State:
-    """How far training has come: all that a checkpoint must hold beside the settings."""
+@dataclass(kw_only=True)
+class State(course.State):
+    """How far training has come, and the trees so far."""
 
-    before: int = 0
-    """Trees of the model that training started from."""
-    done: int = 0
-    """Rounds trained since then."""
     content: bytes | None = None
     """The trees so far, where they were read or are to be kept; None: none yet."""
-    history: History = field(default_factory=dict)
-    """``loss``: of the training queries before each round. A metric: of the validation queries after each round."""
-    stopped: str = ""
-    """Why training ended: ``rounds``, ``patience``, ``no split``, ``converged``, ``interrupted``."""
-
-    @property
-    def trees(self) -> int:
-        """How many trees the model has, and the number of the next round."""
-        return self.before + self.done
 
 
-@dataclass
-class Plan:
-    """What is trained, on what, and for how long."""
+@dataclass(kw_only=True)
+class Plan(Course):
+    """What is trained, on what, and for how long; ``objective`` is None for the library's own."""
 
     library: Library
     settings: Settings
-    objective: Any
-    """An objective, or None for the library's own."""
-    train: RankingDataset
-    valid: RankingDataset | None
-    metrics: tuple[Metric, ...]
-    seed: int
-    rounds: int
-    patience: int | None
-    every: int
-    documents: Mapping[str, Array] = field(default_factory=dict)
-    """Columns of single documents that the objective is handed, such as ``document_weights``."""
-    checkpoint: Callable[[State], None] | None = None
-    """Called with the state after every ``every`` rounds."""
-    report: Callable[[State, int], None] | None = None
-    """Called after every round with the state and the best round so far."""
-
-    def best(self, state: State) -> int:
-        """The round (of those done) after which the first metric was best; the last one without validation."""
-        if self.valid is None or not state.done:
-            return state.done
-        return int(np.argmax(state.history[str(self.metrics[0])][: state.done])) + 1
-
-    def measure(self, metric: Metric, scores: ArrayLike) -> float:
-        """The mean of a metric over the validation queries that it scores."""
-        data: Any = self.valid
-        return mean(metric, scores, data.labels, data.offsets, data.weights)
 
 
 def grow(plan: Plan, state: State) -> State:
@@ -195,11 +153,11 @@ def grow(plan: Plan, state: State) -> State:
     growth: Growth | None = None
     step = _Step(plan)
     try:
-        while not (stop := _finished(plan, state)):
+        while not (stop := plan.finished(state)):
             if growth is None or (blocks and state.done % plan.every == 0):
                 growth = plan.library.grow(plan.settings, matrices, _seed(plan, state, blocks), state.content)
             state.content = None
-            step.round = state.trees
+            step.round = state.total
             try:
                 grown = growth.add(None if plan.objective is None else step)
             except _FlatError:
@@ -210,18 +168,16 @@ def grow(plan: Plan, state: State) -> State:
                 break
             state.done += 1
             if plan.objective is not None:
-                state.history.setdefault("loss", []).append(step.loss)
+                state.record({"loss": step.loss})
             if plan.valid is not None:
-                scores = growth.valid_scores()
-                for metric in plan.metrics:
-                    state.history.setdefault(str(metric), []).append(plan.measure(metric, scores))
+                state.record(plan.measure(growth.valid_scores()))
             if plan.checkpoint is not None and state.done % plan.every == 0:
                 state.content = growth.content()
                 plan.checkpoint(state)
             if plan.report is not None:
                 plan.report(state, plan.best(state))
     except KeyboardInterrupt:
-        state.done = min([state.done, *map(len, state.history.values())])
+        state.settle()
         if not state.done:
             raise
         stop = "interrupted"
@@ -229,7 +185,7 @@ def grow(plan: Plan, state: State) -> State:
         raise _nothing_learned(plan, stop)
     if growth is not None and state.content is None:
         state.content = growth.content()
-    state.history = {name: column[: state.done] for name, column in state.history.items()}
+    state.settle()
     state.stopped = stop
     return state
 
@@ -237,12 +193,6 @@ def grow(plan: Plan, state: State) -> State:
 def _seed(plan: Plan, state: State, blocks: bool) -> int:
     """The library's seed: the user's, or in a run of blocks one of (seed, block), which no interruption changes."""
     return int(Stream(plan.seed, state.done // plan.every).key >> np.uint64(33)) if blocks else plan.seed
-
-
-def _finished(plan: Plan, state: State) -> str:
-    if plan.patience is not None and plan.valid is not None and state.done - plan.best(state) >= plan.patience:
-        return "patience"
-    return "rounds" if state.done >= plan.rounds else ""
 
 
 class _FlatError(Exception):
@@ -269,23 +219,16 @@ class _Step:
 
 def _nothing_learned(plan: Plan, stop: str) -> ValueError:
     data, settings = plan.train, plan.settings
-    what = f"the model learned nothing from {data.n_queries} queries"
     if stop == "converged":
-        firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
-        if (data.labels == firsts).all():
-            got, cure = "no query with documents of different labels", "check the labels and the query ids"
-        else:
-            got = f"a gradient of 0 for every document from {plan.objective}"
-            cure = "check the weights, and which labels the objective takes for relevant"
-    elif not data.n_docs or (data.features == data.features[0]).all():
-        got, cure = "features that are the same for every document", "check the features"
-    else:
-        got = (
-            f"no split of {data.n_docs} documents that leaves min_documents={settings.min_documents} on each side and "
-            "improves the loss"
-        )
-        cure = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
-    return check.error(what, got=got, cure=cure)
+        return course.no_gradient(data, plan.objective)
+    if not data.n_docs or (data.features == data.features[0]).all():
+        return course.no_feature(data)
+    got = (
+        f"no split of {data.n_docs} documents that leaves min_documents={settings.min_documents} on each side and "
+        "improves the loss"
+    )
+    cure = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
+    return course.nothing_learned(data, got, cure)
 
 
 def numbers(values: Any) -> Array:
