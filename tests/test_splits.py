@@ -97,6 +97,7 @@ def test_trials_are_independent_lazy_and_begin_with_the_split():
     assert one != two != three
     # The second trial is the same however many there are, and a billion cost nothing until they are asked for.
     again = next(itertools.islice(rw.trials(data, 10**9, seed=9), 1, None))
+    assert names(*rw.split(data, seed=9, trial=2)) == names(*third)
     np.testing.assert_array_equal(again[2].query_ids, second[2].query_ids)
     # Overlap of two test parts of 8 out of 40 is hypergeometric with mean 1.6, sd 1.03: 300 pairs have mean 1.6 ± .06.
     tests = [names(*trial)[2] for trial in rw.trials(data, 301)]

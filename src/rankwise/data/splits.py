@@ -18,18 +18,19 @@ Fold = tuple[RankingDataset, RankingDataset, RankingDataset]
 
 
 def split(
-    data: RankingDataset, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
+    data: RankingDataset, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0, trial: int = 0
 ) -> tuple[RankingDataset, ...]:
     """Split the queries at random, in these proportions; every query is in exactly one part.
 
     Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
-    keep their order within a part.
+    keep their order within a part. ``trial`` gives one of the splits of :func:`trials` by its number.
 
     >>> from rankwise.data.synthetic import synthetic
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
     [59, 20, 20]
     """
-    return _parts(data, _counts(data, fractions), _stream(data, seed))
+    trial = check.integer("trial", trial, least=0)
+    return _parts(data, _counts(data, fractions), _stream(data, seed).at(trial))
 
 
 def trials(
