@@ -136,7 +136,8 @@ MOVIELENS = [
 @pytest.mark.parametrize(("name", "file", "text"), MOVIELENS)
 def test_movielens_is_a_table_of_ratings(tmp_path: Path, name: str, file: str, text: str):
     put(tmp_path / file, text)
-    frame: Any = rw.load_dataset(name, folder=tmp_path)
+    ratings: Any = rw.load_dataset(name, folder=tmp_path)
+    frame = ratings.to_frame()
     assert frame.schema == {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64, "time": pl.Int64}
     assert frame.rows() == [(1, 31, 2.5 if "csv" in file else 2.0, 1260759144)]
 
@@ -277,7 +278,8 @@ def test_mslr_samples_by_a_description_of_ones_own(tmp_path: Path):
 
 
 def test_movielens_latest_small_has_its_published_counts():
-    frame = rw.load_dataset("movielens-latest-small", folder=shared.data("ml-latest-small").parent)
+    ratings = rw.load_dataset("movielens-latest-small", folder=shared.data("ml-latest-small").parent)
+    frame = ratings.to_frame()
     assert (len(frame), frame["user"].n_unique(), frame["item"].n_unique()) == (100_836, 610, 9_724)
     assert frame.row(0) == (1, 1, 4.0, 964_982_703)
 

@@ -9,6 +9,7 @@ from .data.files import write_data as write_data
 from .data.frames import read_parquet as read_parquet
 from .data.frames import to_frame as to_frame
 from .data.frames import write_parquet as write_parquet
+from .data.interactions import Interactions as Interactions
 from .data.letor import read_letor as read_letor
 from .data.letor import write_letor as write_letor
 from .data.load import load_dataset as load_dataset

@@ -11,12 +11,12 @@ from rankwise.data.cache import cached
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.download import fetch
 from rankwise.data.entry import PARTS, Entry
-from rankwise.data.files import open_bytes
 
 if TYPE_CHECKING:
-    import polars as pl
+    from rankwise.data.interactions import Interactions
 
 PartName = Literal["train", "valid", "test"]
+MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
 _PACKED = ("", ".gz", ".zst")
 
 
@@ -30,12 +30,12 @@ class Parts(NamedTuple):
 
 
 @overload
-def load_dataset(  # type: ignore[overload-overlap]  # these three names are strings too
-    name: Literal["movielens-latest-small", "movielens-100k", "movielens-1m"],
+def load_dataset(  # type: ignore[overload-overlap]  # these names are strings too
+    name: MovieLens,
     *,
     folder: str | Path | None = None,
     download: bool = False,
-) -> "pl.DataFrame": ...
+) -> "Interactions": ...
 @overload
 def load_dataset(
     name: str | Path,
@@ -72,7 +72,8 @@ def load_dataset(
     plain or as ``.gz`` or ``.zst``). ``fold`` counts from 1, which is the default. ``part`` gives one of ``train``,
     ``valid`` and ``test`` alone. ``download=True`` fetches a set that is not there, where its terms let a program do
     so. With ``cache`` a binary copy is kept, which the next load maps into memory instead of reading the text (see
-    :mod:`rankwise.data.cache`). MovieLens comes as a polars table of ratings: user, item, rating, time.
+    :mod:`rankwise.data.cache`). MovieLens comes as :class:`rankwise.Interactions`; its ``to_frame()`` is the table of
+    ratings: user, item, rating, time.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -99,7 +100,9 @@ def load_dataset(
     if files is None:
         raise _missing(entry, wanted, fold, bases)
     if entry.format == "ratings":
-        return _ratings(files["ratings"])
+        from rankwise.data.interactions import Interactions
+
+        return Interactions.read(files["ratings"])
     parts = {one: _read(entry, path, cache) for one, path in files.items()}
     if part is not None:
         return parts[part]
@@ -224,20 +227,3 @@ def _same_features(entry: Entry, parts: Mapping[str, RankingDataset]) -> None:
             got=", ".join(f"{number} in {part}" for part, number in numbers.items()),
             cure=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
         )
-
-
-def _ratings(path: Path) -> "pl.DataFrame":
-    """Read MovieLens ratings: ``ratings.csv`` (a header, commas), ``u.data`` (tabs) or ``ratings.dat`` (``::``)."""
-    import polars as pl
-
-    with open_bytes(path) as (plain, _):
-        text = plain.read()
-    header = ".csv" in path.suffixes
-    kinds = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64, "time": pl.Int64}
-    return pl.read_csv(
-        text if header else text.replace(b"::", b"\t"),
-        has_header=header,
-        separator="," if header else "\t",
-        new_columns=list(kinds),
-        schema_overrides=list(kinds.values()),
-    )

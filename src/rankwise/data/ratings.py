@@ -1,0 +1,105 @@
+"""Tables of ratings: who gave what which rating, from CSV, Parquet and the forms in which MovieLens comes."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.files import open_bytes
+from rankwise.data.tables import as_polars
+
+ROLES = ("user", "item", "rating", "time")
+_SPELLINGS = {
+    "user": ("user", "userid", "uid"),
+    "item": ("item", "itemid", "iid", "movie", "movieid"),
+    "rating": ("rating", "ratings", "stars"),
+    "time": ("time", "timestamp"),
+}
+
+
+def read_ratings(path: str | Path) -> pl.DataFrame:
+    """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
+
+    Text may be compressed. A first line whose third column is no number names the columns; without one they are
+    user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
+    """
+    path = check.readable(path)
+    try:
+        table = pl.read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
+    except pl.exceptions.PolarsError as broken:
+        raise check.error("cannot read a table of ratings", got=str(broken).split("\n")[0], where=str(path)) from None
+    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
+    found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
+    return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
+
+
+def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
+    """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
+    table, _ = as_polars(frame)
+    named = {role: name for role, name in roles.items() if name is not None}
+    schema = table.collect_schema()
+    for role, name in named.items():
+        if name not in schema:
+            cure = check.suggestion(name, schema.names()).rstrip("?") + f", or say {role}='…'"
+            raise check.error(f"the table has no such column for the {role}", got=repr(name), cure=cure)
+    taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
+    return taken.with_columns(_checked(series) for series in taken.iter_columns())
+
+
+def numbered(ids: pl.Series, known: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Give all different ids in order, and the number of each row's id among them.
+
+    >>> numbered(pl.Series(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    """
+    different = (ids.unique() if known is None else pl.Series(ids.name, known)).sort()
+    table = different.to_frame().with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number"))
+    numbers = ids.to_frame().join(table, on=ids.name, how="left", maintain_order="left")["number"]
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        cure = "leave catalogue out, or list every item in it"
+        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=f"row {row}", cure=cure)
+    array = np.array(different.to_list(), np.str_) if different.dtype == pl.String else different.to_numpy()
+    return array, numbers.to_numpy()
+
+
+def _checked(series: pl.Series) -> pl.Series:
+    role = series.name
+    if series.null_count():
+        where = f"row {series.is_null().arg_max()}"
+        raise check.error(f"the {role} must be known in every row", got="null", where=where, cure="fill or drop it")
+    if role in ("user", "item"):
+        if isinstance(series.dtype, pl.Categorical | pl.Enum):
+            series = series.cast(pl.String)
+        if series.dtype.is_integer():
+            return series if series.dtype == pl.UInt64 else series.cast(pl.Int64)
+        if series.dtype == pl.String:
+            return series
+        raise check.error(f"the column of the {role} must hold integers or strings", got=series.dtype, cure="cast it")
+    if series.dtype.is_temporal() and role == "time":
+        return series.cast(pl.Datetime("us")).dt.epoch("s")
+    if not series.dtype.is_numeric() and series.dtype != pl.Boolean:
+        raise check.error(f"the column of the {role} must hold numbers", got=series.dtype, cure="cast it")
+    series = series.cast(pl.Float64 if role == "rating" else pl.Int64)
+    if role == "rating" and not series.is_finite().all():
+        row = int((~series.is_finite()).arg_max() or 0)
+        raise check.error("ratings must be finite", got=series[row], where=f"row {row}", cure="drop the row")
+    return series
+
+
+def _read_text(path: Path) -> pl.DataFrame:
+    with open_bytes(path) as (plain, _):
+        text = plain.read()
+    first = text[: text.find(b"\n")] if b"\n" in text else text
+    between = next((mark for mark in (b"::", b"\t", b",") if mark in first), b",")
+    if between == b"::":
+        text, between = text.replace(b"::", b"\t"), b"\t"
+        first = first.replace(b"::", b"\t")
+    words = first.strip().split(between)
+    header = len(words) < 3 or re.fullmatch(rb"[-+.\deE]+", words[2].strip()) is None
+    table = pl.read_csv(text, has_header=header, separator=between.decode(), infer_schema_length=None)
+    return table if header else table.rename(dict(zip(table.columns, ROLES, strict=False)))
