@@ -620,7 +620,8 @@ def test_the_bar_shows_the_metric_on_the_error_output_only_if_wanted(data, valid
     assert shown.out == ""
     assert "3/3" in shown.err
     assert "ndcg@10 0." in shown.err
-    with contextlib.redirect_stderr(io.StringIO()), progress.showing(None, 3, 0, None) as report:
+    unseen: Any = None
+    with contextlib.redirect_stderr(io.StringIO()), progress.showing(None, unseen, 0) as report:
         report(State(), 0)
 
 

@@ -10,19 +10,19 @@ import numpy as np
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import storage
-from rankwise.rankers.trees import Plan, State
+from rankwise.rankers.course import Course, State
 
 # What may change between a run and its continuation without making it another run.
-_FREE = ("rounds", "patience", "progress", "checkpoint", "threads")
+_FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device")
 
 
 class Checkpoints:
     """The checkpoint of one training: a saved model with the state of the training beside it.
 
-    ``rw.load`` takes it for a model, cut to its best round; :meth:`start` takes all trees.
+    ``rw.load`` takes it for a model, as it was after its best round; training goes on from the last.
     """
 
-    def __init__(self, path: Path, ranker: Any, plan: Plan, older: bytes | None) -> None:
+    def __init__(self, path: Path, ranker: Any, plan: Course, older: bytes | None) -> None:
         self.path, self.ranker, self.plan = path, ranker, plan
         self.data = {
             "train": fingerprint(plan.train),
@@ -30,38 +30,36 @@ class Checkpoints:
             "init_model": None if older is None else hashlib.blake2b(older, digest_size=16).hexdigest(),
         }
 
-    def write(self, state: State) -> None:
+    def write(self, state: State, made_of: dict[str, Any], files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
-        best = self.plan.best(state)
         description = {
             **self._identity(),
             "features": {
                 "count": self.plan.train.n_features,
                 "names": self.plan.train.feature_names and list(self.plan.train.feature_names),
             },
-            "best_round": best,
+            "best_round": self.plan.best(state),
             "stopped": "checkpoint",
             "history": state.history,
-            "trees": state.before + best,
-            "versions": {self.plan.library.name: self.plan.library.version()},
+            **made_of,
             "checkpoint": {"before": state.before, "done": state.done},
         }
         try:
-            storage.write(self.path, description, {self.plan.library.file: state.content or b""}, force=True)
+            storage.write(self.path, description, files, force=True)
         except OSError as failed:
             warnings.warn(
-                f"the checkpoint of round {state.done} could not be written to {self.path} ({failed}); "
+                f"the checkpoint of {self.plan.unit[:-1]} {state.done} could not be written to {self.path} ({failed}); "
                 "training goes on, and the checkpoint before it is kept",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
-    def start(self, state: State, *, resume: bool) -> State:
-        """Give the state to train from: that of the checkpoint if training is to be resumed and there is one."""
+    def start(self, state: State, *, resume: bool) -> dict[str, bytes] | None:
+        """Set the state to that of the checkpoint and give its files, if training is resumed and there is one."""
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {self.path.parent} for the checkpoint. Cure: create it first.")
         if not self.path.exists():
-            return state
+            return None
         if not resume:
             raise FileExistsError(
                 f"{self.path} exists already and is kept. "
@@ -78,13 +76,9 @@ class Checkpoints:
         for what in ("ranker", "objective", "data", "parameters"):
             if was[what] != now[what]:
                 raise self._changed(what, was[what], now[what])
-        progress = description["checkpoint"]
-        return State(
-            before=int(progress["before"]),
-            done=int(progress["done"]),
-            content=files[self.plan.library.file],
-            history={name: list(column) for name, column in description["history"].items()},
-        )
+        state.before, state.done = (int(description["checkpoint"][name]) for name in ("before", "done"))
+        state.history = {name: list(column) for name, column in description["history"].items()}
+        return files
 
     def _identity(self) -> dict[str, Any]:
         parameters = {

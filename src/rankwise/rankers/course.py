@@ -67,6 +67,11 @@ class Course:
     checkpoint: Callable[[Any], None] | None = None
     """Called with the state after every ``every`` rounds."""
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process shows progress and writes files: one of those that train together."""
+        return True
+
     def best(self, state: State) -> int:
         """The round (of those done) after which the first metric was best; the last one without validation."""
         if self.valid is None or not state.done:

@@ -17,7 +17,7 @@ that was cut short goes on, bit for bit on a CPU.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +67,16 @@ class Plan(Course):
     data: Callable[[int], RankingDataset] | None = None
     """The training data of an epoch, where each has its own, such as other negatives; None: ``train`` always."""
 
+    processes: Processes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.device)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the first of the processes that train together."""
+        return self.processes.first
+
     def lists(self, epoch: int) -> RankingDataset:
         """Give the training data of an epoch."""
         return self.train if self.data is None else self.data(epoch)
@@ -74,22 +84,22 @@ class Plan(Course):
 
 def learn(plan: Plan, state: State) -> State:
     """Train from ``state`` on until the epochs are done, or nothing improves, or the user interrupts."""
-    processes = Processes(plan.device)
+    processes = plan.processes
     optimizer = plan.optimizer(plan.module.parameters())
     if state.optimizer is not None:
         recall(optimizer, state.optimizer)
     with _own_randomness(plan.device), _torch_threads():
         try:
             while not (stop := plan.finished(state)):
-                loss, moved = _epoch(plan, processes, optimizer, state.total)
+                loss, moved = _epoch(plan, optimizer, state.total)
                 if not moved:
                     stop = "converged"
                     break
-                state.record({"loss": loss, **_measured(plan, processes)})
+                state.record({"loss": loss, **_measured(plan)})
                 state.done += 1
                 if plan.best(state) == state.done:
                     state.best = snapshot(plan.module)
-                if plan.checkpoint is not None and state.done % plan.every == 0 and processes.first:
+                if plan.checkpoint is not None and state.done % plan.every == 0 and plan.leads:
                     state.optimizer = remembered(optimizer)
                     plan.checkpoint(state)
                 if plan.report is not None:
@@ -107,12 +117,12 @@ def learn(plan: Plan, state: State) -> State:
     return state
 
 
-def _epoch(plan: Plan, processes: Processes, optimizer: torch.optim.Optimizer, number: int) -> tuple[float, bool]:
+def _epoch(plan: Plan, optimizer: torch.optim.Optimizer, number: int) -> tuple[float, bool]:
     """Go through all queries once; gives their mean loss on the way, and whether there was any gradient."""
-    data = plan.lists(number)
+    data, processes = plan.lists(number), plan.processes
     stream = data.stream(plan.seed, number)
     torch.manual_seed(seed_of(Stream(plan.seed, number).child(_MASKS, processes.rank).key))
-    step = _Step(plan, processes)
+    step = _Step(plan)
     for queries in plan.batching.cut(data, stream):
         weight = float(queries.size if data.weights is None else data.weights[queries].sum())
         if weight == 0.0:
@@ -131,7 +141,7 @@ def _epoch(plan: Plan, processes: Processes, optimizer: torch.optim.Optimizer, n
 class _Step:
     """From a part of a batch to gradients of the module's parameters, and what an epoch adds up."""
 
-    def __init__(self, plan: Plan, processes: Processes) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan, self.loss, self.weight, self.moved = plan, 0.0, 0.0, False
         self.value = torch_loss(plan.objective, reduction="none")
 
@@ -144,23 +154,23 @@ class _Step:
         scores.retain_grad()
         columns = {name: column[part.rows] for name, column in plan.documents.items()}
         values = self.value(scores, part.labels, part.offsets, stream=part.stream, **columns)
-        total = values @ torch.from_numpy(weights).to(values)
+        total = values.double() @ torch.from_numpy(weights).to(plan.device)
         (total / divisor).backward()
         self.loss += float(total.detach())
         self.weight += float(weights.sum())
         self.moved = self.moved or (scores.grad is not None and bool(scores.grad.any()))
 
 
-def _measured(plan: Plan, processes: Processes) -> dict[str, float]:
+def _measured(plan: Plan) -> dict[str, float]:
     """Every metric of the validation data, the same in all processes."""
     if plan.valid is None:
         return {}
     values = [0.0] * len(plan.metrics)
-    if processes.first:
+    if plan.leads:
         plan.module.eval()
         with torch.inference_mode():
             values = list(plan.measure(plan.score()).values())
-    return dict(zip(map(str, plan.metrics), processes.tell(values), strict=True))
+    return dict(zip(map(str, plan.metrics), plan.processes.tell(values), strict=True))
 
 
 def snapshot(module: torch.nn.Module) -> Weights:

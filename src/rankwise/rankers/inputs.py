@@ -59,6 +59,25 @@ def dataset(
     return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
 
 
+def parts(
+    data: Any, labels: Any, *, valid: Any, **beside: ArrayLike | None
+) -> tuple[RankingDataset, RankingDataset | None]:
+    """Give training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
+
+    The columns of the validation data come in the order of the training data's.
+    """
+    if isinstance(data, RankingDataset) and labels is not None:
+        if valid is not None:
+            raise check.error("validation data were passed twice", cure="write fit(train, valid)")
+        labels, valid = None, labels
+    train = dataset(data, labels, **beside)
+    held_out = validation(valid)
+    if held_out is not None:
+        names = train.feature_names
+        held_out = held_out.with_(features=features(held_out, names, train.n_features), feature_names=names)
+    return train, held_out
+
+
 def validation(valid: Any) -> RankingDataset | None:
     """Give the validation data: a data set, or a tuple (X, y, qid)."""
     if isinstance(valid, tuple):

@@ -65,8 +65,10 @@ class Processes:
         moving = [one for one in parameters if one.requires_grad]
         flat = torch.cat([(torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1) for one in moving])
         dist.all_reduce(flat)
-        for one, total in zip(moving, flat.split([one.numel() for one in moving]), strict=True):
-            one.grad = total.view_as(one)
+        start = 0
+        for one in moving:
+            one.grad = flat[start : start + one.numel()].view_as(one)
+            start += one.numel()
 
     def average(self, tensors: Iterable[torch.Tensor]) -> None:
         """Average running statistics, which every process took of its own share."""

@@ -135,7 +135,7 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     ranker.set_params(metrics=(plan.metric,), threads=plan.threads, progress=False)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="interrupted after round", category=RuntimeWarning)
+            warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
             ranker.fit(plan.train, plan.valid, watch=watch)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
