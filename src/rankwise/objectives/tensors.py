@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rankwise import check
 from rankwise.objectives import devices
+from rankwise.objectives.base import read_only
 from rankwise.objectives.table import objective as find_objective
 from rankwise.stream import Stream
 
@@ -47,7 +47,7 @@ class TorchLoss(torch.nn.Module):
         **documents: Any,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
-        value = _value(self.objective, torch.as_tensor(scores), labels, offsets, stream, documents)
+        value = _value(self.objective, _tensor(scores), labels, offsets, stream, documents)
         return _reduce(value, weights, self.reduction)
 
     @torch.compiler.disable
@@ -64,11 +64,10 @@ class TorchLoss(torch.nn.Module):
 
         What stands in the padding is never looked at, and its gradient is exactly 0.
         """
-        scores = torch.as_tensor(scores)
-        inside = torch.as_tensor(mask, device=scores.device)
+        scores, inside = _tensor(scores), _tensor(mask)
         columns = {"scores": scores, "labels": labels, **documents}
-        flat = {name: _inside(name, torch.as_tensor(column), inside) for name, column in columns.items()}
-        offsets = torch.nn.functional.pad(inside.sum(1).cumsum(0), (1, 0))
+        flat = {name: _inside(name, _tensor(column), inside) for name, column in columns.items()}
+        offsets = np.concatenate(([0], np.cumsum(_array(inside.sum(1)))))
         return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
@@ -93,8 +92,8 @@ def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -
         if reduction == "none":
             return value
         return value.sum() / max(value.numel(), 1) if reduction == "mean" else value.sum()
-    given = torch.as_tensor(weights)
-    check.query_weights(_array(given), value.numel(), all_zero=True)
+    given = _tensor(weights)
+    check.query_weights(_array(weights), value.numel(), all_zero=True)
     given = given.to(value.device, value.dtype)
     weighted = given * value
     if reduction == "none":
@@ -138,21 +137,18 @@ def _derive(
     device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
     twin = devices.twin_of(objective, device.type)
     if twin is not None:
-        there = [torch.as_tensor(column, device=device) for column in (labels, offsets, *documents.values())]
-        columns = dict(zip(documents, there[2:], strict=True))
-        found: tuple[Tensor, Tensor] | None = twin(
-            objective, scores.detach().to(precision), *there[:2], stream, **columns
-        )
+        columns = {name: _tensor(column).to(device) for name, column in documents.items()}
+        there = (scores.detach().to(precision), _tensor(labels).to(device), _tensor(offsets).to(device))
+        found: tuple[Tensor, Tensor] | None = twin(objective, *there, stream, **columns)
         if found is not None:
             return found
     if device.type != "cpu":
         devices.warn_of_travel(objective, device.type)
-    here = scores.detach().to("cpu", torch.float64).numpy()
-    derivatives = objective(
-        here, _array(labels), offsets, stream, **{name: _array(column) for name, column in documents.items()}
-    )
-    value = _tensor("value", derivatives.value, offsets.size - 1)
-    gradient = _tensor("gradient", derivatives.gradient, here.size)
+    here = _array(scores.detach().to("cpu", torch.float64))
+    arrays = {name: _array(column) for name, column in documents.items()}
+    derivatives = objective(here, _array(labels), offsets, stream, **arrays)
+    value = _result("value", derivatives.value, offsets.size - 1, "query")
+    gradient = _result("gradient", derivatives.gradient, here.size, "document")
     return value.to(device, precision), gradient.to(device, precision)
 
 
@@ -166,35 +162,54 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         scores, sizes, _ = inputs
-        ctx.precision = scores.dtype
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(output[1], sizes)
+        ctx.save_for_backward(scores, output[1], sizes)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:
         if factors is None:
             return None, None, None
-        gradient, sizes = ctx.saved_tensors
-        product = factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient
-        return product.to(ctx.precision), None, None
+        return _Gradient.apply(factors, *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
 
 
-def _tensor(what: str, values: Any, count: int) -> Tensor:
-    """A result of an objective as a tensor that shares its memory."""
-    array = np.require(values, requirements=("C", "W"))  # torch refuses what it could not write to
-    if array.shape != (count,):
-        one = "query" if what == "value" else "document"
+class _Gradient(torch.autograd.Function):
+    """The gradient, which depends on the scores but cannot say how: to differentiate it must not give silent zeros."""
+
+    @staticmethod
+    def forward(factors: Tensor, scores: Tensor, gradient: Tensor, sizes: Tensor) -> Tensor:
+        return (factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient).to(scores.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(_ctx: Any, _: Tensor) -> Any:
         raise check.error(
-            f"an objective's {what} must be one number per {one}", got=f"shape {array.shape} for {count} of them"
+            "the loss of an objective can be differentiated once",
+            got="a derivative of its gradient",
+            cure="leave create_graph=True out; an objective's own call gives the diagonal of the Hessian",
         )
-    return torch.from_numpy(array)
+
+
+def _result(what: str, values: Any, count: int, one: str) -> Tensor:
+    """What an objective gave, in the shape that it must have."""
+    if np.shape(values) != (count,):
+        raise check.error(
+            f"an objective's {what} must be one number per {one}", got=f"shape {np.shape(values)} for {count} of them"
+        )
+    return _tensor(values)
+
+
+def _tensor(values: Any) -> Tensor:
+    """A tensor that shares memory with an array, or with a copy of one that cannot be written: torch knows no such."""
+    return values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=("C", "W")))
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """An array that shares memory with a tensor of the processor, or a copy of one from elsewhere."""
-    if not isinstance(values, Tensor):
-        return np.asarray(values)
-    values = values.detach().cpu()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # type: ignore[no-any-return]
+    """A read-only array that shares memory with a tensor of the processor, or a copy of one from elsewhere."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return read_only(values)
