@@ -4,50 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, threads
+from rankwise import check
 from rankwise.data import negatives as drawing
+from rankwise.data import parts
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.parts import Flags, Part, Share, fixed
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl
 
-Flags = NDArray[np.bool_]
 _SPLIT, _DRAW = b"parts", b"drawn"  # the children of the stream that divide the items and draw negatives
-
-
-class Share(NamedTuple):
-    """Which of the items that are not relevant a part owns: those whose random place lies inside an interval."""
-
-    key: np.uint64
-    low: float
-    high: float
-    inside: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What one part of a split holds of the whole."""
-
-    own: Flags
-    """(n_ratings,) the ratings of this part."""
-    known: Flags
-    """(n_ratings,) relevant ones of these are never drawn as negatives."""
-    shares: tuple[Share, ...]
-
-
-class Lists(NamedTuple):
-    """One list per user, in numbers of users and items."""
-
-    users: NDArray[np.int64]
-    items: NDArray[np.int32]
-    labels: NDArray[np.float64]
-    offsets: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +64,7 @@ class Interactions:
         check.number("relevant", self.relevant)
         for name in ("users", "items", "ratings", "offsets", "catalogue", "times"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _fixed(getattr(self, name)))
+                object.__setattr__(self, name, fixed(getattr(self, name)))
 
     @classmethod
     def from_frame(
@@ -181,7 +153,7 @@ class Interactions:
         Interactions(1 user, 2 items, 2 ratings, 2 relevant (rated 4 or more); left out: 1 user with fewer than 2)
         """
         least = check.integer("least_relevant", least_relevant, least=0)
-        counts = self._sums(self._wanted)
+        counts = parts.count_flags(self._wanted, self.offsets)
         kept = self.take(counts >= least)
         if not kept.n_users:
             got = f"at most {counts.max(initial=0)} relevant items for any of {self.n_users} users"
@@ -273,40 +245,16 @@ class Interactions:
             document_ids=self.catalogue[lists.items],
         )
 
-    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> Lists:
+    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> drawing.Lists:
         """Give what :meth:`dataset` gives in numbers of users and items."""
-        every = negatives == "all"
-        ratio = drawing.EVERY if every else check.integer("negatives (or 'all')", negatives, least=0)
+        ratio = drawing.EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
         stream = self._stream(seed).at(check.integer("round", round, least=0)).child(*_DRAW)
-        queries = _fixed(stream.queries(self.n_users))
-        own, known = self._wanted, self._rated_relevant
-        shares: tuple[Share, ...] = ()
-        if self.part is not None:
-            known, shares = _fixed(known & self.part.known), self.part.shares
-        fields = tuple(
-            _fixed(np.array([share[k] for share in shares], kind))
-            for k, kind in enumerate((np.uint64, np.float64, np.float64, np.bool_))
-        )
-        sizes = np.empty(self.n_users, np.int64)
-        given = (self.items, known, own)
-        work = 20.0 * np.diff(self.offsets) + (20.0 * self.n_items if every else 0.0)
-        threads.over_queries(
-            *(drawing.count_lists, self.offsets, *given, self.n_items, ratio, queries, fields, sizes), work=work
-        )
-        users = np.flatnonzero(sizes)
-        offsets = np.concatenate(([0], np.cumsum(sizes[users])))
-        codes = np.empty(int(offsets[-1]), np.int64)
-        threads.over_queries(
-            *(drawing.fill_lists, offsets, _fixed(users), self.offsets, *given, self.n_items, stream.key),
-            *(queries, fields, codes),
-            work=work[users] + 40.0 * sizes[users],
-        )
-        codes.sort()  # in the order of the catalogue, which says nothing about what is relevant
-        labels = (codes & 1).astype(np.float64)
+        known = self._rated_relevant if self.part is None else self._rated_relevant & self.part.known
+        rated = drawing.Rated(self.offsets, self.items, self._wanted, known, self.n_items)
+        lists = drawing.draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
         if graded:
-            labels[labels > 0] = self.ratings[own]
-        items = ((codes >> 1) % self.n_items).astype(np.int32)
-        return Lists(users, items, labels, offsets)
+            lists.labels[lists.labels > 0] = self.ratings[self._wanted]
+        return lists
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per rating of this part: user, item, rating, and time where there is one."""
@@ -326,29 +274,27 @@ class Interactions:
         """Every item that each user has rated in this part: offsets by user, and numbers of items."""
         if self.part is None:
             return self.offsets, self.items
-        return np.concatenate(([0], np.cumsum(self._sums(self.part.own)))), self.items[self.part.own]
+        return np.concatenate(([0], np.cumsum(parts.count_flags(self.part.own, self.offsets)))), self.items[
+            self.part.own
+        ]
 
     def __len__(self) -> int:
         return self.n_users
 
     def __repr__(self) -> str:
         counts = ((self.n_users, "user"), (self.n_items, "item"), (self.n_ratings, "rating"))
-        parts = [f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts]
-        parts.append(f"{self.n_relevant:,} relevant (rated {self.relevant:g} or more)")
-        return f"Interactions({', '.join(parts)}{'; left out: ' * bool(self.left_out)}{self.left_out})"
+        texts = [f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts]
+        texts.append(f"{self.n_relevant:,} relevant (rated {self.relevant:g} or more)")
+        return f"Interactions({', '.join(texts)}{'; left out: ' * bool(self.left_out)}{self.left_out})"
 
     @cached_property
     def _rated_relevant(self) -> Flags:
-        return _fixed(self.ratings >= self.relevant)
+        return fixed(self.ratings >= self.relevant)
 
     @property
     def _wanted(self) -> Flags:
         """The relevant ratings of this part."""
-        return self._rated_relevant if self.part is None else _fixed(self._rated_relevant & self.part.own)
-
-    def _sums(self, flags: Flags) -> NDArray[np.int64]:
-        """How many ratings of each user have a flag."""
-        return np.diff(np.concatenate(([0], np.cumsum(flags)))[self.offsets])
+        return self._rated_relevant if self.part is None else fixed(self._rated_relevant & self.part.own)
 
     def _stream(self, seed: int) -> Stream:
         return Stream(check.integer("seed", seed, least=0), query_ids=self.users)
@@ -357,19 +303,8 @@ class Interactions:
         """The number of each rating's part (−1 for ratings that are not ours), and the key of the others' places."""
         # A part of a part must be divided by other numbers than the whole was.
         stream = self._stream(seed).child(*_SPLIT, 0 if self.part is None else len(self.part.shares))
-        places, key = np.empty(self.items.size), stream.child(0).key
-        queries = _fixed(stream.queries(self.n_users))
-        threads.over_queries(drawing.fill_places, self.offsets, self.items, key, queries, places)
-        numbers = np.searchsorted(cuts[:-1], places, side="right").astype(np.int8)
-        # Relevant items are counted off: in the order of their places, or of time and then of places.
-        rows = np.flatnonzero(self._wanted)
-        counts = self._sums(self._wanted)
-        users = np.repeat(np.arange(self.n_users), counts)
-        times = (self.times[rows],) if by_time and self.times is not None else ()
-        order = np.lexsort((places[rows], *times, users))
-        ranks = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        shift = stream.child(1).per_query(self.n_users)[:, 0]
-        numbers[rows[order]] = np.searchsorted(cuts[:-1], (ranks + shift[users]) / counts[users], side="right")
+        times = self.times if by_time else None
+        numbers, key = parts.divide(self.offsets, self.items, self._wanted, times, cuts, stream)
         if self.part is not None:
             numbers[~self.part.own] = -1
         return numbers, key
@@ -390,10 +325,3 @@ def _refuse_repetitions(of_user: Any, of_item: Any, users: NDArray[Any], items: 
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
         )
-
-
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Give a contiguous array that cannot be written: kernels are compiled for such."""
-    array = np.ascontiguousarray(array).view()
-    array.flags.writeable = False
-    return array

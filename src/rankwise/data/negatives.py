@@ -2,20 +2,71 @@
 
 Everything is drawn for one user at a time, from numbers that depend on the user's id, the item's place in the catalogue
 and the seed: the order of users, threads and the way users are divided among machines never change a list.
-
-An item that is not relevant has a place of its own in [0, 1) for every user; parts of a split own intervals of it. So
-the lists of two parts have no item in common, however often negatives are drawn anew.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
-from rankwise.stream import uniform
+from rankwise import threads
+from rankwise.data.parts import Flags, Share, fixed
+from rankwise.stream import Stream, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is
 # (a chance of e^−50 against it), and need not be listed.
 _SURE = 400
 EVERY = -1
+
+
+class Rated(NamedTuple):
+    """What lists are made from: users' rated items, ascending, and flags of them."""
+
+    offsets: NDArray[np.int64]
+    items: NDArray[np.int32]
+    own: Flags
+    """Relevant, and of this part: these are on the lists."""
+    known: Flags
+    """Relevant, and never to be drawn."""
+    n_items: int
+
+
+class Lists(NamedTuple):
+    """One list per user who has relevant items in this part, in numbers of users and items."""
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int32]
+    """In the order of the catalogue, which says nothing about what is relevant."""
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+
+def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream) -> Lists:
+    """Make the lists of a part: own items with label 1, drawn ones with 0.
+
+    ``ratio`` is the number of items drawn for each own one, or EVERY; where there are not enough, all are taken.
+    """
+    offsets, items, n_items = rated.offsets, fixed(rated.items), rated.n_items
+    own, known = fixed(rated.own), fixed(rated.known)
+    queries = fixed(stream.queries(offsets.size - 1))
+    columns = tuple(
+        fixed(np.array([share[k] for share in shares], kind))
+        for k, kind in enumerate((np.uint64, np.float64, np.float64, np.bool_))
+    )
+    sizes = np.empty(offsets.size - 1, np.int64)
+    work = 20.0 * np.diff(offsets) + (20.0 * n_items if ratio == EVERY else 0.0)
+    threads.over_queries(_count_lists, offsets, items, known, own, n_items, ratio, queries, columns, sizes, work=work)
+    users = np.flatnonzero(sizes)
+    starts = np.concatenate(([0], np.cumsum(sizes[users])))
+    codes = np.empty(int(starts[-1]), np.int64)
+    threads.over_queries(
+        *(_fill_lists, starts, fixed(users), offsets, items, known, own, n_items, stream.key, queries, columns, codes),
+        work=work[users] + 40.0 * sizes[users],
+    )
+    codes.sort()
+    return Lists(users, ((codes >> 1) % n_items).astype(np.int32), (codes & 1).astype(np.float64), starts)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -38,15 +89,7 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_places(first, last, offsets, items, key, queries, out):  # type: ignore[no-untyped-def]
-    """Write the random place in (0, 1) of every rated item."""
-    for q in range(first, last):
-        for row in range(offsets[q], offsets[q + 1]):
-            out[row] = _number(key, queries[q], items[row], 0)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def count_lists(  # type: ignore[no-untyped-def]
+def _count_lists(  # type: ignore[no-untyped-def]
     first, last, offsets, items, known, own, n_items, ratio, queries, shares, sizes
 ):
     """Find how many items each user's list will have: 0 for a user without relevant items in this part."""
@@ -70,7 +113,7 @@ def count_lists(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_lists(  # type: ignore[no-untyped-def]
+def _fill_lists(  # type: ignore[no-untyped-def]
     first, last, lists, users, offsets, items, known, own, n_items, key, queries, shares, out
 ):
     """Write the lists, relevant items first: (number of the list · n_items + number of the item) · 2 + relevant."""

@@ -1,0 +1,87 @@
+"""Parts of interactions: which of a user's items are trained on and which are held out."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import threads
+from rankwise.stream import Stream, uniform
+
+Flags = NDArray[np.bool_]
+
+
+class Share(NamedTuple):
+    """Which of the items that are not relevant a part owns: those whose random place lies inside an interval, or not.
+
+    Every item has a place of its own in (0, 1) for every user, which depends on the user's id, the item's number in
+    the catalogue and the key. So the lists of two parts have no item in common, however often negatives are drawn.
+    """
+
+    key: np.uint64
+    low: float
+    high: float
+    inside: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one part of a split holds of the whole."""
+
+    own: Flags
+    """(n_ratings,) the ratings of this part."""
+    known: Flags
+    """(n_ratings,) relevant ones of these are never drawn as negatives."""
+    shares: tuple[Share, ...]
+
+
+def divide(
+    offsets: NDArray[np.int64],
+    items: NDArray[np.int32],
+    relevant: Flags,
+    times: NDArray[np.int64] | None,
+    cuts: NDArray[np.float64],
+    stream: Stream,
+) -> tuple[NDArray[np.int8], np.uint64]:
+    """Give every rating the number of its part, and the key of the places by which other items are divided.
+
+    A user's relevant items are put in a random order, or in that of ``times``, and part p takes those between its
+    ``cuts`` of that order, shifted by one random number: as many as its share, rounded down or up.
+    """
+    n_users = offsets.size - 1
+    key, queries = stream.child(0).key, fixed(stream.queries(n_users))
+    # The order of relevant items has nothing to do with the places: held-out items must be as likely as any others to
+    # lie where training draws its negatives.
+    places, draws = np.empty((2, items.size))
+    for one, out in ((key, places), (stream.child(1).key, draws)):
+        threads.over_queries(_fill_places, offsets, items, one, queries, out)
+    numbers = np.searchsorted(cuts[:-1], places, side="right").astype(np.int8)
+    rows, counts = np.flatnonzero(relevant), count_flags(relevant, offsets)
+    users = np.repeat(np.arange(n_users), counts)
+    order = np.lexsort((draws[rows], *(() if times is None else (times[rows],)), users))
+    ranks = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    shift = stream.child(2).per_query(n_users)[:, 0]
+    numbers[rows[order]] = np.searchsorted(cuts[:-1], (ranks + shift[users]) / counts[users], side="right")
+    return numbers, key
+
+
+def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many ratings of each user have a flag."""
+    return np.diff(np.concatenate(([0], np.cumsum(flags)))[offsets])
+
+
+def fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """Give a contiguous array that cannot be written: kernels are compiled for such."""
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_places(first, last, offsets, items, key, queries, out):  # type: ignore[no-untyped-def]
+    """Write the random place of every rated item."""
+    for q in range(first, last):
+        for row in range(offsets[q], offsets[q + 1]):
+            out[row] = uniform(key, queries[q], items[row], 0)

@@ -1,0 +1,280 @@
+"""Ratings: how they are read, divided among folds and made into lists, and that nothing leaks on the way."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from tests import shared
+
+
+def ratings(n_users=12, n_items=200, each=40, seed=5, **columns) -> tuple[Any, pl.DataFrame]:
+    """Ratings of 1 to 5 in random order; about two fifths are 4 or more."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"u{user:02}", int(item) * 3, int(rng.integers(1, 6)), int(rng.integers(0, 10**6)))
+        for user in range(n_users)
+        for item in rng.choice(n_items, each, replace=False)
+    ]
+    frame = pl.DataFrame(rows, schema=["user", "item", "rating", "time"], orient="row").sample(
+        fraction=1.0, shuffle=True, seed=seed
+    )
+    return rw.Interactions.from_frame(frame, **columns), frame
+
+
+def relevant_pairs(frame):
+    return set(frame.filter(pl.col("rating") >= 4).select("user", "item").iter_rows())
+
+
+def pairs(data, label=None):
+    wanted = np.ones(data.n_docs, bool) if label is None else data.labels == label
+    return set(zip(data.qids()[wanted].tolist(), data.document_ids[wanted].tolist(), strict=True))
+
+
+def test_a_table_in_any_order_gives_back_its_rows():
+    made, frame = ratings(time="time")
+    assert made.to_frame().equals(frame.sort("user", "item").cast({"rating": pl.Float64}))
+    assert (made.n_users, made.n_ratings, made.n_relevant) == (12, 480, len(relevant_pairs(frame)))
+    assert made.catalogue.tolist() == sorted(frame["item"].unique())
+    assert len(made) == 12
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.csv.gz", "r.parquet", "u.data", "ratings.dat", "r.tsv"])
+def test_files_of_every_kind_are_read_alike(tmp_path: Path, name: str):
+    made, frame = ratings(n_users=3, time="time")
+    frame = frame.with_columns(pl.col("user").str.slice(1).cast(pl.Int64))
+    path = tmp_path / name
+    if name == "r.parquet":
+        frame.rename({"user": "user_id", "item": "item_id"}).write_parquet(path)
+    else:
+        header = "csv" in name or "tsv" in name
+        between = "," if "csv" in name else "\t"
+        text = frame.rename({"user": "userId", "item": "movieId", "time": "timestamp"}).write_csv(
+            separator=between, include_header=header
+        )
+        text = text.replace("\t", "::") if name == "ratings.dat" else text
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    assert rw.Interactions.read(path).to_frame().drop("user").equals(made.to_frame().drop("user"))
+    assert rw.Interactions.read(path).users.tolist() == [0, 1, 2]
+
+
+def test_pandas_dates_and_events_without_ratings():
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {"who": ["b", "a"], "what": [7, 7], "when": pd.to_datetime(["2020-01-02 00:00", "1970-01-01 00:01"])}
+    )
+    made = rw.Interactions.from_frame(frame, user="who", item="what", rating=None, time="when")
+    assert made.to_frame().rows() == [("a", 7, 1.0, 60), ("b", 7, 1.0, 1577923200)]
+    assert made.n_relevant == 2
+
+
+def test_users_with_too_few_relevant_items_are_left_out_and_counted():
+    made, frame = ratings(n_users=30, each=20)
+    counts = frame.filter(pl.col("rating") >= 4).group_by("user").len()
+    kept = counts.filter(pl.col("len") >= 9)["user"].sort().to_list()
+    assert 0 < len(kept) < 30
+    few = rw.Interactions.from_frame(frame, least_relevant=9)
+    assert few.users.tolist() == made.active(9).users.tolist() == kept
+    assert few.catalogue.tolist() == made.catalogue.tolist()
+    assert f"left out: {30 - len(kept)} users with fewer than 9" in repr(few)
+
+
+def test_every_user_is_spread_evenly_over_the_folds():
+    made, frame = ratings()
+    relevant = relevant_pairs(frame)
+    tests = []
+    for train, test in made.folds(5, seed=3):
+        held = pairs(test.dataset(0))
+        assert held == relevant_pairs(test.to_frame())
+        assert pairs(train.dataset(0)) == relevant - held
+        tests.append(held)
+        for user in made.users.tolist():
+            count, part = (sum(one == user for one, _ in some) for some in (relevant, held))
+            assert part in (count // 5, -(-count // 5))
+    assert set.union(*tests) == relevant
+    assert sum(map(len, tests)) == len(relevant)
+    again = [pairs(test.dataset(0)) for _, test in made.folds(5, seed=4)]
+    assert again != tests
+
+
+@pytest.mark.parametrize("n_items", [200, 3000])  # a pool that is listed, and one that is drawn from
+@pytest.mark.parametrize("negatives", [1, 3])
+def test_lists_hold_exactly_the_ratio_and_nothing_leaks(n_items, negatives):
+    made, frame = ratings(n_items=n_items, catalogue=np.arange(n_items) * 3)
+    relevant = relevant_pairs(frame)
+    for train, test in made.folds(3, seed=1):
+        lists = [part.dataset(negatives, seed=7) for part in (train, test)]
+        for data in lists:
+            per_user = np.add.reduceat(data.labels, data.offsets[:-1])
+            assert np.array_equal(data.sizes, per_user * (1 + negatives))
+            assert len(pairs(data)) == data.n_docs  # no item twice
+            assert not pairs(data, 0.0) & relevant
+            assert all(
+                (np.diff(data.document_ids[a:b]) > 0).all()
+                for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
+            )
+        assert not pairs(lists[0]) & pairs(lists[1])
+
+
+def test_redrawn_negatives_stay_out_of_the_test_lists():
+    made, _ = ratings()
+    train, test = next(made.folds(4, seed=2))
+    candidates = pairs(test.dataset("all"))
+    drawn = set.union(*(pairs(train.dataset(1, round=k)) for k in range(30)))
+    assert not drawn & candidates
+    assert pairs(train.dataset(1, round=0)) != pairs(train.dataset(1, round=1))
+    everything = {(user, item) for user in made.users.tolist() for item in made.catalogue.tolist()}
+    assert pairs(train.dataset("all")) | candidates == everything
+
+
+def test_training_that_knows_nothing_of_held_out_items_draws_them_like_any_other():
+    made, frame = ratings()
+    train, test = next(made.folds(4, seed=2, spare_held_out=False))
+    held = relevant_pairs(test.to_frame())
+    pool = pairs(train.dataset("all"), 0.0)
+    share = len(held & pool) / len(held)
+    assert 0.6 < share < 0.9  # three quarters: a place in the training part is as likely as for any other item
+    assert not relevant_pairs(train.to_frame()) & pool
+    assert not pairs(test.dataset("all"), 0.0) & relevant_pairs(frame)
+
+
+@pytest.mark.parametrize("n_items", [150, 4000])
+def test_a_list_depends_on_its_user_alone(n_items):
+    made, frame = ratings(n_items=n_items, catalogue=np.arange(n_items) * 3)
+    train, _ = next(made.folds(5, seed=6))
+    whole = train.dataset(2, seed=9)
+    turned = train.take(np.arange(made.n_users)[::-1]).dataset(2, seed=9)
+    with rw.use_threads(3):
+        some = train.take([2, 7]).dataset(2, seed=9)
+    part: Any = rw.Interactions.from_frame(frame.filter(pl.col("user").is_in(["u02", "u07"])), catalogue=made.catalogue)
+    alone: Any = next(part.folds(5, seed=6))[0].dataset(2, seed=9)
+    for other in (turned, some, alone):
+        numbers = [whole.query_ids.tolist().index(user) for user in other.query_ids.tolist()]
+        same = whole.take(numbers)
+        assert np.array_equal(same.document_ids, other.document_ids)
+        assert np.array_equal(same.labels, other.labels)
+    assert not np.array_equal(train.dataset(2, seed=10).document_ids, whole.document_ids)
+
+
+@pytest.mark.parametrize("n_items", [60, 900])
+def test_every_item_is_drawn_as_often_as_another(n_items):
+    frame = pl.DataFrame({"user": [1] * 20, "item": range(20), "rating": [5] * 10 + [1] * 10})
+    made = rw.Interactions.from_frame(frame, catalogue=np.arange(n_items))
+    counts = np.zeros(n_items)
+    draws = 400 * n_items // 60
+    for seed in range(draws):
+        lists = made.lists(2, seed=seed)
+        counts[lists.items[lists.labels == 0]] += 1
+    assert not counts[:10].any()
+    chance = 20 / (n_items - 10)
+    expected = draws * chance
+    chi = ((counts[10:] - expected) ** 2 / (expected * (1 - chance))).sum()
+    free = n_items - 11
+    assert abs(chi - free) < 5 * np.sqrt(2 * free)
+
+
+def test_a_user_with_too_few_other_items_gets_all_of_them():
+    frame = pl.DataFrame({"user": [1] * 4, "item": range(4), "rating": [5, 5, 5, 1]})
+    made: Any = rw.Interactions.from_frame(frame)
+    assert made.dataset(2).document_ids.tolist() == [0, 1, 2, 3]
+    assert made.dataset("all").labels.tolist() == [1, 1, 1, 0]
+
+
+def test_users_without_relevant_items_have_no_list_and_ratings_can_be_grades():
+    frame = pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 3], "rating": [5.0, 4.5, 1.0]})
+    data: Any = rw.Interactions.from_frame(frame).dataset(1, graded=True)
+    assert data.query_ids.tolist() == [1]
+    assert data.labels.tolist() == [5.0, 4.5, 0.0]
+
+
+def test_a_split_by_time_holds_out_the_latest():
+    made, frame = ratings(time="time")
+    train, valid, test = made.split((0.6, 0.2, 0.2), by="time", seed=2)
+    parts = [part.to_frame().filter(pl.col("rating") >= 4) for part in (train, valid, test)]
+    assert sum(map(len, parts)) == made.n_relevant
+    for user in made.users.tolist():
+        early, middle, late = (part.filter(pl.col("user") == user)["time"].sort() for part in parts)
+        assert early[-1] < middle[0]
+        assert middle[-1] < late[0]
+    count = frame.filter(pl.col("rating") >= 4).group_by("user").len()["len"].to_numpy()
+    assert abs(len(parts[2]) - 0.2 * count.sum()) < 12
+
+
+def test_a_part_can_be_split_again():
+    made, frame = ratings()
+    train, test = next(made.folds(5))
+    fit, check = train.split((0.75, 0.25), seed=8)
+    lists = [part.dataset("all") for part in (fit, check, test)]
+    labelled = [pairs(data, 1.0) for data in lists]
+    assert set.union(*labelled) == relevant_pairs(frame)
+    assert sum(map(len, labelled)) == made.n_relevant
+    for one in range(3):
+        for other in range(one):
+            assert not pairs(lists[one]) & pairs(lists[other])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: rw.Interactions.from_frame(f, user="usr"), "no such column for the user: got 'usr'.*mean 'user'"),
+        (lambda f: rw.Interactions.from_frame(pl.concat([f, f])), "rate an item once: got user 'u0.' and item"),
+        (lambda f: rw.Interactions.from_frame(f, least_relevant=99), "no user has 99 relevant items: got at most"),
+        (lambda f: rw.Interactions.from_frame(f, catalogue=[3]), "not in the catalogue: got"),
+        (lambda f: rw.Interactions.from_frame(f).split(by="time"), "by time needs times. Cure: name their column"),
+        (lambda f: rw.Interactions.from_frame(f).split(by="size"), "unknown way to split: got 'size'"),
+        (
+            lambda f: next(rw.Interactions.from_frame(f).folds(1)),
+            "number of folds,? must be a whole number of at least 2",
+        ),
+        (lambda f: rw.Interactions.from_frame(f).dataset("some"), "negatives .or 'all'. must be a whole number"),
+        (
+            lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit("x"))),
+            "rating must hold numbers: got String",
+        ),
+        (
+            lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit(np.nan))),
+            "must be finite: got nan at row 0",
+        ),
+        (lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(0.5))), "integers or strings: got Float64"),
+        (
+            lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(None, pl.Int64))),
+            "known in every row: got null",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(call, message):
+    _, frame = ratings(n_users=3)
+    with pytest.raises(ValueError, match=message):
+        call(frame)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path):
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1 nothing")
+    with pytest.raises(ValueError, match="cannot read a table of ratings: got"):
+        rw.Interactions.read(path)
+
+
+def test_the_protocol_of_the_thesis_on_movielens():
+    """Counted by polars alone: relevant from 4 on, users with at least 25 relevant items, 5 folds."""
+    folder = shared.data("ml-latest-small")
+    frame = pl.read_csv(gzip.decompress((folder / "ratings.csv.gz").read_bytes()))
+    active = frame.filter(pl.col("rating") >= 4).group_by("userId").len().filter(pl.col("len") >= 25)
+    made = rw.load_dataset("ml-latest-small", folder=folder.parent).active(25)
+    assert set(made.users.tolist()) == set(active["userId"])
+    assert made.n_relevant == active["len"].sum()
+    assert made.n_items == frame["movieId"].n_unique()
+    assert f"left out: {610 - len(active)} users with fewer than 25" in repr(made)
+    for train, test in made.folds(5, seed=1):
+        for negatives in (1, 3):
+            lists = test.dataset(negatives)
+            held = np.add.reduceat(lists.labels, lists.offsets[:-1])
+            assert held.min() >= 5
+            assert np.array_equal(lists.sizes, (1 + negatives) * held)
+        given = train.dataset(1)
+        assert np.add.reduceat(given.labels, given.offsets[:-1]).min() >= 20
