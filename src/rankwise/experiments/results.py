@@ -13,15 +13,15 @@ from rankwise import check
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
 
-KEY = {"data": pl.String, "level": pl.Float64, "trial": pl.Int64, "method": pl.String}
-QUERIES: Mapping[str, Any] = KEY | {
+KEY: dict[Any, Any] = {"data": pl.String, "level": pl.Float64, "trial": pl.Int64, "method": pl.String}
+QUERIES: Mapping[Any, Any] = KEY | {
     "query": pl.String,
     "documents": pl.Int64,
     "relevant": pl.Int64,
     "weight": pl.Float64,
 }
-CURVES: Mapping[str, Any] = KEY | {"round": pl.Int64, "series": pl.String, "value": pl.Float64}
-DOCUMENTS: Mapping[str, Any] = {
+CURVES: Mapping[Any, Any] = KEY | {"round": pl.Int64, "series": pl.String, "value": pl.Float64}
+DOCUMENTS: Mapping[Any, Any] = {
     "data": pl.String,
     "method": pl.String,
     "query": pl.String,

@@ -60,6 +60,11 @@ class Store:
         found: dict[str, Any] = json.loads(_readable(self._path(name), pl.read_parquet_metadata)[_ABOUT])
         return found
 
+    def queries(self, name: str) -> pl.DataFrame:
+        """Read a trial's values per query."""
+        frame: pl.DataFrame = _readable(self._path(name), pl.read_parquet)
+        return frame
+
     def write(self, name: str, outcome: Outcome) -> None:
         """Keep a trial."""
         (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
@@ -79,11 +84,11 @@ class Store:
         """Read the trials among ``names`` that are there."""
         kept = Kept()
         seconds: dict[str, list[float]] = {}
-        versions: list[dict[str, str]] = []
+        versions: dict[str, list[str]] = {}
         for name in names:
             if not self.has(name):
                 continue
-            queries = _readable(self._path(name), pl.read_parquet)
+            queries = self.queries(name)
             kept.queries.append(queries)
             for kind in ("curves", "documents", "features"):
                 path = self._path(name, kind)
@@ -92,11 +97,10 @@ class Store:
             about = self.about(name)
             seconds.setdefault(queries["method"][0], []).append(about["seconds"])
             kept.feature_names = kept.feature_names or about["feature_names"]
-            if about["versions"] not in versions:
-                versions.append(about["versions"])
-        kept.about = {"seconds": seconds, "versions": versions[0] if versions else {}}
-        if len(versions) > 1:
-            kept.about["other_versions"] = versions[1:]
+            for library, version in about["versions"].items():
+                if version not in versions.setdefault(library, []):
+                    versions[library].append(version)
+        kept.about = {"seconds": seconds, "versions": {name: " and ".join(all_) for name, all_ in versions.items()}}
         return kept
 
     def _path(self, name: str, kind: str = "") -> Path:

@@ -1,0 +1,96 @@
+"""How long will it take? From trials that are there, or from a few rounds of each method."""
+
+import contextlib
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from rankwise.experiments.trial import parts_of
+
+if TYPE_CHECKING:
+    from rankwise.experiments.store import Store
+    from rankwise.experiments.trial import Cell
+
+_FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
+_ROUNDS = ("rounds", "epochs")
+
+Kind = tuple[str, float, str]
+
+
+class Clock:
+    """Seconds that trials take, by data set, level and method."""
+
+    def __init__(self, store: "Store", cells: "list[Cell]", missing: "list[Cell]", workers: int) -> None:
+        self.workers = workers
+        self.missing = missing
+        self.seconds: dict[Kind, list[float]] = {}
+        self.guessed: dict[Kind, float] = {}
+        self.began, self.ended = time.monotonic(), 0
+        absent = {cell.name for cell in missing}
+        for cell in cells:
+            if cell.name not in absent:
+                self.seconds.setdefault(_kind(cell), []).append(float(store.about(cell.name)["seconds"]))
+
+    def probe(self) -> None:
+        """Train a few rounds of each method on each data set of which nothing is known.
+
+        The guess takes every round that is allowed, so it is a limit where training stops early.
+        """
+        for cell in self.missing:
+            known = {(data, method) for data, _, method in (*self.seconds, *self.guessed)}
+            if (cell.source.name, cell.method) not in known:
+                with contextlib.suppress(ValueError):  # what cannot be trained says so when its turn comes
+                    self.guessed[_kind(cell)] = _guess(cell)
+
+    def start(self) -> None:
+        """Say that work begins now."""
+        self.began = time.monotonic()
+
+    def tell(self, cell: "Cell", seconds: float) -> None:
+        """Learn from a trial that ended."""
+        self.ended += 1
+        self.seconds.setdefault(_kind(cell), []).append(seconds)
+
+    def left(self, waiting: "list[Cell]") -> float | None:
+        """Seconds that these trials take together; None where nothing is known."""
+        if not self.workers:  # nobody knows how large a cluster is: what it did so far tells
+            return (time.monotonic() - self.began) / self.ended * len(waiting) if self.ended else None
+        each = [self._expected(cell) for cell in waiting]
+        return None if None in each else sum(one or 0.0 for one in each) / self.workers
+
+    def _expected(self, cell: "Cell") -> float | None:
+        """What is usual for the same, else of other levels, else the guess, else of all that is known."""
+        data, _, method = own = _kind(cell)
+        alike = [seconds for kind, seconds in self.seconds.items() if (kind[0], kind[2]) == (data, method)]
+        for known in (self.seconds.get(own, []), [one for seconds in alike for one in seconds]):
+            if known:
+                return statistics.median(known)
+        guesses = [one for kind, one in self.guessed.items() if (kind[0], kind[2]) == (data, method)]
+        everything = guesses or [one for seconds in self.seconds.values() for one in seconds]
+        return statistics.median(everything) if everything else None
+
+
+def _guess(cell: "Cell") -> float:
+    """Time a method at two small numbers of rounds, and go on in a straight line."""
+    spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
+    settings = spec.settings_of(cell.method, cell.source.name, cell.level)
+    began = time.perf_counter()
+    train, valid, _ = parts_of(cell)
+    taken = [time.perf_counter() - began]
+    wanted = chosen.build(settings, {})
+    word = next((name for name in _ROUNDS if hasattr(wanted, name)), "rounds")
+    for rounds in (_FEW, _MORE):
+        given = {"threads": cell.threads, "metrics": (spec.decide,), "progress": False}
+        ranker = chosen.build(settings | {word: rounds}, given)
+        began = time.perf_counter()
+        ranker.fit(train, valid)
+        taken.append(time.perf_counter() - began)
+    rate = max(taken[2] - taken[1], 0.0) / (_MORE - _FEW)
+    once = taken[0] + taken[1] + rate * (getattr(wanted, word, _MORE) - _FEW)
+    if spec.tune_minutes:
+        return 60.0 * spec.tune_minutes + once
+    return once * (1 + spec.tune_trials)
+
+
+def _kind(cell: "Cell") -> Kind:
+    return cell.source.name, cell.level, cell.method

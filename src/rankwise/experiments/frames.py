@@ -1,0 +1,125 @@
+"""The rows that a trial leaves: values per query, learning curves, single documents."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise.data.dataset import RankingDataset
+from rankwise.experiments.results import CURVES, DOCUMENTS, FEATURES, QUERIES
+from rankwise.metrics import metric
+from rankwise.objectives.guarantees import guarantees
+from rankwise.rankers.inputs import mean
+
+if TYPE_CHECKING:
+    from rankwise.experiments.spec import Spec
+
+_POINTS = 250  # of a curve that the ranker kept itself
+_STAGES = 25  # of a curve for which documents are scored again and again
+_MOST_DOCUMENTS = 300_000
+_MOST_NUMBERS = 6_000_000
+
+
+def queries(
+    key: Mapping[str, Any], test: RankingDataset, columns: Mapping[str, NDArray[np.float64]], relevant: float
+) -> pl.DataFrame:
+    """One row per query, with one column per metric."""
+    ids = np.arange(test.n_queries) if test.query_ids is None else test.query_ids
+    frame = pl.DataFrame(
+        {
+            "query": pl.Series(ids).cast(pl.String),
+            "documents": test.sizes,
+            "relevant": np.add.reduceat(test.labels >= relevant, test.offsets[:-1], dtype=np.int64),
+            "weight": np.ones(test.n_queries) if test.weights is None else test.weights,
+            **columns,
+        }
+    )
+    frame = frame.with_columns(pl.col(list(columns)).fill_nan(None), *_constant(key))
+    return frame.select([*QUERIES, *columns]).cast(QUERIES)
+
+
+def documents(key: Mapping[str, Any], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
+    """Label and score of every document, of as many queries as a page can hold."""
+    rows = _whole_queries(test, _MOST_DOCUMENTS)
+    frame = pl.DataFrame(
+        {
+            "query": pl.Series(test.qids()[:rows]).cast(pl.String),
+            "document": _places(test)[:rows],
+            "label": test.labels[:rows],
+            "score": scores[:rows],
+        }
+    )
+    ids = None if test.document_ids is None else pl.Series(test.document_ids[:rows]).cast(pl.String)
+    frame = frame.with_columns(pl.lit(None, pl.String).alias("id") if ids is None else ids.alias("id"))
+    return frame.with_columns(_constant(key)).select(list(DOCUMENTS)).cast(DOCUMENTS)
+
+
+def features(key: Mapping[str, Any], test: RankingDataset) -> pl.DataFrame:
+    """The features of as many of those documents as a page can hold."""
+    rows = _whole_queries(test, min(_MOST_DOCUMENTS, _MOST_NUMBERS // max(test.n_features, 1)))
+    frame = pl.DataFrame(
+        {
+            "query": pl.Series(test.qids()[:rows]).cast(pl.String),
+            "document": _places(test)[:rows],
+            "features": pl.Series(test.features[:rows].tolist(), dtype=pl.List(pl.Float32)),
+        }
+    )
+    return frame.with_columns(_constant(key)).select(list(FEATURES))
+
+
+def curves(key: Mapping[str, Any], ranker: Any, spec: "Spec", valid: Any, test: Any) -> pl.DataFrame:
+    """Loss and validation metric as the ranker kept them; the test metric and its guarantees at some rounds."""
+    rows: list[tuple[int, str, float]] = []
+    for name, column in ranker.history_.items():
+        series, first = (name, 0) if name == "loss" else (f"valid {name}", 1)
+        rows += [(i + first, series, float(column[i])) for i in _spread(0, len(column) - 1, _POINTS)]
+    staged = "test" in spec.curves or "bound" in spec.curves or ("valid" in spec.curves and not spec.early_stopping)
+    forest: Any = getattr(ranker, "model_", None)
+    if staged and hasattr(forest, "cut"):
+        for trees in _spread(1, forest.n_trees, _STAGES):
+            rows += [(trees, *one) for one in _stage(forest.cut(trees), spec, valid, test)]
+    frame = pl.DataFrame(rows, schema=["round", "series", "value"], orient="row")
+    return frame.with_columns(_constant(key)).select(list(CURVES)).cast(CURVES)
+
+
+def _stage(forest: Any, spec: "Spec", valid: Any, test: Any) -> list[tuple[str, float]]:
+    """What a model of some of its trees is worth."""
+    found = []
+    if "valid" in spec.curves and not spec.early_stopping:
+        found.append((f"valid {spec.decide}", _mean(spec.decide, forest.predict(valid.features), valid)))
+    if "test" in spec.curves or "bound" in spec.curves:
+        scores = forest.predict(test.features)
+        if "test" in spec.curves:
+            found += [(f"test {text}", _mean(text, scores, test)) for text in spec.metrics]
+        if "bound" in spec.curves:
+            best: dict[str, float] = {}
+            for one in guarantees(scores, test.labels, test.offsets):
+                best[one.metric] = max(one.mean, best.get(one.metric, 0.0))
+            found += [(f"bound {text}", value) for text, value in best.items()]
+    return found
+
+
+def _spread(first: int, last: int, most: int) -> list[int]:
+    """Whole numbers from the first to the last, evenly, at most so many."""
+    points: list[int] = np.unique(np.linspace(first, last, most).round().astype(np.int64)).tolist()
+    return [point for point in points if point <= last]
+
+
+def _mean(text: str, scores: NDArray[np.float64], data: RankingDataset) -> float:
+    return mean(metric(text), scores, data.labels, data.offsets, data.weights)
+
+
+def _constant(key: Mapping[str, Any]) -> list[pl.Expr]:
+    return [pl.lit(value).alias(name) for name, value in key.items()]
+
+
+def _places(data: RankingDataset) -> NDArray[np.int64]:
+    places: NDArray[np.int64] = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
+    return places
+
+
+def _whole_queries(data: RankingDataset, most: int) -> int:
+    """How many rows whole queries take, at most so many."""
+    return int(data.offsets[np.searchsorted(data.offsets, most, side="right") - 1])

@@ -1,0 +1,47 @@
+"""Methods as text: a ranker, what it optimises and its settings, ``lightgbm(xendcg, leaves=400)``."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rankwise import grammar
+from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.rankers.table import RANKERS, ranker_class
+
+
+@dataclass(frozen=True)
+class Method:
+    """A ranker by name, the text of its objective, and the settings that its text names."""
+
+    ranker: str
+    objective: str
+    settings: Mapping[str, Any]
+
+    def build(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+        """Make the ranker; of what is ``given`` by the engine (seed, threads, …) it takes what it knows."""
+        cls = ranker_class(self.ranker)
+        known = cls.own_parameters()
+        own = {name: value for name, value in given.items() if name in known}
+        return cls(**({"objective": self.objective} | own | dict(settings)))
+
+
+def method(text: str) -> Method:
+    """Read a method.
+
+    >>> method("lightgbm(stochastic(lambdarank, scale=0.25), leaves=400)")
+    Method(ranker='lightgbm', objective='stochastic(lambdarank, scale=0.25)', settings={'leaves': 400})
+    >>> method("xgboost('native:rank:ndcg')").objective
+    'native:rank:ndcg'
+    >>> method("lightgmb(xendcg)")
+    Traceback (most recent call last):
+    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Cure: did you mean
+    'lightgbm'.
+    """
+    rankers: dict[str, Callable[..., Any]] = {name: functools.partial(_made, name) for name in RANKERS}
+    made = grammar.parse(text, rankers | OBJECTIVES | WRAPPERS, "ranker or objective")
+    return made if isinstance(made, Method) else _made("lightgbm", made)
+
+
+def _made(ranker: str, objective: Any = "lambdarank", /, **settings: Any) -> Method:
+    return Method(ranker, objective if isinstance(objective, str) else repr(objective), settings)

@@ -1,0 +1,136 @@
+"""Where an experiment's data come from: a set of the catalog, files of the user, or made-up data."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankwise import check, grammar
+from rankwise.data import catalog
+from rankwise.data.dataset import RankingDataset, concatenate
+from rankwise.data.load import Parts, load_dataset
+from rankwise.data.splits import folds as made_folds
+from rankwise.data.splits import split
+from rankwise.data.synthetic import synthetic
+from rankwise.rankers.checkpoints import fingerprint
+
+if TYPE_CHECKING:
+    from rankwise.data.entry import Entry
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set of an experiment.
+
+    ``text`` names it: ``mq2008`` (the catalog), ``mine.toml`` (a description of yours), ``rows.parquet`` (any file of
+    ranking data), ``synthetic`` or ``synthetic(n_queries=500)``; ``web=path/to/rows.txt`` also says what it is called.
+    """
+
+    text: str
+    folder: str | None = None
+    """Where sets of the catalog are looked for; see :func:`rankwise.load_dataset`."""
+    queries: int | None = None
+    """At most so many queries are used, drawn by their ids."""
+
+    @property
+    def name(self) -> str:
+        """What the data are called in tables and files.
+
+        >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
+        ['mq2008', 'synthetic', 'rows', 'web']
+        """
+        name, given, _ = self._named()
+        if given:
+            return name
+        entry = self._entry()
+        return entry.name if entry else Path(name).name.partition("(")[0].partition(".")[0]
+
+    @property
+    def n_folds(self) -> int:
+        """How many official folds there are; 0 where there are none."""
+        entry = self._entry()
+        return entry.folds if entry else 0
+
+    def fingerprint(self) -> str:
+        """A digest of the data: results of other data are never taken for those of these."""
+        return fingerprint(self.whole())
+
+    def whole(self) -> RankingDataset:
+        """All queries, whatever part they are in."""
+        return _whole(self)
+
+    def read(self) -> RankingDataset:
+        """Read or make the data."""
+        if self._is_set():
+            train, valid, test = self._load(1)
+            return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
+        return self._some(self._plain())
+
+    def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
+        """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
+        if not self._is_set():
+            if fold == 0:
+                train, valid, test = split(self.whole(), seed=seed)
+            else:
+                train, valid, test = list(made_folds(self.whole(), seed=seed))[fold - 1]
+            return train, valid, test
+        train, held_out, test = self._load(max(fold, 1))
+        if held_out is None:
+            train, held_out = split(train, (0.8, 0.2), seed=seed)
+        share = 1.0 if self.queries is None else self.queries / sum(p.n_queries for p in (train, held_out, test))
+        return self._some(train, share), self._some(held_out, share), self._some(test, share)
+
+    def _named(self) -> tuple[str, str, str]:
+        """(name, "=", text), or (text, "", "") where there is no name before it."""
+        name, equals, rest = self.text.partition("=")
+        return (name.strip(), "=", rest.strip()) if equals and "(" not in name else (self.text, "", "")
+
+    def _text(self) -> str:
+        name, given, text = self._named()
+        return text if given else name
+
+    def _is_made(self) -> bool:
+        return self._text().partition("(")[0].strip() == "synthetic"
+
+    def _is_set(self) -> bool:
+        return self._text().endswith(".toml") or self._entry() is not None
+
+    def _entry(self) -> "Entry | None":
+        text = self._text()
+        if self._is_made() or "/" in text or Path(text).suffix or Path(text).exists():
+            return None
+        return catalog.entry(text)
+
+    def _load(self, fold: int) -> Parts:
+        entry = self._entry()
+        if entry is not None and entry.format == "ratings":
+            cure = "choose a protocol that is made for ratings"
+            raise check.error(f"{entry.title} holds ratings and not documents with features", cure=cure)
+        loaded: Parts = load_dataset(self._text(), fold if entry is None or entry.folds else None, self.folder)
+        return loaded
+
+    def _plain(self) -> RankingDataset:
+        from rankwise.data.files import read_data
+
+        if self._is_made():
+            made: RankingDataset = grammar.parse(self._text(), {"synthetic": synthetic}, "data set")
+            return made
+        return read_data(self._text())
+
+    def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
+        """At most so many queries, the same ones whatever their order."""
+        if self.queries is None:
+            return data
+        wanted = self.queries if share is None else max(round(share * data.n_queries), 1)
+        if wanted >= data.n_queries:
+            return data
+        draws = data.stream(0).child(*b"some").per_query(data.n_queries)[:, 0]
+        return data.take(np.sort(np.argsort(draws)[:wanted]))
+
+
+@lru_cache(maxsize=1)
+def _whole(source: Source) -> RankingDataset:
+    """The data that were read last: trials come one after another from the same set."""
+    return source.read()

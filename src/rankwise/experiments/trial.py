@@ -1,0 +1,150 @@
+"""One trial of one method: cut the data, train, measure. Runs anywhere: here, in a process, on a cluster."""
+
+import platform
+import time
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from rankwise._version import __version__
+from rankwise.evaluation.evaluate import evaluate
+from rankwise.experiments import frames
+from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, seed_of
+from rankwise.experiments.sources import Source
+from rankwise.experiments.spec import Spec
+from rankwise.experiments.store import Outcome, slug
+from rankwise.metrics import metric
+from rankwise.threads import use_threads
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
+    """One trial of one method on one data set at one level: what is computed and kept at once."""
+
+    spec: Spec
+    source: Source
+    level: float
+    trial: int
+    method: str
+    threads: int
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file: readable, and different as soon as anything is that changes numbers."""
+        data = self.source.name
+        digest = self.spec.digest(self.method, data, self.level, self.fingerprint)
+        return f"{slug(data)}-{self.level:g}-{self.trial:04d}-{slug(self.method)}-{digest}"
+
+    @property
+    def first(self) -> bool:
+        """Whether single documents are kept: in the first trial at the first level."""
+        return self.trial == 0 and self.level == self.spec.levels[0]
+
+
+def compute(cell: Cell) -> Outcome:
+    """Train and measure."""
+    began = time.perf_counter()
+    spec = cell.spec
+    with use_threads(cell.threads):
+        train, valid, test = parts_of(cell)
+        ranker, notes = _trained(cell, train, valid)
+        seconds = time.perf_counter() - began
+        scores = np.asarray(ranker.predict(test), np.float64)
+        evaluation = evaluate(scores, test, spec.metrics)
+        columns = dict(evaluation.values)
+        for text in spec.ratios:
+            columns[text] = metric(text)(scores, test.labels, test.offsets)
+            columns[f"ideal {text}"] = metric(text)(test.labels, test.labels, test.offsets)
+        key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
+        about = {
+            "seed": seed_of(spec.seed, cell.trial),
+            "seconds": seconds,
+            "threads": cell.threads,
+            "best_round": int(ranker.best_round_),
+            "stopped": ranker.stopped_,
+            "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+            "feature_names": None if test.feature_names is None else list(test.feature_names),
+            "versions": versions(spec.parsed()[cell.method].ranker),
+            "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
+        }
+        return Outcome(
+            queries=frames.queries(key, test, columns, spec.relevant),
+            curves=frames.curves(key, ranker, spec, valid, test),
+            documents=frames.documents(key, test, scores) if cell.first else None,
+            features=frames.features(key, test) if cell.first else None,
+            about=about | notes,
+        )
+
+
+def versions(ranker: str) -> dict[str, str]:
+    """Give the versions of what computes."""
+    found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    libraries = {"xgboost": ("xgboost-cpu", "xgboost"), "neural": ("torch",), "factorization": ("torch",)}
+    for name in libraries.get(ranker, (ranker,)):
+        try:
+            found[name.removesuffix("-cpu")] = metadata.version(name)
+            break
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+_last: dict[tuple[Any, ...], Triple] = {}  # the methods of a trial follow each other and share their data
+
+
+def parts_of(cell: Cell) -> Triple:
+    """The data of a trial, treated."""
+    spec = cell.spec
+    what = (spec.protocol, spec.split, spec.seed, spec.treatment, spec.treat_valid, spec.relevant)
+    key = (cell.source, cell.fingerprint, cell.level, cell.trial, *what)
+    if key not in _last:
+        _last.clear()
+        parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
+        _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
+    return _last[key]
+
+
+def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
+    """The trained ranker, and what else is to be kept about it."""
+    spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
+    settings = spec.settings_of(cell.method, cell.source.name, cell.level)
+    given: dict[str, Any] = {
+        "seed": seed_of(spec.seed, cell.trial),
+        "threads": cell.threads,
+        "metrics": (spec.decide,),
+        "progress": False,
+    }
+    notes: dict[str, Any] = {}
+    if spec.tune_trials or spec.tune_minutes:
+        from rankwise.tuning.tune import tune
+
+        found = tune(
+            train,
+            valid,
+            chosen.objective,
+            ranker=chosen.ranker,
+            metric=spec.decide,
+            trials=spec.tune_trials or None,
+            minutes=spec.tune_minutes or None,
+            space=spec.tune_space,
+            fixed=settings,
+            seed=given["seed"],
+            threads=cell.threads,
+            progress=False,
+        )
+        if found.stopped == "interrupted":
+            raise KeyboardInterrupt
+        ranker = found.ranker(threads=cell.threads, progress=False)
+        notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
+    else:
+        ranker = chosen.build(settings, given)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="interrupted after round", category=RuntimeWarning)
+        ranker.fit(train, valid if spec.early_stopping else None)
+    if ranker.stopped_ == "interrupted":  # half a model is no result
+        raise KeyboardInterrupt
+    return ranker, notes
