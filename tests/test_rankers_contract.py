@@ -11,7 +11,7 @@ import pytest
 import rankwise as rw
 from rankwise.objectives.lambdarank import frozen
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.rankers.table import RANKERS, ranker_class
+from rankwise.rankers.table import ranker_class
 
 SMALL = {"leaves": 8, "min_documents": 5, "threads": 1, "rounds": 10, "learning_rate": 0.1}
 NATIVE = {"lightgbm": "lambdarank", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
@@ -22,7 +22,7 @@ SAMPLING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=RANKERS)
+@pytest.fixture(params=NATIVE)
 def library(request):
     return request.param
 

@@ -55,6 +55,7 @@ from .rankers.callables import xgboost_metric as xgboost_metric
 from .rankers.callables import xgboost_objective as xgboost_objective
 from .rankers.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.neural import NeuralRanker as NeuralRanker
 from .rankers.table import load as load
 from .rankers.xgboost import XGBoostRanker as XGBoostRanker
 from .stream import Stream as Stream

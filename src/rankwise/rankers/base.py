@@ -19,6 +19,7 @@ from rankwise.rankers.sklearn import Estimator
 if TYPE_CHECKING:
     import polars as pl
 
+_TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 _SAMPLING = 2  # the child of the stream that draws rankings
 
 
@@ -196,7 +197,7 @@ class Ranker(Estimator, ABC):
     @classmethod
     def _from_description(cls, description: dict[str, Any], files: dict[str, bytes]) -> Self:
         parameters = {
-            name: tuple(value) if name == "metrics" and isinstance(value, list) else value
+            name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
         }
         ranker = cls(objective=description["objective"], **parameters)  # type: ignore[call-arg]

@@ -12,6 +12,7 @@ from rankwise.rankers.newton import Array
 from rankwise.stream import Stream
 
 _ORDER = 3  # the child of the stream that shuffles queries
+_NUMBERS = 2**20  # of a block
 
 
 @dataclass(frozen=True)
@@ -80,3 +81,14 @@ class Part:
         """One weight per query."""
         given = self.data.weights
         return np.ones(self.queries.size) if given is None else given[self.queries]
+
+
+def blocks(n_docs: int, width: int) -> Iterator[slice]:
+    """Cut rows into blocks of a few megabytes, so that a matrix on disk is never in memory as a whole.
+
+    >>> list(blocks(3_000_000, 1))
+    [slice(0, 1048576, None), slice(1048576, 2097152, None), slice(2097152, 3000000, None)]
+    """
+    step = max(_NUMBERS // max(width, 1), 1)
+    for start in range(0, n_docs, step):
+        yield slice(start, min(start + step, n_docs))

@@ -18,7 +18,7 @@ that was cut short goes on, bit for bit on a CPU.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,10 +30,9 @@ from rankwise.rankers.batches import Batching, Part
 from rankwise.rankers.course import Course
 from rankwise.rankers.newton import Array
 from rankwise.rankers.processes import Processes, seed_of
+from rankwise.rankers.weights import Weights, recall, remembered, snapshot
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
-
-Weights = dict[str, torch.Tensor]
 
 _MASKS = 4  # the child of the stream that seeds dropout
 
@@ -88,7 +87,7 @@ def learn(plan: Plan, state: State) -> State:
     optimizer = plan.optimizer(plan.module.parameters())
     if state.optimizer is not None:
         recall(optimizer, state.optimizer)
-    with _own_randomness(plan.device), _torch_threads():
+    with own_randomness(plan.device), torch_threads():
         try:
             while not (stop := plan.finished(state)):
                 loss, moved = _epoch(plan, optimizer, state.total)
@@ -173,39 +172,15 @@ def _measured(plan: Plan) -> dict[str, float]:
     return dict(zip(map(str, plan.metrics), plan.processes.tell(values), strict=True))
 
 
-def snapshot(module: torch.nn.Module) -> Weights:
-    """Copy the weights as they are now, to the CPU."""
-    return {name: one.detach().to("cpu", copy=True) for name, one in module.state_dict().items()}
-
-
-def remembered(optimizer: torch.optim.Optimizer) -> Weights:
-    """Copy what an optimizer remembers of each parameter: ``"3.exp_avg"`` is that of the fourth."""
-    return {
-        f"{number}.{name}": torch.as_tensor(one).detach().to("cpu", copy=True)
-        for number, about in optimizer.state_dict()["state"].items()
-        for name, one in about.items()
-        if one is not None
-    }
-
-
-def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
-    """Let an optimizer go on from what it remembered."""
-    about: dict[int, dict[str, Any]] = {}
-    for key, one in kept.items():
-        number, name = key.split(".", 1)
-        about.setdefault(int(number), {})[name] = one.clone()
-    optimizer.load_state_dict({"state": about, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
 @contextlib.contextmanager
-def _own_randomness(device: torch.device) -> Iterator[None]:
+def own_randomness(device: torch.device) -> Iterator[None]:
     """Leave torch's global random state to the user, whatever is drawn inside."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 @contextlib.contextmanager
-def _torch_threads() -> Iterator[None]:
+def torch_threads() -> Iterator[None]:
     """Let torch use as many threads as kernels do."""
     before = torch.get_num_threads()
     torch.set_num_threads(thread_count())

@@ -11,6 +11,7 @@ RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.lightgbm", "LightGBMRanker"),
     "xgboost": ("rankwise.rankers.xgboost", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.catboost", "CatBoostRanker"),
+    "neural": ("rankwise.rankers.neural", "NeuralRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 

@@ -1,0 +1,120 @@
+"""What a net is made of and how it is trained; the papers' printed settings by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from rankwise import check
+
+ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
+OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
+TRANSFORMS = ("raw", "standardize", "log1p", "log1p+standardize")
+BATCH_NORMS = ("none", "hidden", "input", "all")
+REDUCTIONS = ("mean", "sum")
+
+
+def _layers(given: Any) -> tuple[int, ...]:
+    """Sizes of layers: numbers, one number, or their text as in papers, ``"1024-512-256"``; empty: none."""
+    if isinstance(given, str):
+        words = [word for word in given.split("-") if word]
+        given = [int(word) if word.isdecimal() else word for word in words]
+    sizes = [given] if isinstance(given, int) else given
+    if not isinstance(sizes, list | tuple):
+        raise check.error("hidden must be the sizes of layers", got=repr(given), cure="write (64, 32) or '64-32'")
+    return tuple(check.integer("a layer of hidden", size, least=1) for size in sizes)
+
+
+def _word(batch_norm: Any) -> Any:
+    """Read True for all layers and the input, and False for none."""
+    return {True: "all", False: "none"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
+
+
+def _dropout(value: Any) -> float:
+    share = check.number("dropout", value, least=0.0, most=1.0)
+    if share == 1.0:
+        raise check.error(
+            "dropout must leave something", got="1.0", cure="it is the share that is dropped, as in torch"
+        )
+    return share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that a preset may say, checked; the defaults are ours."""
+
+    hidden: tuple[int, ...] = (256, 128, 64)
+    activation: str = "relu"
+    batch_norm: str = "none"
+    batch_norm_momentum: float = 0.1
+    dropout: float = 0.1
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_queries: int = 32
+    reduction: str = "mean"
+    transform: str = "log1p+standardize"
+
+    def __post_init__(self) -> None:
+        checked = {
+            "hidden": _layers(self.hidden),
+            "activation": check.choice("activation", self.activation, ACTIVATIONS),
+            "batch_norm": check.choice("batch_norm", _word(self.batch_norm), BATCH_NORMS),
+            "batch_norm_momentum": check.number("batch_norm_momentum", self.batch_norm_momentum, least=0.0, most=1.0),
+            "dropout": _dropout(self.dropout),
+            "optimizer": check.choice("optimizer", self.optimizer, OPTIMIZERS),
+            "learning_rate": check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
+            "weight_decay": check.number("weight_decay", self.weight_decay, least=0.0),
+            "batch_queries": check.integer("batch_queries", self.batch_queries, least=1),
+            "reduction": check.choice("reduction", self.reduction, REDUCTIONS),
+            "transform": check.choice("transform", self.transform, TRANSFORMS),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+_BRUCH2020 = Settings(
+    hidden=(1024, 512, 256, 128, 64, 32, 16),
+    batch_norm="all",
+    batch_norm_momentum=0.2,  # of Web30K: 0.8 in TensorFlow's convention
+    dropout=0.0,
+    optimizer="adagrad",
+    learning_rate=0.005,
+    batch_queries=128,
+    reduction="sum",
+    transform="raw",
+)
+
+PRESETS: dict[str, Settings] = {
+    # Bruch et al. 2020, section 6.
+    "2020": _BRUCH2020,
+    "2020-yahoo": replace(_BRUCH2020, batch_norm_momentum=0.01),  # 0.99 in TensorFlow's convention
+    "2020-tuned": replace(
+        _BRUCH2020,
+        hidden=(1024, 512, 256),
+        batch_norm_momentum=0.6,  # 0.4 in TensorFlow's convention
+        dropout=0.5,
+        optimizer="adam",
+        reduction="mean",
+    ),
+    # The thesis on bounded metrics: one hidden layer of 46, Adam, batches of 32; it prints no activation or rate.
+    "thesis": Settings(hidden=(46,), dropout=0.0, batch_queries=32, transform="raw"),
+    # Kang et al. 2024: the middle of the ranges in their code; rankwise.tune(…, space="kang2024") searches them.
+    "2024": Settings(
+        hidden=(32, 32), activation="sigmoid", dropout=0.0, learning_rate=3e-3, batch_queries=128, reduction="sum"
+    ),
+    "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
+}
+"""Name -> settings. What a paper does not print is our default, and is said beside it."""
+
+
+def settings(preset: str | int | None, given: Mapping[str, Any]) -> Settings:
+    """Give what a preset says, or our defaults, with whatever was given itself in its place.
+
+    >>> settings("2020-tuned", {"dropout": 0.2, "hidden": None}).hidden
+    (1024, 512, 256)
+    >>> settings(None, {"hidden": "64-32"}).hidden
+    (64, 32)
+    """
+    base = Settings() if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
+    known = {field.name for field in fields(Settings)}
+    return replace(base, **{name: value for name, value in given.items() if name in known and value is not None})

@@ -1,0 +1,64 @@
+"""Tensors as bytes: safetensors, which holds numbers and names and nothing that could be run."""
+
+import torch
+
+from rankwise import check
+
+Weights = dict[str, torch.Tensor]
+
+
+def packed(tensors: Weights) -> bytes:
+    """Give tensors as the content of a ``.safetensors`` file.
+
+    >>> unpacked(packed({"a": torch.ones(2)}))
+    {'a': tensor([1., 1.])}
+    """
+    library = check.extra("safetensors.torch", "torch")  # noqa: S610
+    content: bytes = library.save({name: one.detach().cpu().contiguous() for name, one in tensors.items()})
+    return content
+
+
+def unpacked(content: bytes) -> Weights:
+    """Read the content of a ``.safetensors`` file."""
+    library = check.extra("safetensors.torch", "torch")  # noqa: S610
+    from safetensors import SafetensorError
+
+    try:
+        tensors: Weights = library.load(content)
+    except SafetensorError as broken:
+        raise check.error("the content is not that of a .safetensors file", got=str(broken)) from None
+    return tensors
+
+
+def with_prefix(prefix: str, tensors: Weights) -> Weights:
+    """Name tensors for a file that holds several sets."""
+    return {f"{prefix}/{name}": one for name, one in tensors.items()}
+
+
+def of_prefix(prefix: str, tensors: Weights) -> Weights:
+    """Take one set out of a file that holds several."""
+    return {name.removeprefix(f"{prefix}/"): one for name, one in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def snapshot(module: torch.nn.Module) -> Weights:
+    """Copy the weights as they are now, to the CPU."""
+    return {name: one.detach().to("cpu", copy=True) for name, one in module.state_dict().items()}
+
+
+def remembered(optimizer: torch.optim.Optimizer) -> Weights:
+    """Copy what an optimizer remembers of each parameter: ``"3.exp_avg"`` is that of the fourth."""
+    return {
+        f"{number}.{name}": torch.as_tensor(one).detach().to("cpu", copy=True)
+        for number, about in optimizer.state_dict()["state"].items()
+        for name, one in about.items()
+        if one is not None
+    }
+
+
+def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
+    """Let an optimizer go on from what it remembered."""
+    about: dict[int, Weights] = {}
+    for key, one in kept.items():
+        number, name = key.split(".", 1)
+        about.setdefault(int(number), {})[name] = one.clone()
+    optimizer.load_state_dict({"state": about, "param_groups": optimizer.state_dict()["param_groups"]})
