@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,10 @@ class Results:
         Where the frame holds ``ideal dcg@5`` beside ``dcg@5``, there is also ``dcg@5 ratio``, the mean of the one
         over the mean of the other, which some papers report as NDCG.
         """
+        return self._trial_means
+
+    @cached_property
+    def _trial_means(self) -> pl.DataFrame:
         weight = pl.col("weight")
         means = []
         for name in self.metrics:

@@ -1,19 +1,14 @@
 """Run an experiment: plan its trials, compute those that are missing, keep each as it ends."""
 
-import contextlib
 import json
-import multiprocessing
 import os
 import platform
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +16,9 @@ from rankwise import check
 from rankwise._version import __version__
 from rankwise.evaluation.evaluate import weighted_mean
 from rankwise.experiments.estimate import Clock
+from rankwise.experiments.plan import plan
+from rankwise.experiments.pools import cluster, processes
 from rankwise.experiments.results import DESCRIPTION, KEY, Results
-from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, Store
 from rankwise.experiments.trial import Cell, compute
@@ -52,33 +48,46 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-def plan(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
-    """List everything that is to be computed: whole trials first, so that what is there can be compared early."""
-    folder = None if data_folder is None else str(data_folder)
-    sources = [Source(text, folder, spec.queries) for text in spec.data]
-    names = [source.name for source in sources]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise check.error("two data sets have the same name", got=twice, cure="name one of them: other=path/to/file")
-    marks = {source: source.fingerprint() for source in sources}
-    cells = [
-        Cell(
-            spec=spec,
-            source=source,
-            level=level,
-            trial=trial,
-            method=name,
-            threads=threads,
-            fingerprint=marks[source],
-        )
-        for trial in range(spec.trials)
-        for source in sources
-        for level in spec.levels
-        for name in spec.methods
-    ]
-    for cell in cells[: len(sources) * len(spec.levels) * len(spec.methods)]:  # settings are checked before training
-        spec.parsed()[cell.method].build(spec.settings_of(cell.method, cell.source.name, cell.level), {})
-    return cells
+@dataclass(kw_only=True, eq=False)
+class Work:
+    """An experiment in its folder: what is there, what is missing, and how long that will take."""
+
+    spec: Spec
+    store: Store
+    cells: list[Cell]
+    missing: list[Cell]
+    workers: int
+    """Processes; 0: a cluster."""
+    clock: Clock
+    progress: Progress
+
+
+def begin(
+    spec: Spec,
+    folder: str | Path,
+    *,
+    jobs: int | None = None,
+    on_cluster: bool = False,
+    data_folder: str | Path | None = None,
+    estimate: bool = True,
+) -> Work:
+    """Look at what is there; with ``estimate``, time a few rounds of what nothing is known about. Writes nothing."""
+    threads = thread_count()
+    jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
+    cells = plan(spec, data_folder=data_folder, threads=max(1, threads // jobs))
+    store = Store(folder)
+    missing = [cell for cell in cells if not store.has(cell.name)]
+    kept = len(cells) - len(missing)
+    progress = Progress(total=len(cells), kept=kept, done=kept, seconds_left=0.0)
+    absent = {cell.name for cell in missing}
+    for name in (cell.name for cell in cells if cell.name not in absent):
+        _add(progress, spec, store.queries(name))
+    workers = 0 if on_cluster else min(jobs, max(len(missing), 1))
+    clock = Clock(store, cells, missing, workers)
+    if estimate and not on_cluster:
+        clock.probe()
+    progress.seconds_left = clock.left(missing)
+    return Work(spec=spec, store=store, cells=cells, missing=missing, workers=workers, clock=clock, progress=progress)
 
 
 def run(
@@ -98,66 +107,45 @@ def run(
     address of a cluster, its workers do the work, which must be able to read the data. Every trial is kept as it ends:
     a run that was stopped goes on where it was, and more trials keep the old ones.
     """
-    threads = thread_count()
-    jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
-    cells = plan(spec, data_folder=data_folder, threads=max(1, threads // jobs))
-    store = Store(folder)
-    missing = [cell for cell in cells if not store.has(cell.name)]
-    _describe(store, spec, cells, command)
-    progress = Progress(
-        total=len(cells), kept=len(cells) - len(missing), done=len(cells) - len(missing), seconds_left=0
-    )
-    absent = {cell.name for cell in missing}
-    for name in (cell.name for cell in cells if cell.name not in absent):
-        _add(progress, spec, store.queries(name))
-    workers = min(jobs, len(missing)) if dask is None else 0
-    clock = Clock(store, cells, missing, workers)
-    if estimate and dask is None:
-        clock.probe()
-    progress.seconds_left = clock.left(missing)
+    work = begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder, estimate=estimate)
+    progress, waiting = work.progress, {cell.name: cell for cell in work.missing}
+    _describe(work, command)
     tell = watch or (lambda _: None)
     tell(progress)
-    waiting = {cell.name: cell for cell in missing}
-
-    def keep(cell: Cell, outcome: Outcome) -> None:
-        store.write(cell.name, outcome)
-        waiting.pop(cell.name, None)
-        clock.tell(cell, outcome.about["seconds"])
-        _add(progress, spec, outcome.queries)
-        progress.done += 1
-        progress.seconds_left = clock.left(list(waiting.values()))
-        tell(progress)
-
-    for cell, outcome in _outcomes(missing, workers, dask, clock):
+    for cell, outcome in _outcomes(work, dask):
+        waiting.pop(cell.name)
         if isinstance(outcome, Outcome):
-            keep(cell, outcome)
+            work.store.write(cell.name, outcome)
+            work.clock.tell(cell, outcome.about["seconds"])
+            _add(progress, spec, outcome.queries)
+            progress.done += 1
         else:
             progress.failed.append(f"{cell.method} on {cell.source.name}, trial {cell.trial}: {outcome}")
-            tell(progress)
+        progress.seconds_left = work.clock.left(list(waiting.values()))
+        tell(progress)
     if progress.failed:
         raise check.error(
-            f"{len(progress.failed)} of {len(cells)} trials failed; the others are kept",
+            f"{len(progress.failed)} of {progress.total} trials failed; the others are kept",
             got=f"first {progress.failed[0].rstrip('.')}",
             cure="change the settings there and run again: what is kept is not computed again",
         )
     return Results.read(folder)
 
 
-def _outcomes(
-    cells: list[Cell], workers: int, dask: str | None, clock: Clock
-) -> Iterator[tuple[Cell, Outcome | Exception]]:
+def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:
     """Compute cells in any order; bad input in one of them does not stop the others."""
-    if dask is None and workers <= 1:
-        clock.start()
-        for cell in cells:
+    if not work.missing:
+        return
+    if dask is None and work.workers == 1:
+        for cell in work.missing:
             try:
                 yield cell, compute(cell)
             except ValueError as wrong:
                 yield cell, wrong
         return
-    with _cluster(dask) if dask is not None else _processes(workers) as pool:
-        clock.start()
-        asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in cells}
+    with cluster(dask) if dask is not None else processes(work.workers) as pool:
+        work.clock.start()
+        asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in work.missing}
         for future in as_completed(asked):
             try:
                 yield asked[future], future.result()
@@ -165,52 +153,15 @@ def _outcomes(
                 yield asked[future], wrong
 
 
-@contextlib.contextmanager
-def _processes(count: int) -> Iterator[Executor]:
-    """Processes that end when they are no longer wanted, and also when this one is killed."""
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
-    try:
-        yield pool
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _begin() -> None:
-    """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def follow() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _cluster(address: str) -> Iterator[Executor]:
-    """The workers of a Dask cluster."""
-    distributed: Any = check.extra("distributed", "dask")  # noqa: S610
-    with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
-        yield pool
-
-
-def _describe(store: Store, spec: Spec, cells: list[Cell], command: str) -> None:
+def _describe(work: Work, command: str) -> None:
     about = {
         "rankwise": __version__,
-        "command": command or " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+        "command": command,
         "machine": f"{platform.platform()}, {os.cpu_count()} cores",
         "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
-        "names": {text: Source(text).name for text in spec.data},
     }
-    content = {"spec": spec.plain(), "about": about, "files": [cell.name for cell in cells]}
-    store.describe(json.dumps(content, indent=1, ensure_ascii=False) + "\n", DESCRIPTION)
+    content = {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
+    work.store.describe(json.dumps(content, indent=1, ensure_ascii=False) + "\n", DESCRIPTION)
 
 
 def _add(progress: Progress, spec: Spec, frame: "pl.DataFrame") -> None:

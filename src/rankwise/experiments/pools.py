@@ -1,0 +1,48 @@
+"""Who computes: processes of this machine, or the workers of a Dask cluster."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from typing import Any
+
+from rankwise import check
+
+
+@contextlib.contextmanager
+def processes(count: int) -> Iterator[Executor]:
+    """Processes that end when they are no longer wanted, and also when this one is killed."""
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
+    try:
+        yield pool
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _begin() -> None:
+    """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+@contextlib.contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """The workers of a Dask cluster."""
+    distributed: Any = check.extra("distributed", "dask")  # noqa: S610
+    with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
+        yield pool

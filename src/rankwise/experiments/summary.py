@@ -1,0 +1,184 @@
+"""The outcome in tables: means with intervals and tests, the paper's figures beside ours, and who wins where."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.evaluation import significance, tables
+from rankwise.experiments.verdicts import comparison, places, verdicts
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.comparison import Comparison
+    from rankwise.experiments.results import Results
+
+LEVELS = {
+    "negatives": "extra negatives",
+    "flips": "flipped labels",
+    "clicks": "clicks on grade 0",
+    "binarize": "binary labels",
+}
+
+
+def verdict_table(results: "Results") -> tables.Table | None:
+    """Lay the verdicts out; None where the paper claims nothing about these methods."""
+    found = verdicts(results)
+    if not found:
+        return None
+    words = {True: "significant", False: "level", None: ""}
+    levels = len({one.level for one in found}) > 1
+    rows = []
+    for one in found:
+        row = [one.data, *([f"{one.level:g}"] if levels else []), one.metric, f"{one.better} > {one.worse}"]
+        row += [
+            f"{one.published_on}{', ' if words[one.published_significant] else ''}{words[one.published_significant]}"
+        ]
+        row += [
+            tables.number(one.difference, signed=True),
+            tables.interval(one.low, one.high, signed=True),
+            one.verdict,
+        ]
+        rows.append(tuple(row))
+    header = ("data", *(["level"] if levels else []), "metric", "the paper says", "on", "ours", "interval", "direction")
+    sources = "; ".join(dict.fromkeys(one.source for one in found))
+    return tables.Table(
+        header=header,
+        rows=tuple(rows),
+        align="l" + "r" * levels + "lllrll",
+        notes=(f"The paper: {sources}. Within noise: the difference is not significant here.",),
+    )
+
+
+def means_table(results: "Results", data: str, level: float) -> tables.Table:
+    """Means over trials with intervals, marks of significance, and the printed figures, at one place."""
+    import polars as pl
+
+    compared = comparison(results, data, level)
+    here = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
+    metrics = list(compared.metrics) if compared else results.metrics
+    printed = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
+    short = dict(zip(compared.systems, compared.labels, strict=True)) if compared else {}
+    shown = [name for name in metrics if name in set(printed["metric"])]
+    rows: list[tuple[tables.Cell | str, ...]] = []
+    for method in results.methods:
+        own = here.filter(pl.col("method") == method).sort("trial")
+        if not own.height:
+            continue
+        row: list[tables.Cell | str] = [short.get(method, ""), method]
+        for name in metrics:
+            row.append(_cell(own[name].to_numpy(), name, method, compared))
+            if name in shown:
+                value = printed.filter((pl.col("method") == method) & (pl.col("metric") == name))
+                row.append(tables.number(value["value"][0]) if value.height else tables.NOTHING)
+        rows.append(tuple(row))
+    header = ["", "method"]
+    for name in metrics:
+        header += [name, "paper"] if name in shown else [name]
+    notes = [compared.legend()] if compared else []
+    notes += ["±: half of the 95% interval of the mean, over trials."] * (here["trial"].n_unique() > 1)
+    sources = printed["source"].unique(maintain_order=True).to_list()
+    notes += [f"Paper: {'; '.join(sources)}."] if shown else []
+    return tables.Table(
+        header=tuple(header), rows=tuple(rows), align="ll" + "r" * (len(header) - 2), notes=tuple(notes)
+    )
+
+
+def _cell(values: Any, metric: str, method: str, compared: "Comparison | None") -> tables.Cell:
+    text = tables.number(float(np.mean(values)))
+    if len(values) > 1:
+        low, high = significance.t_test(values).interval()
+        text += f" ± {tables.number((high - low) / 2)}"
+    if compared is None:
+        return tables.Cell(text)
+    short = dict(zip(compared.systems, compared.labels, strict=True))
+    beaten = []
+    for pair in compared.pairs:
+        if pair.metric == metric and pair.significant:
+            better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
+            beaten += [worse] if better == method else []
+    best = max(compared.mean[metric].values())
+    marks = tables.joined([short[name] for name in compared.systems if name in beaten])
+    return tables.Cell(text, marks, compared.mean[metric][method] == best)
+
+
+def levels_table(results: "Results", data: str) -> tables.Table:
+    """The deciding metric by level, one column per method, and how far the last method is ahead of the others."""
+    import polars as pl
+
+    metric = results.spec["decide"]
+    compared = {level: comparison(results, name, level) for name, level in places(results) if name == data}
+    means = results.trial_means().filter(pl.col("data") == data)
+    ahead = results.methods[-1]
+    others = results.methods[:-1]
+    rows: list[tuple[tables.Cell | str, ...]] = []
+    for level, one in compared.items():
+        row: list[tables.Cell | str] = [f"{level:g}"]
+        for method in results.methods:
+            own = means.filter((pl.col("level") == level) & (pl.col("method") == method))
+            row.append(_cell(own[metric].to_numpy(), metric, method, one) if own.height else tables.NOTHING)
+        row += [_gap(one, metric, ahead, method) for method in others]
+        rows.append(tuple(row))
+    short = tables.labels(len(results.methods))
+    header = (LEVELS.get(results.spec["treatment"], "level"), *map("{} {}".format, short, results.methods))
+    header += tuple(f"{ahead} − {method}" for method in others)
+    first = next((one for one in compared.values() if one), None)
+    notes = [f"{metric}. ±: half of the 95% interval of the mean, over trials. *: the difference is significant."]
+    notes += [first.legend()] if first else []
+    return tables.Table(header=header, rows=tuple(rows), align="r" * len(header), notes=tuple(notes))
+
+
+def _gap(compared: "Comparison | None", metric: str, ahead: str, method: str) -> str:
+    for pair in compared.pairs if compared else ():
+        if pair.metric == metric and {pair.system, pair.against} == {ahead, method}:
+            sign = 1.0 if pair.system == ahead else -1.0
+            return tables.number(sign * pair.difference, signed=True) + "*" * pair.significant
+    return tables.NOTHING
+
+
+def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
+    """Every table with its title."""
+    found = []
+    levels = len(set(results.queries["level"])) > 1
+    for data in dict.fromkeys(data for data, _ in places(results)):
+        mine = [level for name, level in places(results) if name == data]
+        count = results.queries.filter(data=data)["trial"].n_unique()
+        title = f"{data}, {tables.count(count, 'trial')}"
+        if levels:
+            found.append((title, levels_table(results, data)))
+        if not levels or len(mine) <= 2:
+            found += [
+                (title + (f", {LEVELS.get(results.spec['treatment'], 'level')} {level:g}" if levels else ""), one)
+                for level, one in ((level, means_table(results, data, level)) for level in mine)
+            ]
+    agreement = verdict_table(results)
+    return [*found, ("Does the direction agree?", agreement)] if agreement else found
+
+
+def markdown(results: "Results") -> str:
+    """Write the outcome as a Markdown page."""
+    spec, about = results.spec, results.about
+    lines = [f"# {spec.get('title') or spec['name']}", ""]
+    lines += [f"{spec['paper']}", ""] * bool(spec.get("paper"))
+    lines += [f"What it is to show: {spec['claim']}", ""] * bool(spec.get("claim"))
+    for title, table in all_tables(results):
+        lines += [f"## {title}", "", table.markdown(), ""]
+    lines += ["## How it was made", ""]
+    lines += [f"- Command: `{about['command']}`"] * ("command" in about)
+    lines += [f"- {name.capitalize()}: {about[name]}" for name in ("date", "machine") if name in about]
+    lines += [f"- Versions: {', '.join(f'{name} {text}' for name, text in about.get('versions', {}).items())}"]
+    lines += [f"- {method}: `{text}`" for method, text in spec["methods"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def to_dict(results: "Results") -> dict[str, Any]:
+    """Give the outcome as plain data: means and tests at every place, and the verdicts."""
+    found = []
+    for data, level in places(results):
+        compared = comparison(results, data, level)
+        found.append({"data": data, "level": level, "comparison": compared.to_dict() if compared else None})
+    return {
+        "spec": results.spec,
+        "about": results.about,
+        "places": found,
+        "verdicts": [asdict(v) for v in verdicts(results)],
+    }

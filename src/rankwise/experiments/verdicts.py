@@ -1,0 +1,141 @@
+"""Who wins, how surely, and whether the paper says so too."""
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.evaluation.compare import compare
+from rankwise.evaluation.evaluate import Evaluation
+from rankwise.experiments.published import Claim, claims
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankwise.evaluation.comparison import Comparison, Pair
+    from rankwise.experiments.results import Results
+
+Place = tuple[str, float]
+"""A data set and a level."""
+
+
+def places(results: "Results") -> list[Place]:
+    """The data sets and levels that there are results of."""
+    return list(results.queries.select("data", "level").unique(maintain_order=True).sort("data", "level").iter_rows())
+
+
+@functools.lru_cache(maxsize=256)
+def comparison(results: "Results", data: str, level: float) -> "Comparison | None":
+    """Compare the methods at one place, over the trials that all of them have; None with a single method.
+
+    Two trials or more are paired by trial, as the papers do; a single trial is paired by query.
+    """
+    import polars as pl
+
+    here = (pl.col("data") == data) & (pl.col("level") == level)
+    means = results.trial_means().filter(here)
+    methods = [name for name in results.methods if name in set(means["method"])]
+    complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
+    if len(methods) < 2 or not complete:
+        return None
+    settings: dict[str, Any] = {"alpha": results.spec.get("alpha", 0.05)}
+    if len(complete) == 1:
+        return compare(
+            {name: _evaluation(results, here & (pl.col("method") == name), complete[0]) for name in methods}, **settings
+        )
+    metrics = [name for name in means.columns if name not in ("data", "level", "trial", "method")]
+    ordered = sorted(metrics, key=lambda name: name != results.spec["decide"])
+    systems = {
+        name: means.filter((pl.col("method") == name) & pl.col("trial").is_in(complete)).sort("trial").select(ordered)
+        for name in methods
+    }
+    by_split = results.spec.get("protocol") == "trials"
+    return compare(
+        {name: frame.to_dicts() for name, frame in systems.items()},
+        test=results.spec.get("test", "t"),
+        split=results.spec["split"] if by_split else None,
+        **settings,
+    )
+
+
+def _evaluation(results: "Results", here: "pl.Expr", trial: int) -> Evaluation:
+    import polars as pl
+
+    rows = results.queries.filter(here & (pl.col("trial") == trial))
+    known = [name for name in results.metrics if not name.startswith("ideal ")]
+    values = {name: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in known}
+    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the paper says of two methods, and what we found."""
+
+    data: str
+    level: float
+    metric: str
+    better: str
+    worse: str
+    published_on: str
+    published_significant: bool | None
+    source: str
+    difference: float
+    low: float
+    high: float
+    significant: bool
+    verdict: str
+    """``agrees``, ``disagrees``, ``agrees, within noise`` or ``disagrees, within noise``."""
+
+
+def verdicts(results: "Results") -> list[Verdict]:
+    """Say for every claim of the paper whether our direction is the same, on each of our data sets.
+
+    Where a data set of ours is one of the paper's, it is held against the claim about that one alone.
+    """
+    said = claims(results.spec.get("published", ""))
+    theirs = {claim.data for claim in said}
+    found = []
+    for data, level in places(results):
+        relevant = [one for one in said if data not in theirs or one.data == data]
+        relevant = [one for one in relevant if one.level is None or one.level == level]
+        compared = comparison(results, data, level) if relevant else None
+        for pair in compared.pairs if compared else ():
+            about = [
+                one
+                for one in relevant
+                if one.metric == pair.metric and {one.better, one.worse} == {pair.system, pair.against}
+            ]
+            found += [
+                _verdict(data, level, pair, [one for one in about if one.better == better])
+                for better in dict.fromkeys(one.better for one in about)
+            ]
+    return found
+
+
+def _verdict(data: str, level: float, pair: "Pair", same: list[Claim]) -> Verdict:
+    first = same[0]
+    sign = 1.0 if pair.system == first.better else -1.0
+    ends = sorted((sign * pair.low, sign * pair.high))
+    sure = {one.significant for one in same}
+    significant = sure.pop() if len(sure) == 1 else None
+    agrees = "agrees" if sign * pair.difference > 0 else "disagrees"
+    if significant is False:  # the paper calls them level
+        agrees = "disagrees" if pair.significant else "agrees"
+    elif not pair.significant:
+        agrees += ", within noise"
+    return Verdict(
+        data=data,
+        level=level,
+        metric=pair.metric,
+        better=first.better,
+        worse=first.worse,
+        published_on=", ".join(dict.fromkeys(one.data for one in same)),
+        published_significant=significant,
+        source=first.source,
+        difference=sign * pair.difference,
+        low=ends[0],
+        high=ends[1],
+        significant=pair.significant,
+        verdict=agrees,
+    )
