@@ -19,6 +19,8 @@ from rankwise.rankers.sklearn import Estimator
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.rankers.scorer import Scorer
+
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 _SAMPLING = 2  # the child of the stream that draws rankings
 
@@ -161,6 +163,12 @@ class Ranker(Estimator, ABC):
         lists = self._lists(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child(_SAMPLING)
         return sample(self.predict(data), lists.offsets, stream, n, cutoff)
+
+    def scorer(self) -> "Scorer":
+        """Give what scores one query's documents in the least time, for serving: ``scorer(features)``."""
+        from rankwise.rankers.scorer import Scorer
+
+        return Scorer(self)
 
     # On disk.
 
