@@ -1,3 +1,4 @@
+from . import dask as dask
 from ._version import __version__ as __version__
 from .data.catalog import datasets as datasets
 from .data.clicks import ClickLog as ClickLog
@@ -54,6 +55,7 @@ from .rankers.callables import lightgbm_objective as lightgbm_objective
 from .rankers.callables import xgboost_metric as xgboost_metric
 from .rankers.callables import xgboost_objective as xgboost_objective
 from .rankers.catboost import CatBoostRanker as CatBoostRanker
+from .rankers.factorization import FactorizationRanker as FactorizationRanker
 from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.neural import NeuralRanker as NeuralRanker
 from .rankers.table import load as load

@@ -107,22 +107,43 @@ def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
 
     A file that :func:`write_parquet` wrote says itself which column is what.
     """
+    paths = parquet_files(path)
+    known, absent = described(paths, columns)
+    data: RankingDataset = from_frame(pl.scan_parquet(paths), **known)
+    return data.with_(**dict.fromkeys(absent)) if absent else data
+
+
+def parquet_files(path: str | Path) -> list[Path]:
+    """Give the Parquet file, or all of a folder in the order of their names."""
     path = Path(path)
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
     if not paths:
         raise FileNotFoundError(f"there are no .parquet files in the folder {path}.")
+    return paths
+
+
+def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Give the arguments of :func:`from_frame` for Parquet files, and which names the data did not have.
+
+    A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
+    """
     try:
         known = json.loads(pl.read_parquet_metadata(paths[0]).get(_METADATA, "{}"))
-        table = pl.scan_parquet(paths)
-        table.collect_schema()
+        pl.scan_parquet(list(paths)).collect_schema()
     except (pl.exceptions.PolarsError, json.JSONDecodeError) as broken:
-        raise check.error("cannot read as Parquet", got=str(broken).split("\n")[0], where=str(path)) from None
+        where = str(paths[0] if len(paths) == 1 else paths[0].parent)
+        raise check.error("cannot read as Parquet", got=str(broken).split("\n")[0], where=where) from None
     if not known or columns:
-        data: RankingDataset = from_frame(table, **(known.get("roles", {}) | columns))
-        return data
-    data = _build(table, RankingDataset, known["roles"], known["features"], set(known["categorical"]))
-    unnamed = {name: None for name in ("query_ids", "feature_names") if name in known["absent"]}
-    return data.with_(**unnamed) if unnamed else data
+        return known.get("roles", {}) | columns, ()
+    return {**known["roles"], "features": known["features"], "categorical": known["categorical"]}, tuple(
+        known["absent"]
+    )
+
+
+def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
+    """Give the query id of every row."""
+    _require("the query", query, table.collect_schema())
+    return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
 def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:

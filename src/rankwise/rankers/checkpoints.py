@@ -25,7 +25,7 @@ class Checkpoints:
     def __init__(self, path: Path, ranker: Any, plan: Course, older: bytes | None) -> None:
         self.path, self.ranker, self.plan = path, ranker, plan
         self.data = {
-            "train": fingerprint(plan.train),
+            "train": plan.digest or fingerprint(plan.train),
             "valid": None if plan.valid is None else fingerprint(plan.valid),
             "init_model": None if older is None else hashlib.blake2b(older, digest_size=16).hexdigest(),
         }

@@ -62,6 +62,8 @@ class Course:
     every: int
     documents: Mapping[str, Array] = field(default_factory=dict)
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
+    digest: str = ""
+    """Of all training data, where ``train`` is only a sample of them."""
     report: Callable[[Any, int], None] | None = None
     """Called after every round with the state and the best round so far."""
     checkpoint: Callable[[Any], None] | None = None

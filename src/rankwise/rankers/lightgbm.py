@@ -243,6 +243,14 @@ class LightGBMForest:
         """Score documents."""
         return numbers(self.booster.predict(features, raw_score=True, num_threads=thread_count()))
 
+    def tree(self, features: Floats, number: int) -> Array:
+        """Give what one tree, counted from 0, adds to the scores."""
+        return numbers(
+            self.booster.predict(
+                features, start_iteration=number, num_iteration=1, raw_score=True, num_threads=thread_count()
+            )
+        )
+
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
         return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))

@@ -67,9 +67,13 @@ class Trained(Ranker):
         init_model: Any,
         resume: bool,
         watch: Callable[[int, History], None] | None,
+        learn: Callable[[Any, Any], Any] | None = None,
+        digest: str = "",
     ) -> Self:
+        """Train; ``learn`` is how, and ``digest`` tells data apart, where ``train`` is a sample of those elsewhere."""
         with use_threads(self._thread_count()):
             plan = self._plan(train, valid)
+            plan.digest = digest
             if valid is not None:
                 plan.measure(np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
             state = self._start(plan, init_model, resume=resume)
@@ -81,7 +85,7 @@ class Trained(Ranker):
                         watch(state.done, state.history)
 
                 plan.report = report
-                state = self._learn(plan, state)
+                state = (learn or self._learn)(plan, state)
         self._remember(plan.train)
         self.history_ = state.history
         self.best_round_ = plan.best(state)

@@ -151,16 +151,18 @@ def grow(plan: Plan, state: State) -> State:
     blocks = plan.checkpoint is not None and plan.library.draws(plan.settings)
     matrices = plan.library.matrices(plan.settings, plan.train, plan.valid)
     growth: Growth | None = None
-    step = _Step(plan)
+    step = Step(plan)
     try:
         while not (stop := plan.finished(state)):
             if growth is None or (blocks and state.done % plan.every == 0):
-                growth = plan.library.grow(plan.settings, matrices, _seed(plan, state, blocks), state.content)
+                growth = plan.library.grow(
+                    plan.settings, matrices, library_seed(plan, state.done, blocks), state.content
+                )
             state.content = None
             step.round = state.total
             try:
                 grown = growth.add(None if plan.objective is None else step)
-            except _FlatError:
+            except FlatError:
                 stop = "converged"
                 break
             if not grown:
@@ -190,29 +192,34 @@ def grow(plan: Plan, state: State) -> State:
     return state
 
 
-def _seed(plan: Plan, state: State, blocks: bool) -> int:
+def library_seed(plan: Plan, done: int, blocks: bool) -> int:
     """The library's seed: the user's, or in a run of blocks one of (seed, block), which no interruption changes."""
-    return int(Stream(plan.seed, state.done // plan.every).key >> np.uint64(33)) if blocks else plan.seed
+    return int(Stream(plan.seed, done // plan.every).key >> np.uint64(33)) if blocks else plan.seed
 
 
-class _FlatError(Exception):
+class FlatError(Exception):
     """Every gradient is 0."""
 
 
-class _Step:
+class Step:
     """From scores to what a tree is grown from, round by round."""
 
+    alone = True
+    """Whether the documents here are all there are, so that nothing is left to learn when their gradients are 0."""
+
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.round, self.loss = plan, 0, np.nan
+        self.plan, self.round, self.loss, self.flat = plan, 0, np.nan, False
         self.stream = plan.train.stream(plan.seed)
 
     def __call__(self, scores: Array) -> tuple[Floats, Floats]:
+        """Give numerator and Hessian for the scores of all trees so far."""
         data = self.plan.train
         stream = self.stream.at(self.round)
         derivatives = self.plan.objective(scores, data.labels, data.offsets, stream, **self.plan.documents)
         numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights)
-        if not numerator.any():
-            raise _FlatError
+        self.flat = not numerator.any()
+        if self.flat and self.alone:
+            raise FlatError
         self.loss = float(np.average(derivatives.value, weights=data.weights))
         return numerator, hessian
 
@@ -223,12 +230,14 @@ def _nothing_learned(plan: Plan, stop: str) -> ValueError:
         return course.no_gradient(data, plan.objective)
     if not data.n_docs or (data.features == data.features[0]).all():
         return course.no_feature(data)
-    got = (
-        f"no split of {data.n_docs} documents that leaves min_documents={settings.min_documents} on each side and "
-        "improves the loss"
-    )
+    return course.nothing_learned(data, *no_split(data.n_docs, settings))
+
+
+def no_split(n_docs: int, settings: Settings) -> tuple[str, str]:
+    """Say why there was no split, and what to do."""
+    got = f"no split of {n_docs} documents that leaves min_documents={settings.min_documents} on each side and improves"
     cure = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
-    return course.nothing_learned(data, got, cure)
+    return f"{got} the loss", cure
 
 
 def numbers(values: Any) -> Array:

@@ -160,7 +160,8 @@ class Growing:
     def _bins_fit(self) -> bool:
         """Whether bins tell documents apart as the trees so far do; those of other data have other borders."""
         binned = self.booster.predict(self.train, output_margin=True)
-        return np.array_equal(binned, _margins(self.booster, self.matrices.data.features))
+        differ = not np.array_equal(binned, _margins(self.booster, self.matrices.data.features))
+        return not _total(differ)[0]  # on a worker, of all workers
 
     def add(self, derive: Derive | None) -> bool:
         """Grow one tree; False if XGBoost found no split for it."""
@@ -175,7 +176,8 @@ class Growing:
         else:
             scores = self.booster.predict(self.train, output_margin=True, training=True)
             numerator, hessian = derive(numbers(scores))
-            average = float(hessian.mean(dtype=np.float64))
+            total, count = _total(hessian.sum(dtype=np.float64), hessian.size)
+            average = float(total / count)
             self.booster.set_param({name: share * average for name, share in self.relative.items()})
             self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
         last = self.booster[self.trees : self.trees + 1].get_dump()
@@ -213,6 +215,11 @@ class XGBoostForest:
         """Score documents; XGBoost adds up in float32."""
         self.booster.set_param({"nthread": thread_count()})
         return numbers(_margins(self.booster, features))
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Give what one tree, counted from 0, adds to the scores."""
+        self.booster.set_param({"nthread": thread_count()})
+        return numbers(_margins(self.booster, features, (number, number + 1)))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""
@@ -312,8 +319,17 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
     return matrix
 
 
-def _margins(booster: "Booster", features: Floats) -> Any:
-    return booster.inplace_predict(features, predict_type="margin", validate_features=False)
+def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
+    return booster.inplace_predict(features, iteration_range=trees, predict_type="margin", validate_features=False)
+
+
+def _total(*values: float) -> Array:
+    """Add up numbers over all workers that train together; alone, they stay what they are."""
+    collective = _xgboost().collective
+    numbers = np.array(values, np.float64)
+    if collective.is_distributed():
+        numbers = collective.allreduce(numbers, collective.Op.SUM)
+    return numbers
 
 
 def _content(booster: "Booster", n_trees: int) -> bytes:

@@ -1,0 +1,209 @@
+"""Training on a Dask cluster: ``rw.dask.fit(ranker, data, client=client)``.
+
+Workers hold whole queries and grow the same trees together, through the library's own network; gradients are ours, and
+keyed by query id, so that they do not depend on where a query lies. Training goes in blocks of ``every`` rounds, each
+of which continues the model of the one before. Between blocks the client has the model: it measures the validation
+data, writes the checkpoint, and stops.
+"""
+
+import secrets
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import blocks, inputs, trees
+from rankwise.rankers.boosted import TreeRanker
+from rankwise.rankers.crew import Crew
+from rankwise.rankers.network import connect, supported
+from rankwise.rankers.partitions import Parts, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankwise.rankers.course import History
+
+Tree = TypeVar("Tree", bound=TreeRanker)
+
+
+def fit(
+    ranker: Tree,
+    data: Any,
+    *,
+    client: Any = None,
+    valid: Any = None,
+    init_model: Any = None,
+    resume: bool = False,
+    timeout: float = 300.0,
+    watch: "Callable[[int, History], None] | None" = None,
+    **columns: Any,
+) -> Tree:
+    """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and give it back trained.
+
+    :param ranker: With any objective. ``every`` says how many rounds are a block: after each the validation data are
+        measured and the ``checkpoint``, if there is one, is written. ``threads`` are those of each worker; by default
+        as many as Dask gave it.
+    :param data: A Parquet file or folder that every worker can read, or a Dask DataFrame. Queries may lie across files
+        or partitions: they are put together, and a warning says how many were.
+    :param client: The ``distributed.Client``; by default the current one.
+    :param valid: Validation data, which the client holds: a RankingDataset, a Parquet file or folder, or a Dask
+        DataFrame.
+    :param init_model: As in ``fit`` of the ranker, which continues that model.
+    :param resume: Go on from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
+    :param timeout: Seconds for workers to find each other, and to wait for one that no longer answers. A worker that
+        dies is noticed within seconds.
+    :param watch: Called after every round, block by block, with its number and the history so far.
+    :param columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
+        features=…, weight=…`` ….
+
+    ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
+    """
+    check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    supported(ranker.library.name)
+    check.number("timeout", timeout, least=0.0, open_ends=True)
+    client = _client(client)
+    held_out = _validation(valid, columns)
+    from distributed import Lock
+
+    # Two trainings at once would each wait for workers that the other has.
+    with Lock("rankwise", client.scheduler, client.loop):  # type: ignore[no-untyped-call]
+        parts = spread(Crew(client), data, columns)
+        if parts.about.moved_queries:
+            warnings.warn(
+                f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
+            )
+        sample, held_out = inputs.parts(parts.sample, held_out, valid=None)
+        training = secrets.token_hex(8)
+
+        def learn(plan: trees.Plan, state: trees.State) -> trees.State:
+            return _learn(ranker, plan, state, parts, training, timeout)
+
+        try:
+            ranker._train(
+                sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn,
+                digest=parts.digest,
+            )  # fmt: skip
+        finally:
+            parts.crew.tidy(blocks.forget, training)
+    ranker.partitions_ = parts.about  # type: ignore[attr-defined]
+    return ranker
+
+
+def _client(client: Any) -> Any:
+    from distributed import Client, get_client
+
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise check.error(
+                "there is no Dask cluster", cure="make a client: client = distributed.Client(address)"
+            ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        got = type(client).__name__ + (" that is asynchronous" if isinstance(client, Client) else "")
+        raise check.error("client must be a distributed.Client", got=got)
+    return client
+
+
+def _validation(valid: Any, columns: dict[str, Any]) -> RankingDataset | None:
+    if isinstance(valid, str | Path):
+        from rankwise.data.frames import read_parquet
+
+        return read_parquet(valid, **columns)
+    if hasattr(valid, "to_delayed"):
+        return RankingDataset.from_frame(valid.compute(), sort=True, **columns)
+    return inputs.validation(valid)
+
+
+def _learn(
+    ranker: TreeRanker, plan: trees.Plan, state: trees.State, parts: Parts, training: str, timeout: float
+) -> trees.State:
+    """Train block by block."""
+    if why := plan.library.refusal(plan.settings, stopping=True, checkpoints=True):
+        raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=why)
+    crew, fresh = parts.crew, True
+    scores = _Scores(plan, state.content)
+    stop = ""
+    while not stop and not (stop := plan.finished(state)):
+        rounds = min(plan.rounds, state.done - state.done % plan.every + plan.every)
+        doing = f"rounds {state.done + 1} to {rounds}"
+        try:
+            job = blocks.Job(
+                training, ranker, connect(ranker.library.name, crew, timeout), state.before, state.done, rounds, fresh
+            )
+            grown = _block(crew, doing, job, state.content, parts.futures)
+        except KeyboardInterrupt:
+            if not state.done:
+                raise
+            stop = "interrupted"
+            break
+        fresh = False
+        state.content = grown[0].content
+        stop = _record(plan, state, grown, scores)
+        if stop or grown[0].trees < rounds - job.done:
+            stop = stop or "no split"
+        elif plan.checkpoint is not None:
+            plan.checkpoint(state)
+    if not state.done:
+        raise _nothing_learned(plan, parts, grown)
+    forest = plan.library.forest(state.content or b"")
+    state.content = forest.cut(state.total).content()
+    state.stopped = stop
+    return state
+
+
+def _block(crew: Crew, doing: str, job: blocks.Job, model: bytes | None, parts: list[Any]) -> list[blocks.Grown]:
+    count = len(crew.workers)
+    # Sent once and not inside every task: a model may be large.
+    shared = crew.client.scatter([job, model], workers=crew.workers, broadcast=True, hash=False)
+    return crew.all(doing, blocks.grow, [shared[0]] * count, [shared[1]] * count, range(count), parts)
+
+
+def _record(plan: trees.Plan, state: trees.State, grown: list[blocks.Grown], scores: "_Scores") -> str:
+    """Take note of every round of a block; says why training ends with one of them, or nothing."""
+    weights = np.array([one.weight for one in grown])
+    for number in range(grown[0].trees):
+        if grown[0].losses:
+            losses = np.array([one.losses[number] for one in grown])
+            kept = weights > 0
+            state.record({"loss": float(np.average(losses[kept], weights=weights[kept]))})
+        if plan.valid is not None:
+            state.record(plan.measure(scores.after(state.content or b"", state.total)))
+        state.done += 1
+        if plan.report is not None:
+            plan.report(state, plan.best(state))
+        if stop := plan.finished(state):
+            return stop
+    return ""
+
+
+class _Scores:
+    """Scores of the validation documents, brought up to date tree by tree."""
+
+    def __init__(self, plan: trees.Plan, content: bytes | None) -> None:
+        self.plan, self.content = plan, content
+        self.forest: Any = None
+        self.scores: Any = None
+        if plan.valid is not None:
+            features = plan.valid.features
+            self.scores = np.zeros(len(features)) if content is None else plan.library.forest(content).predict(features)
+
+    def after(self, content: bytes, tree: int) -> Any:
+        """Give the scores with one more tree, number ``tree`` of the model ``content``."""
+        if content is not self.content or self.forest is None:
+            self.content, self.forest = content, self.plan.library.forest(content)
+        valid: Any = self.plan.valid
+        self.scores = self.scores + self.forest.tree(valid.features, tree)
+        return self.scores
+
+
+def _nothing_learned(plan: trees.Plan, parts: Parts, grown: list[blocks.Grown]) -> ValueError:
+    what = f"the model learned nothing from {parts.about.queries} queries"
+    if all(one.flat for one in grown):
+        got, cure = f"a gradient of 0 for every document from {plan.objective}", "check the labels and the query ids"
+    else:
+        got, cure = trees.no_split(parts.about.documents, plan.settings)
+    return check.error(what, got=got, cure=cure)
