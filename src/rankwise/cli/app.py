@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from rankwise._version import __version__
-from rankwise.cli import data, demo, evaluation, objectives, options, screen, training, tuning
+from rankwise.cli import data, demo, evaluation, objectives, options, reproduce, screen, training, tuning
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -74,6 +74,7 @@ HELP = """Learning to rank: make and read data, train and tune rankers, evaluate
 [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]    train a ranker
 [cyan]rankwise evaluate test.txt model[/cyan]                       how good is it?
 [cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          better, or luck?
+[cyan]rankwise reproduce --list[/cyan]                              the papers' experiments
 
 [bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
 
@@ -107,6 +108,7 @@ _commands: dict[str, Callable[..., None]] = {
     "tune": tuning.tune,
     "evaluate": evaluation.evaluate,
     "compare": evaluation.compare,
+    "reproduce": reproduce.reproduce,
     "objectives": objectives.objectives,
 }
 for _name, _command in _commands.items():

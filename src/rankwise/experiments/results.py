@@ -89,13 +89,7 @@ class Results:
         from rankwise.experiments.published import figures
         from rankwise.experiments.store import Store
 
-        folder = Path(folder)
-        path = folder / DESCRIPTION
-        if not path.is_file():
-            raise check.error(
-                "not a folder of results", got=str(folder), cure="give the folder that 'rankwise reproduce' wrote"
-            )
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = _description(folder)
         kept = Store(folder).read(description["files"])
         return cls(
             spec=description["spec"],
@@ -107,6 +101,11 @@ class Results:
             published=figures(description["spec"].get("published", "")),
             about=description["about"] | kept.about,
         )
+
+    @staticmethod
+    def name_in(folder: str | Path) -> str:
+        """The name of the experiment whose results lie in a folder."""
+        return str(_description(folder)["spec"]["name"])
 
     @property
     def metrics(self) -> list[str]:
@@ -144,3 +143,13 @@ class Results:
             for name in ideals
         ]
         return frame.with_columns(ratios).drop(ideals)
+
+
+def _description(folder: str | Path) -> dict[str, Any]:
+    path = Path(folder) / DESCRIPTION
+    if not path.is_file():
+        raise check.error(
+            "not a folder of results", got=str(folder), cure="give the folder that 'rankwise reproduce' wrote"
+        )
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

@@ -40,6 +40,8 @@ class Spec:
     published: str = ""
     """Which printed figures to put beside ours: ``bruch2019.table1``; several between blanks."""
 
+    paper_data: tuple[str, ...] = ()
+    """The data sets that the paper used."""
     data: tuple[str, ...] = ("synthetic",)
     """Names of the catalog, files, or ``synthetic(n_queries=500)``."""
     queries: int | None = None

@@ -85,7 +85,8 @@ class Verdict:
     high: float
     significant: bool
     verdict: str
-    """``agrees``, ``disagrees``, ``agrees, within noise`` or ``disagrees, within noise``."""
+    """``agrees`` or ``disagrees``; then ``, within noise`` if our difference is not significant, or ``, unsure`` if it is
+    only as long as nobody asks how much data the trials share (the correction of Nadeau and Bengio)."""
 
 
 def verdicts(results: "Results") -> list[Verdict]:
@@ -100,20 +101,22 @@ def verdicts(results: "Results") -> list[Verdict]:
         relevant = [one for one in said if data not in theirs or one.data == data]
         relevant = [one for one in relevant if one.level is None or one.level == level]
         compared = comparison(results, data, level) if relevant else None
-        for pair in compared.pairs if compared else ():
+        if compared is None:
+            continue
+        for pair in compared.pairs:
             about = [
                 one
                 for one in relevant
                 if one.metric == pair.metric and {one.better, one.worse} == {pair.system, pair.against}
             ]
             found += [
-                _verdict(data, level, pair, [one for one in about if one.better == better])
+                _verdict(data, level, pair, compared.alpha, [one for one in about if one.better == better])
                 for better in dict.fromkeys(one.better for one in about)
             ]
     return found
 
 
-def _verdict(data: str, level: float, pair: "Pair", same: list[Claim]) -> Verdict:
+def _verdict(data: str, level: float, pair: "Pair", alpha: float, same: list[Claim]) -> Verdict:
     first = same[0]
     sign = 1.0 if pair.system == first.better else -1.0
     ends = sorted((sign * pair.low, sign * pair.high))
@@ -124,6 +127,8 @@ def _verdict(data: str, level: float, pair: "Pair", same: list[Claim]) -> Verdic
         agrees = "disagrees" if pair.significant else "agrees"
     elif not pair.significant:
         agrees += ", within noise"
+    elif pair.p_corrected_t is not None and pair.p_corrected_t >= alpha:
+        agrees += ", unsure"
     return Verdict(
         data=data,
         level=level,

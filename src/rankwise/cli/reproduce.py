@@ -1,0 +1,169 @@
+"""The command ``reproduce``: the papers' experiments, and yours."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, screen
+from rankwise.cli.watching import duration, watching
+
+if TYPE_CHECKING:
+    from rankwise.experiments.results import Results
+    from rankwise.experiments.run import Work
+    from rankwise.experiments.spec import Spec
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments: paper, data, cost.")] = False,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may "
+            "be repeated.",
+        ),
+    ] = None,
+    data_folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where sets of the catalog lie; RANKWISE_DATA unless you say so."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", "-o", metavar="DIR", help="The folder for the results; results/NAME."),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small form that takes a minute or two.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many processes; the threads are divided among them.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Compute on the workers of this Dask cluster.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
+        ),
+    ] = None,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Only say how long it will take.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Run an experiment of the papers, or of your own, and say whether it comes out as the paper says.
+
+    Every trial is kept as it ends: a run that was stopped goes on with the same command, and more trials keep the old
+    ones. Without --data the papers' experiments run on made-up data.
+
+    [cyan]rankwise reproduce --list[/cyan]
+    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
+    [cyan]rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20[/cyan]
+    [cyan]rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100[/cyan]
+    """
+    if list_ or name is None:
+        _list(json)
+        return
+    from rankwise.experiments import run as engine
+    from rankwise.experiments.spec import find_spec
+
+    spec = _changed(find_spec(name), data, trials, quick, set_ or [])
+    folder = folder or Path("results") / (f"{spec.name}-quick" if quick else spec.name)
+    _ours(folder, spec)
+    command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
+    if estimate:
+        work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
+        if json:
+            left = work.progress.seconds_left
+            screen.document({"total": work.progress.total, "kept": work.progress.kept, "seconds_left": left})
+        else:
+            screen.say(_forecast(work))
+        return
+    with watching(spec, folder) as watch:
+        results = engine.run(
+            spec,
+            folder,
+            jobs=jobs,
+            dask=dask,
+            data_folder=data_folder,
+            watch=watch,
+            estimate=not quick,
+            command=command,
+        )
+    _show(results, folder, json)
+
+
+def _changed(spec: "Spec", data: list[str] | None, trials: int | None, quick: bool, words: list[str]) -> "Spec":
+    """The experiment as the command line wants it."""
+    if quick:
+        spec = spec.quickly()
+    changes: dict[str, Any] = dict(inputs.settings(words))
+    if data:
+        changes["data"] = data
+    if trials is not None:
+        changes["trials"] = trials
+    return spec.changed(changes) if changes else spec
+
+
+def _ours(folder: Path, spec: "Spec") -> None:
+    """Complain about a folder that holds something else before the work begins."""
+    from rankwise.experiments.results import DESCRIPTION, Results
+
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / DESCRIPTION).is_file():
+        raise check.error("the folder holds other files", got=str(folder), cure="choose another with --folder")
+    other = Results.name_in(folder)
+    if other != spec.name:
+        cure = "choose another with --folder"
+        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", cure=cure)
+
+
+def _list(json: bool) -> None:
+    from rankwise.evaluation.tables import Table
+    from rankwise.experiments.spec import find_spec, recipes
+
+    found = [find_spec(name) for name in recipes()]
+    if json:
+        screen.document([spec.plain() for spec in found])
+        return
+    rows = tuple(
+        (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
+        for spec in found
+    )
+    notes = (
+        "Cost: the full form on made-up data, on two cores; --estimate says it for your data. --quick takes a minute "
+        "or two. --data runs it on other data.",
+    )
+    header = ("name", "paper by", "what", "the paper's data", "cost")
+    screen.table(Table(header=header, rows=rows, align="lllll", notes=notes))
+
+
+def _forecast(work: "Work") -> str:
+    progress = work.progress
+    left = progress.seconds_left
+    time = "nobody knows how long on that cluster" if left is None else f"at most {duration(left)} left"
+    return f"{progress.total} trainings, {progress.kept} of them there already: {time}."
+
+
+def _show(results: "Results", folder: Path, json: bool) -> None:
+    from rankwise.experiments import summary
+    from rankwise.experiments.store import Store
+
+    Store(folder).describe(summary.markdown(results), "results.md")
+    if json:
+        screen.document(summary.to_dict(results))
+        return
+    if results.spec["claim"]:
+        screen.say(f"What it is to show: {results.spec['claim']}")
+    for title, table in summary.all_tables(results):
+        screen.table(table, title=title)
+    screen.say(f"\nResults: {folder / 'results.md'}, with every trial beside it.")
+    screen.say(f"Go on with: rankwise report {folder}", wrap=False)

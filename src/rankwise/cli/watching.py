@@ -1,0 +1,96 @@
+"""Watching an experiment: trials done, time left, means so far; live on a terminal, a line now and then elsewhere."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise.cli import screen
+
+if TYPE_CHECKING:
+    from rankwise.experiments.run import Progress, Watch
+    from rankwise.experiments.spec import Spec
+
+_ROWS = 16  # of means at once
+_EVERY = 20.0  # seconds between lines where there is no terminal
+
+
+def duration(seconds: float) -> str:
+    """Write a time without more precision than it has.
+
+    >>> duration(12.4), duration(600), duration(9000), duration(500000)
+    ('12 s', '10 min', '2.5 h', '5.8 days')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 100 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+@contextlib.contextmanager
+def watching(spec: "Spec", folder: Path) -> Iterator["Watch"]:
+    """Give the function that a run calls after every trial. Ctrl-C says what is kept, and goes on its way."""
+    seen: list[Progress] = []
+    console = screen.console(stderr=True)
+    try:
+        if console.is_terminal:
+            from rich.live import Live
+
+            with Live(console=console, refresh_per_second=4, transient=True) as live:
+
+                def draw(progress: "Progress") -> None:
+                    if not seen:
+                        screen.note(_sentence(progress))
+                    seen[:] = [progress]
+                    live.update(_picture(spec, progress))
+
+                yield draw
+        else:
+            last = time.monotonic()
+
+            def write(progress: "Progress") -> None:
+                nonlocal last
+                now = time.monotonic()
+                if not seen or now - last > _EVERY:
+                    screen.note(_sentence(progress))
+                    last = now
+                seen[:] = [progress]
+
+            yield write
+    except KeyboardInterrupt:
+        if seen:
+            screen.note(
+                f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command goes on with them."
+            )
+        raise
+
+
+def _sentence(progress: "Progress") -> str:
+    left = progress.seconds_left
+    more = (
+        "" if left is None else f", at most {duration(left)} left" if progress.done < progress.total else ", all there"
+    )
+    return f"{progress.done} of {progress.total} trainings done{more}"
+
+
+def _picture(spec: "Spec", progress: "Progress") -> Any:
+    """A bar, and the means so far with their intervals."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from rankwise.evaluation import significance, tables
+
+    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    for name in ("data", "level", "method", f"{spec.decide}, 95% interval", "trials"):
+        grid.add_column(name, justify="left" if name in ("data", "method") else "right")
+    for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
+        text = tables.number(sum(values) / len(values))
+        if len(values) > 1:
+            text += " " + tables.interval(*significance.t_test(values).interval())
+        grid.add_row(*map(screen.plain, (data, f"{level:g}", method, text, str(len(values)))))
+    bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
+    return Group(bar, Text(_sentence(progress), style="bold"), grid)
