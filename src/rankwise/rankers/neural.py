@@ -11,8 +11,8 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.rankers import course, presets
+from rankwise.rankers.nets import MODEL, TorchRanker
 from rankwise.rankers.newton import Array, Floats
-from rankwise.rankers.training import Trained
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rankwise.rankers import epochs
     from rankwise.rankers.perceptron import Perceptron
+    from rankwise.rankers.weights import Weights
 
-_FILE, _TRAINING = "model.safetensors", "training.safetensors"
 _INITIAL = 5  # the child of the stream that seeds the first weights
 _THEIRS = {
     "rounds": "epochs", "max_epochs": "epochs", "lr": "learning_rate", "batch_size": "batch_queries",
@@ -29,7 +29,7 @@ _THEIRS = {
 }  # fmt: skip
 
 
-class NeuralRanker(Trained):
+class NeuralRanker(TorchRanker):
     """A multilayer perceptron, trained with any objective on batches of whole queries, which are never padded.
 
     A preset fills whatever is not given: the papers' settings under the names of their years, or ``"linear"``. Without
@@ -80,8 +80,6 @@ class NeuralRanker(Trained):
     name = "neural"
     model_: "Perceptron"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
-    epochs_: int
-    """How many epochs are in the model, those of an older model that it continues included."""
 
     def __init__(
         self,
@@ -224,48 +222,16 @@ class NeuralRanker(Trained):
         plan.module.load_state_dict(older.model_.state_dict())
         return epochs.State(before=older.epochs_)
 
-    def _learn(self, plan: "epochs.Plan", state: "epochs.State") -> "epochs.State":
-        from rankwise.rankers import epochs
-
-        return epochs.learn(plan, state)
-
     def _keep(self, plan: "epochs.Plan", state: "epochs.State") -> None:
         self.model_ = plan.module  # type: ignore[assignment]
         self.epochs_ = state.before + self.best_round_
         self._trained_with = self.settings
-
-    def _written(self, plan: "epochs.Plan", state: "epochs.State") -> tuple[dict[str, Any], dict[str, bytes]]:
-        from rankwise.rankers import weights
-
-        best, last, kept = state.best or {}, weights.snapshot(plan.module), state.optimizer or {}
-        training = weights.with_prefix("weights", last) | weights.with_prefix("optimizer", kept)
-        files = {_FILE: weights.packed(best), _TRAINING: weights.packed(training)}
-        return _made_of(state.before + plan.best(state), self.settings), files
-
-    def _go_on(self, plan: "epochs.Plan", state: "epochs.State", files: dict[str, bytes]) -> None:
-        from rankwise.rankers import weights
-
-        training = weights.unpacked(files[_TRAINING])
-        plan.module.load_state_dict(weights.of_prefix("weights", training))
-        state.optimizer = weights.of_prefix("optimizer", training)
-        state.best = weights.unpacked(files[_FILE])
 
     def _check_native(self, native: dict[str, Any]) -> None:
         for name in native:
             if name in _THEIRS:
                 raise check.error(f"{name!r} has another name here", cure=f"say {_THEIRS[name]}")
         super()._check_native(native)
-
-    def _device(self) -> "torch.device":
-        import torch
-
-        from rankwise.rankers.processes import local_device
-
-        try:
-            return torch.empty(0, device=local_device(self.device)).device
-        except (RuntimeError, AssertionError) as missing:
-            got = f"{self.device!r} ({str(missing).splitlines()[0]})"
-            raise check.error("torch cannot use the device", got=got, cure="say device='cpu' or 'auto'") from None
 
     def _ready(self) -> Any:
         """Put the net where it computes, with the threads that it may use."""
@@ -293,13 +259,26 @@ class NeuralRanker(Trained):
             )
         return scores
 
+    def _made_of(self, epochs: int) -> dict[str, Any]:
+        return _made_of(epochs, self.settings)
+
+    def _packed(self, plan: "epochs.Plan", best: "Weights") -> bytes:
+        from rankwise.rankers import weights
+
+        return weights.packed(best)
+
+    def _unpacked(self, content: bytes) -> "Weights":
+        from rankwise.rankers import weights
+
+        return weights.unpacked(content)
+
     def _description(self) -> dict[str, Any]:
         return super()._description() | _made_of(self.epochs_, self._trained_with)
 
     def _files(self) -> dict[str, bytes]:
         from rankwise.rankers import weights
 
-        return {_FILE: weights.packed(self.model_.state_dict())}
+        return {MODEL: weights.packed(self.model_.state_dict())}
 
     def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
         _check_installed()
@@ -307,7 +286,7 @@ class NeuralRanker(Trained):
 
         self._trained_with = presets.Settings(**description["settings"])
         self.model_ = self._net(self.n_features_in_, self._trained_with, seed=0)
-        self.model_.load_state_dict(weights.unpacked(files[_FILE]))
+        self.model_.load_state_dict(weights.unpacked(files[MODEL]))
         self.model_.eval()
         self.epochs_ = int(description["epochs"])
 

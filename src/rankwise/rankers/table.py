@@ -12,6 +12,7 @@ RANKERS: dict[str, tuple[str, str]] = {
     "xgboost": ("rankwise.rankers.xgboost", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.catboost", "CatBoostRanker"),
     "neural": ("rankwise.rankers.neural", "NeuralRanker"),
+    "factorization": ("rankwise.rankers.factorization", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 
