@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from clock import Call, Times, Verdicts
+from clock import OWN_PAGES, Call, Times, Verdicts, measures_memory, peak_memory
 from peers import Lists, TorchSmooth, lightgbm_update, make_lists
 from plrank import lists as plrank_lists
 from plrank import numpy_plrank
@@ -181,7 +181,7 @@ def batches(lists: Lists, options: argparse.Namespace, verdicts: Verdicts) -> No
 
 def memory(_: Lists, options: argparse.Namespace, verdicts: Verdicts) -> None:
     heading("Peak memory of a call beyond its input, results included, in arrays of the number of documents")
-    if not Path("/proc/self/clear_refs").exists():
+    if not measures_memory():
         print("needs Linux, left out")
         return
     texts = [
@@ -191,8 +191,7 @@ def memory(_: Lists, options: argparse.Namespace, verdicts: Verdicts) -> None:
         "bounded(smooth_ap)",
         "0.7*xendcg + 0.3*listmle",
     ]
-    # Every array gets pages of its own, which go back to the system with it.
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "RANKWISE_THREADS": str(options.threads)}
+    environment = os.environ | OWN_PAGES | {"RANKWISE_THREADS": str(options.threads)}
     command = [sys.executable, __file__, "--peaks", json.dumps(texts)]
     found = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
     print(f"{'':<28}{'all lists':>10}{'one list of 10,000':>20}")
@@ -201,18 +200,10 @@ def memory(_: Lists, options: argparse.Namespace, verdicts: Verdicts) -> None:
 
 
 def peaks(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """Peak memory of each objective on many lists and on one long one; the kernel keeps the high-water mark."""
-
-    def resident(line: str) -> float:
-        text = Path("/proc/self/status").read_text()
-        return 1024.0 * float(text.split(f"{line}:")[1].split()[0])
+    """Peak memory of each objective on many lists and on one long one."""
 
     def peak(text: str, lists: Lists) -> float:
-        call = caller(rw.objective(text), lists)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = resident("VmRSS")
-        call()
-        return (resident("VmHWM") - before) / (8.0 * lists[0].size)
+        return peak_memory(caller(rw.objective(text), lists)) / (8.0 * lists[0].size)
 
     many, one, small = make_lists(6_000), of_length(10_000, 10_000), make_lists(300)
     found = {}
