@@ -36,23 +36,28 @@ def same(one, other, data):
 
 
 WRAPPED = [f"{name}(approx_ndcg)" for name in WRAPPERS]
+EVERY_OBJECTIVE = [*OBJECTIVES, *WRAPPED, "0.7*xendcg + 0.3*approx_ndcg"]
+
+
+def losses(text, data, scores):
+    """The mean loss of equal scores, and of these."""
+    objective, start = rw.objective(text), np.zeros(data.n_docs)
+    if text == "lambdarank":  # its value holds the pairs' weights fixed: it compares only under the same weights
+        held = frozen(objective, start, data.labels, data.offsets)
+        return [held(at).mean() for at in (start, scores)]
+    streams = [data.stream(1000 + k) for k in range(8)]  # the expected loss: over draws none of which training saw
+    return [
+        np.mean([objective(at, data.labels, data.offsets, stream).value.mean() for stream in streams])
+        for at in (start, scores)
+    ]
 
 
 @pytest.mark.parametrize("library", ["xgboost", "catboost"])  # LightGBM's own tests have it
-@pytest.mark.parametrize("text", [*OBJECTIVES, *WRAPPED, "0.7*xendcg + 0.3*approx_ndcg"])
+@pytest.mark.parametrize("text", EVERY_OBJECTIVE)
 def test_every_objective_and_wrapper_lowers_its_loss(library, text, data):
     model = ranker(library, text, rounds=8).fit(data)
-    objective, start, scores = rw.objective(text), np.zeros(data.n_docs), model.predict(data)
-    if text == "lambdarank":  # its value holds the pairs' weights fixed: it compares only under the same weights
-        held = frozen(objective, start, data.labels, data.offsets)
-        loss = [held(at).mean() for at in (start, scores)]
-    else:  # the expected loss: over draws none of which training saw
-        streams = [data.stream(1000 + k) for k in range(8)]
-        loss = [
-            np.mean([objective(at, data.labels, data.offsets, stream).value.mean() for stream in streams])
-            for at in (start, scores)
-        ]
-    assert loss[1] < loss[0]
+    before, after = losses(text, data, model.predict(data))
+    assert after < before
     assert len(model.history_["loss"]) == 8
     assert rw.evaluate(model, data).mean["ndcg@10"] > rw.evaluate(np.zeros(data.n_docs), data).mean["ndcg@10"] + 0.05
 

@@ -149,7 +149,7 @@ class RankingDataset:
         """Number of documents of each query."""
         return np.diff(self.offsets)
 
-    def take(self, queries: ArrayLike) -> Self:
+    def take(self, queries: ArrayLike | slice) -> Self:
         """Give the data of these queries, in this order; neighbouring queries are sliced without a copy.
 
         ``queries`` is a slice, a boolean mask or an array of query numbers. Repeating a query is an error, since

@@ -46,7 +46,9 @@ class Perceptron(nn.Module):
                 layers.append(nn.Dropout(settings.dropout))
             width = size
         self.transform = Transform(n_features, settings.transform)
-        self.body = nn.Sequential(*layers, nn.Linear(width, 1))
+        # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
+        # rounding errors, which optimizers that divide by its size take for steps: there is none.
+        self.body = nn.Sequential(*layers, nn.Linear(width, 1, bias=False))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Score documents by their raw features."""
