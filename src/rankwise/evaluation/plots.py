@@ -206,14 +206,14 @@ def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = Fals
     return Path(path)
 
 
-def means_size(comparison: "Comparison") -> tuple[float, float]:
-    """Width and height, in inches, of the picture of a comparison's means."""
-    return 2.0 + 3.0 * len(comparison.metrics), 1.3 + 0.3 * len(comparison.systems)
+def means_size(comparison: "Comparison", most: int | None = None) -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a comparison's means, of at most so many metrics."""
+    return 2.0 + 3.0 * len(comparison.metrics[:most]), 1.3 + 0.3 * len(comparison.systems)
 
 
-def draw_means(drawing: "Figure", comparison: "Comparison") -> None:
-    """Draw what :func:`plot_means` says."""
-    metrics, systems = comparison.metrics, comparison.systems
+def draw_means(drawing: "Figure", comparison: "Comparison", most: int | None = None) -> None:
+    """Draw what :func:`plot_means` says, of at most so many metrics."""
+    metrics, systems = comparison.metrics[:most], comparison.systems
     ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
     cells = {row[1]: row[2:] for row in comparison.table().rows}
     short = dict(zip(systems, comparison.labels, strict=True))

@@ -195,9 +195,13 @@ class Table:
             text = html.escape(cell.text)
             text = f"<b>{text}</b>" if cell.best else text
             marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
-            return f'<td style="text-align:{"right" if side == "r" else "left"}">{text}{marks}</td>'
+            return f'<td style="text-align:{sides[side]}">{text}{marks}</td>'
 
-        head = "".join(f"<th>{html.escape(entry)}</th>" for entry in self.header)
+        sides = {"l": "left", "r": "right"}
+        head = "".join(
+            f'<th scope="col" style="text-align:{sides[side]}">{html.escape(entry)}</th>'
+            for entry, side in zip(self.header, self.align, strict=True)
+        )
         body = "".join("<tr>" + "".join(map(write, row, self.align)) + "</tr>" for row in self.cells())
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"

@@ -97,6 +97,16 @@ class bounded(Operators):  # noqa: N801 (wrappers are adjectives)
             hessian += times_lists(bend, part.gradient**2, given.offsets)
         return Derivatives(value, gradient, hessian, gradient)
 
+    def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
+        """Give what bounding makes of a loss of each list: the map alone, for looking at it.
+
+        >>> from rankwise.objectives.smooth import SmoothRBP
+        >>> bounded(SmoothRBP()).mapped([0.0, 1.0, 2.0], [1, 0, 0] * 3, [0, 3, 6, 9])  # at most 2 pairs are wrong
+        array([0. , 0.5, 1. ])
+        """
+        given = lists(np.zeros(len(labels)), labels, offsets)  # type: ignore[arg-type]
+        return self._plan(given).apply(np.asarray(values, np.float64))[0]
+
     def _plan(self, given: Lists) -> "_Plan":
         """What depends on the labels alone; the same labels come round after round."""
         digest = hashlib.blake2b(given.labels.tobytes(), digest_size=16)

@@ -1,0 +1,99 @@
+"""The figure of a metric by its cutoff: NDCG@k for every k that a reader may look at."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from rankwise.metrics import metric
+from rankwise.report import lines
+from rankwise.report.parts import Plot
+from rankwise.report.view import Mean, View, student
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ENOUGH = 4  # cutoffs among the metrics that make a curve; with fewer, the documents' scores are evaluated anew
+_DEEPEST = 20
+
+
+def by_cutoff(view: View) -> list[Plot]:
+    """NDCG@k by k, one panel per data set, one figure per group of methods that are held against each other."""
+    frame, source = cutoff_means(view)
+    if not frame.height:
+        return []
+    found = []
+    groups = {against: [against, *names] for against, names in view.groups.items()} or {"": view.methods}
+    datasets = frame["data"].unique(maintain_order=True).to_list()
+    for number, names in enumerate(groups.values()):
+        rows = frame.filter(pl.col("method").is_in(names))
+
+        def draw(drawing: "Figure", rows: pl.DataFrame = rows) -> None:
+            panels = lines.laid_out(drawing, len(datasets))
+            for panel, data in zip(panels, datasets, strict=True):
+                for place, method in enumerate(view.methods):
+                    own = rows.filter(pl.col("data") == data, pl.col("method") == method)
+                    if own.height:
+                        lines.band(panel, own, "k", place, method)
+                panel.set_xlabel("k, the depth to which a ranking is read")
+                panel.set_ylabel("ndcg@k")
+                panel.locator_params(axis="x", integer=True)
+                lines.heading(panel, data)
+                lines.grid(panel)
+            lines.legend(drawing, panels[0])
+
+        ends = rows.group_by("data", "method", maintain_order=True).agg(pl.first("mean"), pl.last("mean").alias("end"))
+        said = "; ".join(f"{r[1]} on {r[0]} from {r[2]:.4f} to {r[3]:.4f}" for r in ends.iter_rows())
+        found.append(
+            Plot(
+                name=f"cutoffs-{number + 1}" if len(groups) > 1 else "cutoffs",
+                title="How deep does the reader look?",
+                caption=f"Mean NDCG of the first k documents, {source}. Bands are 95% intervals of each mean.",
+                alt=f"NDCG at k by k: {said}.",
+                size=lines.size(len(datasets)),
+                draw=draw,
+                frame=rows,
+            )
+        )
+    return found
+
+
+def cutoff_means(view: View) -> tuple[pl.DataFrame, str]:
+    """Data, method, k, mean, low, high; and in words where they come from: the metrics, or the documents' scores."""
+    cutoffs = sorted({k for name in view.query_metrics if (k := _cutoff(name))})
+    rows: list[tuple[str, str, int, Mean]] = []
+    if len(cutoffs) >= _ENOUGH:
+        for data in view.datasets:
+            for method in view.present(data):
+                level = view.base(data)
+                rows += [(data, method, k, view.mean(data, level, method, f"ndcg@{k}")) for k in cutoffs]
+        source = "all trials"
+    else:
+        for (data, method), own in view.results.documents.group_by("data", "method", maintain_order=True):
+            rows += [(str(data), str(method), k, one) for k, one in _evaluated(own)]
+        source = "first trial"
+    frame = pl.DataFrame(
+        [(data, method, k, one.mean, one.low, one.high) for data, method, k, one in rows],
+        schema=["data", "method", "k", "mean", "low", "high"],
+        orient="row",
+    )
+    return frame, source
+
+
+def _cutoff(name: str) -> int | None:
+    """The cutoff of a plain NDCG, and nothing of other metrics."""
+    word, at, depth = name.partition("@")
+    return int(depth) if word == "ndcg" and at and depth.isdigit() else None
+
+
+def _evaluated(own: pl.DataFrame) -> list[tuple[int, Mean]]:
+    """Evaluate one method's documents for k = 1, 2, …; rows of a query must lie together."""
+    own = own.sort("query", "document")
+    sizes = own["query"].rle().struct.field("len").to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    scores, labels = own["score"].to_numpy(), own["label"].to_numpy()
+    found = []
+    for k in range(1, min(_DEEPEST, int(sizes.max(initial=1))) + 1):
+        values = metric(f"ndcg@{k}")(scores, labels, offsets)
+        found.append((k, student(values[~np.isnan(values)])))
+    return found

@@ -1,0 +1,185 @@
+"""The data of the query explorer, packed small: what the page shows of each query, and its documents in chunks.
+
+A pack is gzip, in base64, of a JSON header and float32 numbers behind it: browsers unpack it without a library, also
+from a plain file. The values of metrics are one pack per data set; documents are packs of a few hundred queries each,
+unpacked when one of them is looked at.
+"""
+
+import base64
+import gzip
+import itertools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise.report.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_QUERIES = 10_000
+MOST_DOCUMENTS = 500_000
+MOST_NUMBERS = 5_000_000
+"""Features, all together, that are embedded; beyond that the page has rankings without features."""
+_CHUNK = 8_000  # documents
+_SIGNIFICANT = 5  # digits of a feature
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What is embedded: an index as plain data, and packs by name."""
+
+    index: dict[str, Any]
+    packs: dict[str, str]
+
+
+def packed(view: View) -> Packed | None:
+    """Pack the documents of every data set; None if there are none, or fewer than one query to show."""
+    documents = view.results.documents
+    if not documents.height:
+        return None
+    packs: dict[str, str] = {}
+    sets = []
+    for number, data in enumerate(documents["data"].unique(maintain_order=True).to_list()):
+        sets.append(_pack_set(view, data, f"set-{number}", packs))
+    names = view.results.feature_names or []
+    trials = view.results.queries["trial"].n_unique()
+    return Packed({"metrics": view.query_metrics, "features": list(names), "trials": trials, "sets": sets}, packs)
+
+
+def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> dict[str, Any]:
+    rows = view.results.documents.filter(pl.col("data") == data)
+    methods = [name for name in view.methods if name in set(rows["method"].unique().to_list())]
+    wide = _side_by_side(rows, methods)
+    queries = _sampled(wide)
+    wide = queries.select("query").join(wide, on="query", maintain_order="left_right")
+    features = _features(view, data, wide)
+    width = 0 if features is None else features.shape[1]
+    sizes = queries["len"].to_numpy()
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    values = _values(view, data, methods, queries)
+    header = {"ids": queries["query"].to_list(), "documents": sizes.tolist(), "relevant": values[0].tolist()}
+    packs[key] = pack(header, values[1])
+    bounds = _cuts(starts)
+    for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
+        span = slice(int(starts[first]), int(starts[last]))
+        own = wide[span]
+        ids = own["id"].to_list() if own["id"].null_count() < own.height else None
+        header = {"ids": ids, "numbers": own["document"].to_list(), "labels": own["label"].to_list()}
+        arrays = [own[f"score {place}"].to_numpy() for place in range(len(methods))]
+        if features is not None:
+            arrays.append(features[span].ravel())
+        packs[f"{key}-{chunk}"] = pack(header, *arrays)
+    return {
+        "name": data,
+        "key": key,
+        "methods": methods,
+        "width": width,
+        "chunks": [int(first) for first in bounds[:-1]],
+        "queries": int(rows["query"].n_unique()),
+        "highest": float(rows["label"].max() or 0.0),  # type: ignore[arg-type]
+    }
+
+
+def _side_by_side(rows: pl.DataFrame, methods: list[str]) -> pl.DataFrame:
+    """One row per document: query, document, id, label and the score of each method."""
+    parts = rows.partition_by("method", as_dict=True)
+    wide = parts[(methods[0],)].select("query", "document", "id", "label", pl.col("score").alias("score 0"))
+    for place, name in enumerate(methods[1:], start=1):
+        other = parts[(name,)].select("query", "document", pl.col("score").alias(f"score {place}"))
+        wide = wide.join(other, on=["query", "document"], how="left", maintain_order="left")
+    return wide
+
+
+def _sampled(wide: pl.DataFrame) -> pl.DataFrame:
+    """The queries that are shown with their numbers of documents: all, or as many as fit, taken at even distances."""
+    queries = wide.group_by("query", maintain_order=True).len()
+    share = min(1.0, MOST_DOCUMENTS / wide.height)
+    count = max(1, min(MOST_QUERIES, int(queries.height * share)))
+    if count >= queries.height:
+        return queries
+    chosen = np.linspace(0, queries.height - 1, count).round().astype(np.int64)
+    return queries.select(pl.all().gather(chosen.tolist()))
+
+
+def _features(view: View, data: str, wide: pl.DataFrame) -> NDArray[np.float32] | None:
+    """(n_documents, n_features) in the order of ``wide``, or None if there are none or too many."""
+    rows = view.results.features.filter(pl.col("data") == data)
+    if not rows.height:
+        return None
+    width = int(rows["features"].list.len().max() or 0)  # type: ignore[arg-type]
+    if not width or width * wide.height > MOST_NUMBERS:
+        return None
+    joined = wide.select("query", "document").join(
+        rows.select("query", "document", "features"), on=["query", "document"], how="left", maintain_order="left"
+    )
+    matrix = np.full((joined.height, width), np.nan, np.float32)
+    lengths = joined["features"].list.len().fill_null(0).to_numpy()
+    whole = np.flatnonzero(lengths == width)
+    matrix[whole] = joined["features"].gather(whole).explode().to_numpy().reshape(-1, width)
+    return rounded(matrix)
+
+
+def rounded(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Keep five significant digits: packs become smaller, and nobody reads more.
+
+    >>> rounded(np.array([[0.123456789, 1234567.0, 0.0]], np.float32)).tolist()
+    [[0.12346000224351883, 1234600.0, 0.0]]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (_SIGNIFICANT - 1 - np.floor(np.log10(np.abs(matrix.astype(np.float64)))))
+        near = np.round(matrix * scale) / scale
+    return np.where(np.isfinite(near), near, matrix).astype(np.float32)
+
+
+def _values(
+    view: View, data: str, methods: list[str], queries: pl.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Relevant documents of each query, and values as (methods, metrics, queries); NaN where a query is skipped."""
+    rows = view.results.queries.filter(pl.col("data") == data, pl.col("level") == view.base(data))
+    rows = rows.filter(pl.col("trial") == rows["trial"].min())
+    found = np.full((len(methods), len(view.query_metrics), queries.height), np.nan, np.float32)
+    relevant = np.zeros(queries.height, np.int64)
+    for place, name in enumerate(methods):
+        own = rows.filter(pl.col("method") == name)
+        own = queries.select("query").join(own, on="query", how="left", maintain_order="left")
+        found[place] = own.select(pl.col(view.query_metrics).cast(pl.Float32)).to_numpy().T
+        relevant = np.maximum(relevant, own["relevant"].fill_null(0).to_numpy())
+    return relevant, found
+
+
+def _cuts(starts: NDArray[np.int64]) -> list[int]:
+    """Numbers of queries where chunks begin, and the end: chunks of about as many documents each."""
+    chunks = starts[:-1] // _CHUNK
+    first = np.flatnonzero(np.diff(chunks, prepend=-1))
+    return [*first.tolist(), starts.size - 1]
+
+
+def pack(header: dict[str, Any], *arrays: NDArray[Any]) -> str:
+    """Pack a header and numbers: the header's length, the header, padding to a multiple of four, float32 numbers."""
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    text += b" " * (-len(text) % 4)
+    body = b"".join(np.ascontiguousarray(one, "<f4").tobytes() for one in arrays)
+    whole = len(text).to_bytes(4, "little") + text + body
+    return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode("ascii")
+
+
+def unpack(text: str) -> tuple[dict[str, Any], NDArray[np.float32]]:
+    """Read what :func:`pack` wrote, as the page does.
+
+    >>> header, numbers = unpack(pack({"ids": ["a"]}, np.array([0.5, 2.0])))
+    >>> header, numbers.tolist()
+    ({'ids': ['a']}, [0.5, 2.0])
+    """
+    whole = gzip.decompress(base64.b64decode(text))
+    length = int.from_bytes(whole[:4], "little")
+    return json.loads(whole[4 : 4 + length]), np.frombuffer(whole, "<f4", offset=4 + length)
+
+
+def embedded(packs: "Iterable[tuple[str, str]]") -> str:
+    """Write packs as elements of the page; base64 has no letter that HTML could take for something else."""
+    return "\n".join(f'<script type="application/octet-stream" id="{key}">{text}</script>' for key, text in packs)

@@ -1,0 +1,96 @@
+"""The figure of noise: a metric by the level of noise in training, and below it the difference between methods."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankwise.report import lines
+from rankwise.report.parts import Plot
+from rankwise.report.view import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Treatment -> title, axis, and whether a level is a share that is shown in percent.
+_TREATMENTS = {
+    "negatives": ("More documents without relevance", "added negatives, % of a query's documents", True),
+    "flips": ("Labels that are wrong", "labels drawn anew, %", True),
+    "clicks": ("Clicks instead of labels", "click probability of a document that is not relevant", False),
+}
+
+
+def noise_curves(view: View) -> list[Plot]:
+    """One figure with a column per data set: means by level above, paired differences below."""
+    if not view.by_level:
+        return []
+    treatment = str(view.results.spec.get("treatment", "none"))
+    title, axis, percent = _TREATMENTS.get(treatment, ("By level", "level", False))
+    frame = level_means(view)
+    datasets = [name for name in view.datasets if frame.filter(pl.col("data") == name)["level"].n_unique() > 1]
+    if not datasets:
+        return []
+    pairs = ", ".join(f"{name} − {against}" for name, against in view.pairs.items())
+    over = view.over(datasets[0])
+    caption = f"Above: mean {view.main} on test data. Below: the paired difference, {pairs}. "
+    caption += f"Bands are 95% intervals over {over}."
+    falls = _falls(view, frame, datasets)
+
+    def draw(drawing: "Figure") -> None:
+        panels = drawing.subplots(2, len(datasets), squeeze=False, sharex="col", sharey="row", height_ratios=[1.6, 1.0])
+        for column, data in enumerate(datasets):
+            upper, lower = panels[:, column]
+            rows = frame.filter(pl.col("data") == data)
+            _draw(upper, view, rows.filter(pl.col("against").is_null()), percent)
+            lower.axhline(0.0, color="#444444", linewidth=0.8)
+            _draw(lower, view, rows.filter(pl.col("against").is_not_null()), percent)
+            lines.heading(upper, data)
+            lower.set_xlabel(axis)
+        panels[0, 0].set_ylabel(view.main)
+        panels[1, 0].set_ylabel("difference")
+        lines.legend(drawing, panels[0, 0])
+
+    wide = 7.2 if len(datasets) == 1 else 4.6 * len(datasets)
+    return [
+        Plot(
+            name="levels", title=title, caption=caption, alt=f"{title}: {view.main} by {axis}. {falls}",
+            size=(wide, 4.6), draw=draw, frame=frame,
+        )
+    ]  # fmt: skip
+
+
+def _draw(panel: "Axes", view: View, rows: pl.DataFrame, percent: bool) -> None:
+    if percent:
+        rows = rows.with_columns(pl.col("level") * 100.0)
+    for number, method in enumerate(view.methods):
+        own = rows.filter(pl.col("method") == method)
+        if own.height:
+            lines.band(panel, own, "level", number, method, marked=True)
+    lines.grid(panel)
+
+
+def level_means(view: View) -> pl.DataFrame:
+    """Data, level, method, against (null for a mean, a name for a difference), mean, low and high."""
+    rows = []
+    for data in view.datasets:
+        levels = view.results.queries.filter(pl.col("data") == data)["level"].unique().sort().to_list()
+        for level in levels:
+            names = view.present(data, level)
+            asked = [(name, None) for name in names]
+            asked += [(name, other) for name, other in view.pairs.items() if name in names and other in names]  # type: ignore[misc]
+            for name, other in asked:
+                found = view.mean(data, level, name, view.main, other)
+                rows.append((data, level, name, other, found.mean, found.low, found.high, found.units))
+    names = ["data", "level", "method", "against", "mean", "low", "high", "units"]
+    return pl.DataFrame(rows, schema=names, schema_overrides={"against": pl.String}, orient="row")
+
+
+def _falls(view: View, frame: pl.DataFrame, datasets: list[str]) -> str:
+    """Say from where to where each method goes."""
+    texts = []
+    for data in datasets:
+        for method in view.methods:
+            rows = frame.filter(pl.col("data") == data, pl.col("method") == method, pl.col("against").is_null())
+            if rows.height:
+                texts.append(f"{method} on {data} goes from {rows['mean'][0]:.4f} to {rows['mean'][-1]:.4f}")
+    return "; ".join(texts) + "."

@@ -1,0 +1,83 @@
+"""How lines, bands and panels look in every figure of a report."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.evaluation.plots import COLOURS, DASHES
+from rankwise.experiments.store import slug
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = "oDs^vP*"
+MOST_COLUMNS = 3
+
+
+def style(number: int) -> dict[str, Any]:
+    """The colour and the dashes of a method by its number: no two of the first 28 look the same without colour too."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def band(panel: "Axes", rows: "pl.DataFrame", x: str, number: int, label: str, *, marked: bool = False) -> None:
+    """Draw the column ``mean`` by the column ``x``, with a band from ``low`` to ``high``."""
+    look = style(number)
+    marks: dict[str, Any] = (
+        {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 5, "markeredgecolor": "white"} if marked else {}
+    )
+    places, mean, low, high = (rows[column].to_numpy() for column in (x, "mean", "low", "high"))
+    if np.isfinite(low).any():
+        panel.fill_between(places, low, high, color=look["color"], alpha=0.16, linewidth=0)
+    panel.plot(places, mean, linewidth=1.5, label=label, **look, **marks)
+
+
+def grid(panel: "Axes") -> None:
+    """Draw the lines that help to read values."""
+    panel.grid(color="#E4E4E4", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def legend(drawing: "Figure", panel: "Axes") -> None:
+    """One legend for all panels, above them."""
+    handles, names = panel.get_legend_handles_labels()
+    if len(names) > 1:
+        drawing.legend(handles, names, loc="outside upper left", ncols=min(len(names), 4), fontsize=8.5)
+
+
+def heading(panel: "Axes", text: str) -> None:
+    """Name a panel."""
+    panel.set_title(text, loc="left", fontweight="bold")
+
+
+def shape(panels: int, columns: int = 0) -> tuple[int, int]:
+    """Rows and columns for so many panels; as many columns as asked for, or as fit beside each other."""
+    columns = columns or min(panels, MOST_COLUMNS)
+    return -(-panels // columns), columns
+
+
+def laid_out(drawing: "Figure", panels: int, columns: int = 0, **options: Any) -> "list[Axes]":
+    """Panels in rows, every one with its own numbers below; those that are too many are taken away."""
+    rows, columns = shape(panels, columns)
+    found = drawing.subplots(rows, columns, squeeze=False, **options).ravel()
+    for panel in found[panels:]:
+        panel.remove()
+    for panel in found[:panels]:
+        panel.tick_params(labelbottom=True)
+    return list(found[:panels])
+
+
+def size(panels: int, height: float = 3.0, extra: float = 0.5, columns: int = 0) -> tuple[float, float]:
+    """Width and height of a figure with so many panels, in inches; a legend needs the extra height."""
+    rows, columns = shape(panels, columns)
+    return {1: 7.2, 2: 9.8}.get(columns, 3.9 * columns), rows * height + extra
+
+
+def word(text: str) -> str:
+    """Make a piece of a file name.
+
+    >>> word("MQ2008, fold 1")
+    'mq2008-fold-1'
+    """
+    return slug(text)

@@ -1,0 +1,123 @@
+// The chosen query: its metrics, both rankings, and one document of them with its features.
+
+const FEW = 50; // documents of a ranking that are shown at first
+const GRADES = 4; // colours of labels above 0
+
+async function showQuery() {
+  const asked = ++state.asked;
+  const { set } = state;
+  const query = state.shown[state.place];
+  const documents = await documentsOf(set, query);
+  if (asked !== state.asked) return; // another one was chosen meanwhile
+  const orders = [state.a, state.b].map((method) => ranked(documents, method));
+  const ranks = orders.map((order) => order.reduce((all, d, rank) => all.set(d, rank + 1), new Map()));
+  const few = state.all ? documents.length : Math.min(FEW, documents.length);
+  const tables = ["a", "b"].map((side, i) => ranking(side, i, documents, orders[i].slice(0, few), ranks[1 - i]));
+  const parts = [
+    make("h3", {}, "Query ", make("span", { className: "id" }, set.ids[query])),
+    make("p", { className: "about" },
+      `${counted(documents.length, "document")}, ${set.relevant[query]} relevant${state.index.trials > 1 ? "; first trial" : ""}.`),
+    metricsTable(query),
+    make("div", { className: "rankings" }, ...tables),
+  ];
+  if (few < documents.length) {
+    parts.push(make("button", { type: "button", className: "more", onclick: showAll }, `Show all ${documents.length}`));
+  }
+  const features = make("section", { className: "features", id: "x-features", "aria-label": "The document" });
+  features.append(make("p", { className: "hint" }, "Point at a document, or reach it with the keyboard, to see its features."));
+  get("x-query").replaceChildren(...parts, features);
+  get("x-query").documents = documents;
+  get("x-query").ranks = ranks;
+}
+
+function showAll() {
+  state.all = true;
+  showQuery();
+}
+
+function metricsTable(query) {
+  const { set, index } = state;
+  const head = make("tr", {}, make("th", { scope: "col" }, "metric"), ...["a", "b"].map((side, i) =>
+    make("th", { scope: "col" }, key(side), ` ${set.methods[i ? state.b : state.a]}`)),
+    make("th", { scope: "col" }, "A − B"));
+  const rows = index.metrics.map((name, metric) => {
+    const one = value(set, state.a, metric, query);
+    const other = value(set, state.b, metric, query);
+    const better = one > other ? "a" : other > one ? "b" : "";
+    return make("tr", { className: metric === state.metric ? "main" : "" },
+      make("th", { scope: "row" }, name),
+      make("td", { className: better === "a" ? "best" : "" }, number(one)),
+      make("td", { className: better === "b" ? "best" : "" }, number(other)),
+      make("td", {}, number(one - other, 4, true)));
+  });
+  return make("table", { className: "values" }, make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+function key(side) {
+  return make("b", { className: `key ${side}` }, side.toUpperCase());
+}
+
+function ranking(side, which, documents, order, others) {
+  const { set } = state;
+  const method = which ? state.b : state.a;
+  const head = ["", "label", "document", "score", `in ${which ? "A" : "B"}`];
+  const rows = order.map((d, rank) => {
+    const one = documents[d];
+    const moved = others.get(d) - rank - 1;
+    const element = make("tr", { tabIndex: rank || which ? -1 : 0 },
+      make("td", { className: "rank" }, String(rank + 1)),
+      make("td", {}, chip(one.label)),
+      make("td", { className: "document", title: one.name }, one.name),
+      make("td", { className: "score" }, score(one.scores[method])),
+      make("td", { className: "moved" }, `${others.get(d)}`, make("span", { className: "arrow", "aria-hidden": "true" },
+        moved > 0 ? " ▲" : moved < 0 ? " ▼" : "  ")));
+    element.dataset.document = d;
+    return element;
+  });
+  return make("table", { className: "ranking", id: `x-ranking-${side}` },
+    make("caption", {}, key(side), ` ${set.methods[method]}`),
+    make("thead", {}, make("tr", {}, ...head.map((text, i) =>
+      i ? make("th", { scope: "col" }, text) : make("th", { scope: "col" }, make("span", { className: "quiet" }, "rank"))))),
+    make("tbody", {}, ...rows));
+}
+
+function chip(label) {
+  const top = state.set.highest || 1;
+  const grade = label > 0 ? Math.max(1, Math.round((GRADES * label) / top)) : 0;
+  return make("span", { className: `grade g${grade}` }, plain(label));
+}
+
+// One document: in both rankings, with its features
+
+function pointAt(d) {
+  const pane = get("x-query");
+  for (const element of pane.querySelectorAll("tr[data-document]")) {
+    element.classList.toggle("same", Number(element.dataset.document) === d);
+  }
+  const one = pane.documents[d];
+  const places = ["A", "B"].map((side, i) => `rank ${pane.ranks[i].get(d)} in ${side}`).join(", ");
+  const title = make("h4", {}, make("span", { className: "id" }, one.name), " ", chip(one.label),
+    make("span", { className: "about" }, ` ${places}`));
+  const list = one.features ? featureList(pane.documents, one) : make("p", { className: "hint" }, "No features are embedded.");
+  get("x-features").replaceChildren(title, list);
+}
+
+function featureList(documents, one) {
+  const names = state.index.features;
+  const items = Array.from(one.features, (x, i) => {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const other of documents) {
+      if (other.features[i] < low) low = other.features[i];
+      if (other.features[i] > high) high = other.features[i];
+    }
+    const scale = make("span", { className: "scale", "aria-hidden": "true" });
+    if (high > low && Number.isFinite(x)) {
+      const mark = make("i");
+      mark.style.left = `${(100 * (x - low)) / (high - low)}%`;
+      scale.append(mark);
+    }
+    return make("div", {}, make("dt", { title: names[i] || "" }, names[i] || `feature ${i + 1}`), make("dd", {}, plain(x)), scale);
+  });
+  return make("dl", {}, ...items);
+}

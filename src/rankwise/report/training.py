@@ -1,0 +1,122 @@
+"""Figures of training: metrics by round with bands over trials, and a loss's bound beside the metric it bounds."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankwise.report import lines
+from rankwise.report.parts import Plot
+from rankwise.report.view import View, student
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_POINTS = 300  # more cannot be seen
+_BOUND = "bound "
+
+
+def learning_curves(view: View) -> list[Plot]:
+    """One figure per series (loss, validation metric, …), one panel per data set."""
+    return [
+        _curves(view, [series], f"curve-{lines.word(series)}", _title(series), _axis(series))
+        for series in view.results.curves["series"].unique(maintain_order=True).to_list()
+        if not series.startswith(_BOUND)
+    ]
+
+
+def bounds(view: View) -> list[Plot]:
+    """The bound on a metric that the loss guarantees, beside the metric itself."""
+    series = view.results.curves["series"].unique(maintain_order=True).to_list()
+    found = []
+    for one in series:
+        name = one.removeprefix(_BOUND)
+        metric = next((f"{part} {name}" for part in ("test", "valid", "train") if f"{part} {name}" in series), None)
+        if one.startswith(_BOUND) and metric:
+            title = f"What the loss guarantees of {name}, and what is reached"
+            found.append(_curves(view, [metric, one], f"bound-{lines.word(name)}", title, name))
+    return found
+
+
+def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> Plot:
+    frame = curve_means(view, series)
+    datasets = frame["data"].unique(maintain_order=True).to_list()
+    last = frame.group_by("data", "method", "series", maintain_order=True).last()
+    ends = "; ".join(f"{r['method']} {r['series']} {r['mean']:.4f} on {r['data']}" for r in last.iter_rows(named=True))
+    trials = int(frame["trials"].max() or 1)  # type: ignore[arg-type]
+    bands = f"Lines are means over {trials} trials, bands their 95% intervals." if trials > 1 else "One trial."
+    caption = f"{bands} A trial that stopped early keeps its last value."
+    if len(view.levels) > 1:
+        caption += f" Level {view.levels[0]:g} only."
+    if len(series) > 1:
+        caption += f" Solid: {series[0]}. Dotted: the lower bound that the loss guarantees."
+
+    def draw(drawing: "Figure") -> None:
+        panels = lines.laid_out(drawing, len(datasets))
+        for panel, data in zip(panels, datasets, strict=True):
+            _panel(panel, view, frame.filter(pl.col("data") == data), series)
+            panel.set_xlabel("round")
+            panel.set_ylabel(axis)
+            lines.heading(panel, data)
+        lines.legend(drawing, panels[0])
+
+    return Plot(
+        name=name, title=title, caption=caption, alt=f"{title}. After the last round: {ends}.",
+        size=lines.size(len(datasets)), draw=draw, frame=frame,
+    )  # fmt: skip
+
+
+def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) -> None:
+    for number, method in enumerate(view.methods):
+        for one in series:
+            rows = frame.filter(pl.col("method") == method, pl.col("series") == one)
+            if not rows.height:
+                continue
+            rows = rows.gather_every(max(1, rows.height // _MOST_POINTS))
+            label = f"{method}, bound" if one.startswith(_BOUND) else method
+            if len(series) == 1:
+                lines.band(panel, rows, "round", number, label)
+            else:
+                colour, dash = lines.style(number)["color"], ":" if one.startswith(_BOUND) else "-"
+                panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
+                panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, color=colour, linestyle=dash)
+    panel.locator_params(axis="x", integer=True)
+    panel.margins(x=0.01)
+    lines.grid(panel)
+
+
+def curve_means(view: View, series: list[str]) -> pl.DataFrame:
+    """Mean and interval by round over trials, at the least level; a trial that stopped early keeps its last value."""
+    curves = view.results.curves
+    curves = curves.filter(pl.col("series").is_in(series), pl.col("level") == curves["level"].min())
+    found = []
+    for (data, method, one), rows in curves.group_by("data", "method", "series", maintain_order=True):
+        wide = rows.pivot("trial", index="round", values="value", aggregate_function="last").sort("round")
+        values = wide.drop("round").select(pl.all().forward_fill())
+        spread = [student(row[row == row]) for row in values.fill_null(float("nan")).to_numpy()]
+        found.append(
+            pl.DataFrame(
+                {
+                    "data": [str(data)] * wide.height,
+                    "method": [str(method)] * wide.height,
+                    "series": [str(one)] * wide.height,
+                    "round": wide["round"],
+                    "mean": [each.mean for each in spread],
+                    "low": [each.low for each in spread],
+                    "high": [each.high for each in spread],
+                    "trials": [each.units for each in spread],
+                }
+            )
+        )
+    return pl.concat(found)
+
+
+def _title(series: str) -> str:
+    part, _, metric = series.partition(" ")
+    names = {"valid": "validation", "test": "test", "train": "training"}
+    return f"{metric} by round, {names[part]} data" if part in names else f"{series.capitalize()} by round"
+
+
+def _axis(series: str) -> str:
+    part, _, metric = series.partition(" ")
+    return metric if part in ("valid", "test", "train") and metric else f"{series}, mean per query"

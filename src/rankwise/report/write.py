@@ -1,0 +1,147 @@
+"""Write a report: the page, and a folder with every figure and table as files."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankwise import check
+from rankwise.data.files import replacing
+from rankwise.report import html
+from rankwise.report.parts import Plot, Section, Tabled
+from rankwise.report.view import View
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.comparison import Comparison
+    from rankwise.experiments.results import Results
+    from rankwise.tuning.result import Tuning
+
+PAGE = "report.html"
+FILES = "report-files"
+
+
+def write_report(
+    results: "Results",
+    folder: str | Path,
+    *,
+    tunings: "Mapping[str, Tuning] | None" = None,
+    force: bool = False,
+    step: Callable[[str], object] = str,
+) -> Path:
+    """Write the report of an experiment into ``folder``; gives the path of its page, ``report.html``.
+
+    The page is one file that needs no network: what was found in words, tables, figures, the query explorer, and how it
+    was made. Beside it, ``report-files`` holds every figure as SVG and PNG and every table as LaTeX and Markdown, each
+    with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings``, searches by name,
+    add a figure each. ``step`` is told what is drawn next.
+    """
+    folder = Path(folder)
+    files = folder / FILES
+    check.free_path(folder / PAGE, force=force)
+    files.mkdir(parents=True, exist_ok=True)
+    view = View(results)
+    comparisons = _comparisons(view)
+    written = []
+    for section in _sections(view, comparisons, tunings or {}):
+        texts = [html.paragraphs([section.text])] if section.text else []
+        for part in section.parts:
+            step(part.title)
+            texts.append(_written(part, files, force=force))
+        written.append((section.name, section.title, "\n".join(texts)))
+    step("The query explorer")
+    from rankwise.report.explorer import packed
+    from rankwise.report.made import made
+    from rankwise.report.summary import agreement, headline, summary
+
+    data = packed(view) if results.queries.height else None
+    if comparisons:
+        text = html.paragraphs([*summary(view, comparisons), *agreement(results)])
+        written.insert(0, ("summary", "What was found", f'<div class="lead">{text}</div>'))
+    if data is not None:
+        written.append(("explorer", "Query explorer", html.paragraphs([_EXPLORER]) + html.file("explorer.html")))
+    written.append(("made", "How it was made", made(view, files)))
+    spec = results.spec
+    page = html.page(
+        title=str(spec.get("title") or headline(view, comparisons)),
+        kicker=str(spec.get("paper") or "A comparison of rankers"),
+        claim=str(spec.get("claim") or ""),
+        sections=written,
+        packed=data,
+    )
+    with replacing(folder / PAGE, force=force) as new:
+        new.write_text(page, encoding="utf-8")
+    return folder / PAGE
+
+
+_EXPLORER = (
+    "Two rankings of every query side by side. Choose two models and a query; labels are printed and coloured, "
+    "the stronger the more relevant."
+)
+
+
+def _comparisons(view: View) -> "Mapping[str, Comparison]":
+    """The comparison of each data set at its least level."""
+    from rankwise.experiments.verdicts import comparison
+
+    found = {data: comparison(view.results, data, view.base(data)) for data in view.datasets}
+    return {data: one for data, one in found.items() if one is not None}
+
+
+def _sections(
+    view: View, comparisons: "Mapping[str, Comparison]", tunings: "Mapping[str, Tuning]"
+) -> Iterator[Section]:
+    """Every section that has something in it; parts are made when their section is asked for."""
+    from rankwise.experiments.verdicts import comparison
+    from rankwise.report import compared, cutoffs, instances, levels, orderings, training
+
+    if view.results.queries.height:
+        tables = [
+            part
+            for data in view.datasets
+            for level in view.tabled_levels(data)
+            for part in compared.comparison_parts(view, data, level, comparison(view.results, data, level))
+        ]
+        yield Section(name="tables", title="Comparison", text="", parts=tuple(tables))
+        if parts := compared.agreement(view):
+            yield Section(name="paper", title="What the paper says", text="", parts=tuple(parts))
+        if view.by_level:
+            noise: tuple[Plot | Tabled, ...] = (*levels.noise_curves(view), *compared.level_tables(view))
+            yield Section(name="noise", title="How much noise does it bear?", text="", parts=noise)
+    if view.results.curves.height:
+        yield Section(
+            name="training", title="Training", text="", parts=(*training.learning_curves(view), *training.bounds(view))
+        )
+    if view.results.queries.height:
+        plots = [*instances.differences(view, comparisons), *cutoffs.by_cutoff(view), *instances.distributions(view)]
+        plots += [*instances.scatters(view), *instances.gains(view)]
+        if plots:
+            yield Section(name="queries", title="Query by query", text="", parts=tuple(plots))
+    if tunings:
+        yield Section(name="search", title="Searches for parameters", text="", parts=tuple(_searches(tunings)))
+    if orderings.belong(view.results.spec):
+        text = "What bounding does to a metric, before anything is trained: all orderings of a list, counted or drawn."
+        yield Section(name="orderings", title="Orderings", text=text, parts=tuple(orderings.without_training()))
+
+
+def _searches(tunings: "Mapping[str, Tuning]") -> Iterator[Plot]:
+    from rankwise.report import lines
+    from rankwise.tuning.plot import draw_search, search_size
+
+    for name, tuning in tunings.items():
+        value = f"{tuning.metric} {tuning.value:.4f}"
+        yield Plot(
+            name=f"search-{lines.word(name)}",
+            title=f"The search for {name}",
+            caption="Above: the value of every trial on validation data, and the best so far. Below: by parameter.",
+            alt=f"Search for {name}: {len(tuning.trials)} trials, the best has {value} (trial {tuning.best.number}).",
+            size=search_size(tuning),
+            draw=lambda drawing, tuning=tuning: draw_search(drawing, tuning),  # type: ignore[misc]
+            frame=tuning.to_frame(),
+        )
+
+
+def _written(part: Plot | Tabled, files: Path, *, force: bool) -> str:
+    content = part.write(files, force=force)
+    if isinstance(part, Plot):
+        return html.figure(part.name, part.title, part.caption, part.alt, content)
+    written = html.table(part.name, part.title, part.caption, content)
+    return html.folded(part.title, written) if part.name.startswith("pairs-") else written
