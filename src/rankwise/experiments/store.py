@@ -85,6 +85,7 @@ class Store:
         kept = Kept()
         seconds: dict[str, list[float]] = {}
         versions: dict[str, list[str]] = {}
+        searches: dict[str, Any] = {}
         for name in names:
             if not self.has(name):
                 continue
@@ -97,10 +98,14 @@ class Store:
             about = self.about(name)
             seconds.setdefault(queries["method"][0], []).append(about["seconds"])
             kept.feature_names = kept.feature_names or about["feature_names"]
+            if "search" in about:  # that of the first trial stands for those of the others
+                searches.setdefault(f"{queries['method'][0]} on {queries['data'][0]}", about["search"])
             for library, version in about["versions"].items():
                 if version not in versions.setdefault(library, []):
                     versions[library].append(version)
         kept.about = {"seconds": seconds, "versions": {name: " and ".join(all_) for name, all_ in versions.items()}}
+        if searches:
+            kept.about["searches"] = searches
         return kept
 
     def _path(self, name: str, kind: str = "") -> Path:

@@ -140,6 +140,7 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
             raise KeyboardInterrupt
         ranker = found.ranker(threads=cell.threads, progress=False)
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
+        notes["search"] = found.to_dict()
     else:
         ranker = chosen.build(settings, given)
     with warnings.catch_warnings():

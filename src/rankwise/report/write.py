@@ -31,8 +31,8 @@ def write_report(
 
     The page is one file that needs no network: what was found in words, tables, figures, the query explorer, and how it
     was made. Beside it, ``report-files`` holds every figure as SVG and PNG and every table as LaTeX and Markdown, each
-    with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings``, searches by name,
-    add a figure each. ``step`` is told what is drawn next.
+    with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings`` adds figures of
+    searches, by name. ``step`` is told what is drawn next.
     """
     folder = Path(folder)
     files = folder / FILES
@@ -41,7 +41,7 @@ def write_report(
     view = View(results)
     comparisons = _comparisons(view)
     written = []
-    for section in _sections(view, comparisons, tunings or {}):
+    for section in _sections(view, comparisons, _tunings(results) | dict(tunings or {})):
         texts = [html.paragraphs([section.text])] if section.text else []
         for part in section.parts:
             step(part.title)
@@ -120,6 +120,13 @@ def _sections(
     if orderings.belong(view.results.spec):
         text = "What bounding does to a metric, before anything is trained: all orderings of a list, counted or drawn."
         yield Section(name="orderings", title="Orderings", text=text, parts=tuple(orderings.without_training()))
+
+
+def _tunings(results: "Results") -> "dict[str, Tuning]":
+    """The searches that were part of the experiment."""
+    from rankwise.tuning.result import Tuning
+
+    return {name: Tuning.from_dict(one) for name, one in results.about.get("searches", {}).items()}
 
 
 def _searches(tunings: "Mapping[str, Tuning]") -> Iterator[Plot]:

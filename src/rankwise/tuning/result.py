@@ -155,6 +155,38 @@ class Tuning:
             ],
         }
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Tuning":
+        """Read what :meth:`to_dict` gave: enough for tables and pictures; only the best trial has its parameters."""
+        from rankwise.tuning.spaces import dimension
+
+        try:
+            trials = tuple(
+                Trial(
+                    number=one["number"],
+                    state=one["state"],
+                    value=one["value"],
+                    values=one["values"],
+                    parameters=document["parameters"] if one["number"] == document["trial"] else {},
+                    best_round=document["best_round"] if one["number"] == document["trial"] else None,
+                    seconds=one["seconds"],
+                    reason=one.get("reason", ""),
+                )
+                for one in document["trials"]
+            )
+            return cls(
+                ranker_name=document["ranker"],
+                metric=document["metric"],
+                space={name: dimension(text) for name, text in document["space"].items()},
+                trials=trials,
+                seed=document.get("seed", 0),
+                stopped=document["stopped"],
+                study=None,
+            )
+        except (KeyError, TypeError) as missing:
+            cure = "give what 'rankwise tune --json' printed, or Tuning.to_dict()"
+            raise check.error("not the description of a search", got=f"no {missing}", cure=cure) from None
+
     def table(self) -> tables.Table:
         """Give the best value of each searched parameter beside the range that it was searched in."""
         best = self.best
