@@ -27,11 +27,13 @@ from .evaluation.comparison import Comparison as Comparison
 from .evaluation.evaluate import Evaluation as Evaluation
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
+from .evaluation.recommendation import evaluate_interactions as evaluate_interactions
 from .evaluation.trec import judge as judge
 from .evaluation.trec import read_qrels as read_qrels
 from .evaluation.trec import read_run as read_run
 from .evaluation.trec import write_qrels as write_qrels
 from .evaluation.trec import write_run as write_run
+from .export import export as export
 from .metrics.conventions import conventions as conventions
 from .metrics.table import metric as metric
 from .objectives.bounded import bounded as bounded

@@ -166,9 +166,8 @@ class Interactions:
     def take(self, users: Any) -> Self:
         """Give the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
         numbers = np.arange(self.n_users)[users]
-        sizes = np.diff(self.offsets)[numbers]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        rows, _ = parts.rows_of(self.offsets, numbers)
+        offsets = np.concatenate(([0], np.cumsum(np.diff(self.offsets)[numbers])))
         changes: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("items", "ratings")}
         changes["times"] = None if self.times is None else self.times[rows]
         if self.part is not None:
@@ -269,6 +268,12 @@ class Interactions:
             columns["time"] = self.times
         frame = pl.DataFrame(columns)
         return frame if self.part is None else frame.filter(pl.Series(self.part.own))
+
+    def relevant_items(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """The relevant items of each user in this part: offsets by user, numbers of items, and ratings."""
+        wanted = self._wanted
+        counts = parts.count_flags(wanted, self.offsets)
+        return np.concatenate(([0], np.cumsum(counts))), self.items[wanted], self.ratings[wanted]
 
     def seen(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Every item that each user has rated in this part: offsets by user, and numbers of items."""

@@ -72,6 +72,17 @@ def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(np.concatenate(([0], np.cumsum(flags)))[offsets])
 
 
+def rows_of(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the rows of some users, one user after another, and whose each is: 0 for the first of them.
+
+    >>> rows_of(np.array([0, 2, 3, 5]), np.array([2, 0]))
+    (array([3, 4, 0, 1]), array([0, 0, 1, 1]))
+    """
+    sizes = np.diff(offsets)[users]
+    starts = np.cumsum(sizes) - sizes
+    return np.arange(sizes.sum()) + np.repeat(offsets[users] - starts, sizes), np.repeat(np.arange(users.size), sizes)
+
+
 def fixed(array: NDArray[Any]) -> NDArray[Any]:
     """Give a contiguous array that cannot be written: kernels are compiled for such."""
     array = np.ascontiguousarray(array).view()

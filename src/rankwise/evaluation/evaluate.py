@@ -55,6 +55,8 @@ class Evaluation:
     seed: int = 0
     confidence: float = 0.95
     resamples: int = 2000
+    candidates: str = ""
+    """Which documents were ranked, where that is not just the lists of the data; said under the table."""
 
     if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
 
@@ -67,6 +69,7 @@ class Evaluation:
             seed: int = 0,
             confidence: float = 0.95,
             resamples: int = 2000,
+            candidates: str = "",
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -166,7 +169,8 @@ class Evaluation:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
         rows = self.summary().to_dicts()
         metrics = {row.pop("metric"): row for row in rows}
-        return {"queries": self.query_ids.size, "confidence": self.confidence, "metrics": metrics}
+        about = {"candidates": self.candidates} if self.candidates else {}
+        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": metrics}
 
     def table(self) -> tables.Table:
         """Give the summary as a table that prints as text, Markdown, LaTeX or HTML."""
@@ -176,7 +180,8 @@ class Evaluation:
             for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
         )
         header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
-        return tables.Table(header=header, rows=rows, align="lrlrr")
+        notes = (f"Candidates: {self.candidates}.",) if self.candidates else ()
+        return tables.Table(header=header, rows=rows, align="lrlrr", notes=notes)
 
     def __repr__(self) -> str:
         return self.table().text()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.data.parts import rows_of
 from rankwise.metrics.order import ROW, ranking, room_for
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import over_queries
@@ -76,9 +77,9 @@ class Factors:
 
     def hide_seen(self, users: NDArray[np.int64], scores: Array) -> None:
         """Take out what users know from training; −inf is never recommended."""
-        for row, user in zip(scores, users.tolist(), strict=True):
-            if user >= 0:
-                row[self.seen_items[self.seen_offsets[user] : self.seen_offsets[user + 1]]] = -np.inf
+        known = np.flatnonzero(users >= 0)
+        rows, owners = rows_of(self.seen_offsets, users[known])
+        scores[known[owners], self.seen_items[rows]] = -np.inf
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Give everything as arrays of numbers, for a file; ids that are words as rows of code points."""

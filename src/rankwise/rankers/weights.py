@@ -1,5 +1,7 @@
 """Tensors as bytes: safetensors, which holds numbers and names and nothing that could be run."""
 
+from typing import Any
+
 import torch
 
 from rankwise import check
@@ -57,8 +59,9 @@ def remembered(optimizer: torch.optim.Optimizer) -> Weights:
 
 def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
     """Let an optimizer go on from what it remembered."""
-    about: dict[int, Weights] = {}
+    about: dict[int, dict[str, Any]] = {}
     for key, one in kept.items():
         number, name = key.split(".", 1)
-        about.setdefault(int(number), {})[name] = one.clone()
+        counts = one.ndim == 0 and not one.is_floating_point()  # a plain number, as SparseAdam counts its steps
+        about.setdefault(int(number), {})[name] = one.item() if counts else one.clone()
     optimizer.load_state_dict({"state": about, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,139 @@
+"""How good are recommendations? On every item of the catalogue, or on a few that were drawn; and saying which."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions import Interactions
+from rankwise.data.parts import rows_of
+from rankwise.evaluation.evaluate import Evaluation, Model, evaluate
+from rankwise.evaluation.tables import count
+from rankwise.metrics import metric
+from rankwise.metrics.base import Metric
+
+_BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
+
+
+def evaluate_interactions(
+    model: Model,
+    test: Interactions,
+    metrics: "str | Metric | Iterable[str | Metric]" = ("ndcg@10",),
+    *,
+    exclude: Interactions | None = None,
+    negatives: int | None = None,
+    graded: bool = False,
+    seed: int = 0,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> Evaluation:
+    """Evaluate a model on the held-out items of every user.
+
+    By default each user's relevant items of ``test`` compete with the full catalogue, less what the user has rated in
+    ``exclude`` (the training data). With ``negatives`` they compete with so many drawn items for each relevant one, as
+    in ``evaluate(model, test.dataset(negatives))``: an easier task, whose figures cannot be compared with the others.
+    The table says which it was. ``graded`` takes ratings for labels instead of 1.
+
+    ``model`` is anything that predicts lists with ids; one that has ``matrix(users, items)`` is asked for the scores of
+    many users at once.
+
+    >>> import polars as pl, rankwise as rw
+    >>> rows = {"user": [1, 1, 1, 2, 2, 2], "item": [10, 20, 30, 20, 30, 40], "rating": [5] * 6, "time": range(6)}
+    >>> train, test = rw.Interactions.from_frame(pl.DataFrame(rows), time="time").split((0.6, 0.4), by="time", seed=2)
+    >>> class Newest:
+    ...     def predict(self, data):
+    ...         return data.document_ids
+    >>> rw.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
+    metric    mean  95% interval      scored  skipped
+    rr      0.7500  [0.5000, 1.0000]       2        0
+    <BLANKLINE>
+    Candidates: the full catalogue of 4 items, without those that the user rated in training.
+    """
+    settings: dict[str, Any] = {"seed": seed, "confidence": confidence, "resamples": resamples}
+    asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    if negatives is not None:
+        data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)
+        drawn = f"relevant items and {count(negatives, 'drawn item')} for each of them"
+        sampled: Evaluation = evaluate(model, data, asked, **settings)
+        return replace(sampled, candidates=drawn)
+    columns: list[list[NDArray[np.float64]]] = [[] for _ in asked]
+    users = []
+    for block, scores, labels in _blocks(model, test, exclude, graded):
+        offsets = np.arange(block.size + 1) * test.n_items
+        for one, column in zip(asked, columns, strict=True):
+            column.append(one(scores, labels, offsets))
+        users.append(block)
+    if not users:
+        raise check.error("no user has a relevant item to be found", got=repr(test), cure="look at the split")
+    values = {str(one): np.concatenate(column) for one, column in zip(asked, columns, strict=True)}
+    left_out = ", those known from training among them"
+    if exclude is not None:
+        left_out = ", without those that the user rated in training"
+    candidates = f"the full catalogue of {count(test.n_items, 'item')}{left_out}"
+    return Evaluation(values, test.users[np.concatenate(users)], **settings, candidates=candidates)
+
+
+def _blocks(
+    model: Any, test: Interactions, exclude: Interactions | None, graded: bool
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
+    """Give users, and flat the scores and labels of all items for them, a few users at a time.
+
+    What is left out gets the score −inf, which no metric ranks.
+    """
+    offsets, items, ratings = test.relevant_items()
+    wanted = np.flatnonzero(np.diff(offsets))
+    known = None if exclude is None else _seen(exclude, test)
+    size = max(1, _BLOCK // max(test.n_items, 1))
+    for start in range(0, wanted.size, size):
+        block = wanted[start : start + size]
+        scores = _scores(model, test, test.users[block])
+        labels = np.zeros(scores.shape)
+        rows, owners = rows_of(offsets, block)
+        labels[owners, items[rows]] = ratings[rows] if graded else 1.0
+        if known is not None:
+            seen_rows, seen_owners = rows_of(known[0], block)
+            hidden = seen_owners, known[1][seen_rows]
+            if labels[hidden].any():
+                at = int(np.argmax(labels[hidden] > 0))
+                user, item = test.users[block[hidden[0][at]]].item(), test.catalogue[hidden[1][at]].item()
+                raise check.error(
+                    "an item cannot be both left out and to be found",
+                    got=f"item {item!r} of user {user!r} in test and in exclude",
+                    cure="pass the training part of the same split as exclude",
+                )
+            scores[hidden] = -np.inf
+        yield block, scores.ravel(), labels.ravel()
+
+
+def _scores(model: Any, test: Interactions, users: NDArray[Any]) -> NDArray[np.float64]:
+    if hasattr(model, "matrix"):
+        scores = model.matrix(users, test.catalogue)
+    else:
+        n_docs = users.size * test.n_items
+        lists = RankingDataset(
+            np.empty((n_docs, 0), np.float32),
+            np.zeros(n_docs),
+            np.arange(users.size + 1) * test.n_items,
+            query_ids=users,
+            document_ids=np.tile(test.catalogue, users.size),
+        )
+        scores = model.predict(lists)
+    return np.array(scores, np.float64).reshape(users.size, test.n_items)
+
+
+def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
+    offsets, items = exclude.seen()
+    order = np.argsort(exclude.users)
+    numbers = np.searchsorted(exclude.users, test.users, sorter=order).clip(0, max(exclude.n_users - 1, 0))
+    numbers = order[numbers]
+    known = np.flatnonzero(exclude.users[numbers] == test.users)
+    rows, owners = rows_of(offsets, numbers[known])
+    places = np.searchsorted(test.catalogue, exclude.catalogue[items[rows]]).clip(0, test.n_items - 1)
+    common = test.catalogue[places] == exclude.catalogue[items[rows]]
+    counts = np.bincount(known[owners[common]], minlength=test.n_users)
+    return np.concatenate(([0], np.cumsum(counts))), places[common]
