@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
 
 import rankwise as rw
+from rankwise.cli.app import app
 from rankwise.rankers import batches, transforms
 from rankwise.rankers.batches import Batching
 from rankwise.rankers.presets import PRESETS, Settings
 from rankwise.rankers.transforms import Transform
+from rankwise.tuning import spaces
 from tests.test_rankers_contract import EVERY_OBJECTIVE, Failing, Interrupted, losses, same
 
 SMALL: dict[str, Any] = {
@@ -449,3 +453,38 @@ def test_features_on_disk_are_never_in_memory_as_a_whole(tmp_path):
     command = [sys.executable, "-c", _ON_DISK, str(tmp_path / "features.npy"), str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["65536", "epochs"], done.stderr
+
+
+# On the command line, and tuned.
+
+
+def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rw.write_data(data, "train.parquet")
+    rw.write_data(valid, "valid.parquet")
+    both = ["train.parquet", "--valid", "valid.parquet", "--ranker", "neural", "--threads", "1"]
+    words = [*both, "--epochs", "3", "--set", "preset=2020-tuned", "--set", "hidden=8-4"]
+    result = CliRunner().invoke(app, ["train", *words, "-o", "model"])
+    assert result.exit_code == 0, result.output
+    assert "3 trained (all epochs done)" in result.stdout
+    expected = rw.NeuralRanker(preset="2020-tuned", hidden=(8, 4), epochs=3, threads=1).fit(data, valid)
+    assert same(rw.load("model"), expected, valid)
+    words = [*both, "--objective", "softmax_ce", "--epochs", "2", "--trials", "2", "-o", "best.toml"]
+    result = CliRunner().invoke(app, ["tune", *words])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["train", *both[:3], "--params", "best.toml", "--threads", "1", "-o", "tuned"])
+    assert result.exit_code == 0, result.output
+    best = rw.load("tuned")
+    assert best.settings.optimizer == "adamw"
+    assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
+    refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])
+    assert "'rounds' has another name here. Cure: say epochs" in refused.stderr
+
+
+@pytest.mark.parametrize("space", ["default", "kang2024"])
+def test_every_value_of_a_space_is_one_that_nets_take(space):
+    search, fixed = spaces.named(space, "neural", "")
+    for name, one in search.items():
+        values = one.values if isinstance(one, spaces.Choice) else (one.low, one.high)
+        for value in values:
+            assert rw.NeuralRanker(**{**fixed, name: value}).settings

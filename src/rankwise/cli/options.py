@@ -80,21 +80,29 @@ Objective = Annotated[
     typer.Option(
         metavar="TEXT",
         help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:… for one "
-        "of the library's own; lambdarank.",
+        "of the library's own; lambdarank, and softmax_ce for a net.",
     ),
 ]
 Ranker = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose trees: lightgbm, xgboost or catboost; lightgbm.")
+    str | None,
+    typer.Option(metavar="NAME", help="Trees of lightgbm, xgboost or catboost, or a neural net; lightgbm."),
 ]
 Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trees at most; 500.")]
 Patience = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="Stop after so many rounds without a better metric; 50. 0 never stops."),
+    typer.Option(
+        min=0, metavar="N", help="Stop after so many rounds without a better metric; 50, for nets 20. 0: never."
+    ),
 ]
+Epochs = Annotated[int | None, typer.Option(min=1, metavar="N", help="How often a net sees the data at most; 100.")]
 Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many threads; every core.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the library by its own name; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Another parameter of the ranker, or of its library by its own name; may be repeated.",
+    ),
 ]
 
 

@@ -27,8 +27,9 @@ def train(
         typer.Option(metavar="FILE", help="Parameters from 'rankwise tune', .toml or .json; options go before them."),
     ] = None,
     rounds: options.Rounds = None,
+    epochs: options.Epochs = None,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="How much of each tree's step is taken; 0.05.")
+        float | None, typer.Option(metavar="X", help="How much of each tree's step is taken, 0.05; of a net, 0.001.")
     ] = None,
     leaves: Annotated[int | None, typer.Option(min=2, metavar="N", help="Leaves of a tree at most; 31.")] = None,
     min_documents: Annotated[
@@ -62,6 +63,7 @@ def train(
     [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --objective "stochastic(lambdarank, scale=0.25)" -o model[/cyan]
     [cyan]rankwise train mq2008 --fold 2 --ranker xgboost --objective xendcg --set max_depth=6 -o model[/cyan]
+    [cyan]rankwise train mq2008 --fold 2 --ranker neural --set preset=2020-tuned -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
     """
     _free_folder(output, force=force)
@@ -71,6 +73,7 @@ def train(
     given = {
         "objective": objective,
         "rounds": rounds,
+        "epochs": epochs,
         "learning_rate": learning_rate,
         "leaves": leaves,
         "min_documents": min_documents,
@@ -218,8 +221,8 @@ def _summary(model: Any, parts: "tuple[RankingDataset, RankingDataset | None]") 
     from rankwise.evaluation import tables
 
     why = {
-        "rounds": "all rounds done",
-        "patience": f"no better round for {model.patience} rounds",
+        model.unit: f"all {model.unit} done",
+        "patience": f"no better {model.unit[:-1]} for {model.patience} {model.unit}",
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
         "interrupted": "interrupted",
@@ -229,7 +232,7 @@ def _summary(model: Any, parts: "tuple[RankingDataset, RankingDataset | None]") 
     rows = [
         ("objective", str(model.objective)),
         ("training data", f"{parts[0].n_queries:,} queries, {parts[0].n_docs:,} documents"),
-        ("rounds", f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
+        (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
     ]
     if "loss" in history:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))

@@ -31,6 +31,7 @@ def tune(
     ] = None,
     set_: options.Set = None,
     rounds: options.Rounds = None,
+    epochs: options.Epochs = None,
     patience: options.Patience = None,
     metric: Annotated[
         str, typer.Option(metavar="METRIC", help="What is maximised on the validation data.")
@@ -66,8 +67,7 @@ def tune(
     import rankwise as rw
 
     fixed = inputs.settings(set_ or [])
-    if rounds is not None:
-        fixed["rounds"] = rounds
+    fixed |= {name: count for name, count in {"rounds": rounds, "epochs": epochs}.items() if count is not None}
     if patience is not None:
         fixed["patience"] = patience or None
     ranges = inputs.pairs(search or [], "NAME=RANGE")

@@ -70,15 +70,19 @@ class Plan(Course):
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
+        self._stream = self.train.stream(self.seed)  # ids are hashed once
 
     @property
     def leads(self) -> bool:
         """Whether this is the first of the processes that train together."""
         return self.processes.first
 
-    def lists(self, epoch: int) -> RankingDataset:
-        """Give the training data of an epoch."""
-        return self.train if self.data is None else self.data(epoch)
+    def lists(self, epoch: int) -> tuple[RankingDataset, Stream]:
+        """Give the training data of an epoch, and their stream."""
+        if self.data is None:
+            return self.train, self._stream.at(epoch)
+        data = self.data(epoch)
+        return data, data.stream(self.seed, epoch)
 
 
 def learn(plan: Plan, state: State) -> State:
@@ -118,8 +122,7 @@ def learn(plan: Plan, state: State) -> State:
 
 def _epoch(plan: Plan, optimizer: torch.optim.Optimizer, number: int) -> tuple[float, bool]:
     """Go through all queries once; gives their mean loss on the way, and whether there was any gradient."""
-    data, processes = plan.lists(number), plan.processes
-    stream = data.stream(plan.seed, number)
+    (data, stream), processes = plan.lists(number), plan.processes
     torch.manual_seed(seed_of(Stream(plan.seed, number).child(_MASKS, processes.rank).key))
     step = _Step(plan)
     for queries in plan.batching.cut(data, stream):

@@ -18,6 +18,7 @@ MODEL, TRAINING = "model.safetensors", "training.safetensors"
 class TorchRanker(Trained):
     """A ranker whose rounds are epochs of torch. A subclass has the parameter ``device``, and plans for ``epochs``."""
 
+    unit = "epochs"
     device: str
     epochs_: int
     """How many epochs are in the model, those of an older model that it continues included."""

@@ -40,7 +40,7 @@ class NeuralRanker(TorchRanker):
         preset: ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``, ``"thesis"``, ``"2024"`` or ``"linear"``.
         hidden: Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.
         activation: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.
-        batch_norm: Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"none"``.
+        batch_norm: Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.
         batch_norm_momentum: How much of a running mean each batch replaces: torch's convention. TensorFlow's momentum
             is one minus it.
         dropout: The share of each hidden layer's outputs that is dropped, as in torch; a keep rate is one minus it.

@@ -9,7 +9,7 @@ from rankwise import check
 ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
 OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
 TRANSFORMS = ("raw", "standardize", "log1p", "log1p+standardize")
-BATCH_NORMS = ("none", "hidden", "input", "all")
+BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 
 
@@ -25,8 +25,8 @@ def _layers(given: Any) -> tuple[int, ...]:
 
 
 def _word(batch_norm: Any) -> Any:
-    """Read True for all layers and the input, and False for none."""
-    return {True: "all", False: "none"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
+    """Read True for all layers and the input, and False for off."""
+    return {True: "all", False: "off"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
 
 
 def _dropout(value: Any) -> float:
@@ -44,7 +44,7 @@ class Settings:
 
     hidden: tuple[int, ...] = (256, 128, 64)
     activation: str = "relu"
-    batch_norm: str = "none"
+    batch_norm: str = "off"
     batch_norm_momentum: float = 0.1
     dropout: float = 0.1
     optimizer: str = "adam"

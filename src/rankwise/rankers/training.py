@@ -5,7 +5,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,8 @@ class Trained(Ranker):
     the last methods here what its rounds are.
     """
 
+    unit: ClassVar[str] = "rounds"
+    """What rounds are called."""
     seed: int
     threads: int | None
     patience: int | None

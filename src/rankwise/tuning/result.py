@@ -91,7 +91,9 @@ class Tuning:
         path = Path(path)
         if path.suffix.lower() not in ENDINGS:
             raise check.error("parameters are written as .toml or .json", got=repr(path.name))
-        flat = {"ranker": self.ranker_name, **self.parameters}
+        usual = ranker_class(self.ranker_name).own_parameters()
+        said = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
+        flat = {"ranker": self.ranker_name, **said}
         if not isinstance(flat["objective"], str):
             raise check.error(
                 "an objective without a text cannot be written to a file",

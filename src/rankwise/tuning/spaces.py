@@ -153,8 +153,8 @@ def dimension(given: Any) -> Dimension:
     return made
 
 
-# What each ranker's trees are searched over; a plain number is fixed.
-TREES: dict[str, dict[str, dict[str, Any]]] = {
+# What each ranker is searched over; a plain value is fixed.
+RANKERS: dict[str, dict[str, dict[str, Any]]] = {
     "default": {
         "lightgbm": {
             "learning_rate": log(0.02, 0.2),
@@ -178,8 +178,18 @@ TREES: dict[str, dict[str, dict[str, Any]]] = {
             "l2_leaf_reg": log(0.1, 30.0, start=3.0),
             "random_strength": uniform(0.0, 2.0, start=1.0),
         },
+        "neural": {
+            "learning_rate": log(1e-4, 3e-2, start=1e-3),
+            "hidden": Choice("64", "128-64", "256-128-64", "512-256-128", "1024-512-256", start="256-128-64"),
+            "dropout": uniform(0.0, 0.6, start=0.1),
+            "batch_norm": Choice("off", "hidden", "all", start="off"),
+            "weight_decay": log(1e-7, 1e-2, start=1e-7),
+            "batch_queries": Choice(16, 32, 64, 128, start=32),
+            "optimizer": "adamw",
+        },
     },
-    # Kang et al. 2024, as in the code that they published: XGBoost's parameters, and their likes in LightGBM.
+    # Kang et al. 2024, as in the code that they published: XGBoost's parameters, their likes in LightGBM, and nets of
+    # one to four layers.
     "kang2024": {
         "xgboost": {
             "learning_rate": log(1e-3, 1e-2),
@@ -203,6 +213,13 @@ TREES: dict[str, dict[str, dict[str, Any]]] = {
             "min_documents": 1,
             "rounds": 200,
             "patience": 20,
+        },
+        "neural": {
+            "preset": "2024",
+            "hidden": Choice(*("-".join([str(2**size)] * layers) for layers in range(1, 5) for size in range(2, 8))),
+            "optimizer": Choice("adam", "sgd"),
+            "learning_rate": log(1e-4, 1e-1),
+            "batch_queries": whole(64, 512),
         },
     },
 }
@@ -235,10 +252,10 @@ def named(space: str, ranker: str, objective: Any) -> tuple[dict[str, Dimension]
     """
     if space == "none":
         return {}, {}
-    rankers = TREES[check.choice("space", space, (*TREES, "none"))]
-    trees = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
-    search = {name: one for name, one in trees.items() if isinstance(one, Range | Choice)}
-    fixed = {name: one for name, one in trees.items() if name not in search}
+    rankers = RANKERS[check.choice("space", space, (*RANKERS, "none"))]
+    own = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
+    search = {name: one for name, one in own.items() if isinstance(one, Range | Choice)}
+    fixed = {name: one for name, one in own.items() if name not in search}
     if space == "default":
         if isinstance(objective, str):
             search |= NATIVE.get((ranker, objective), {})

@@ -129,9 +129,9 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     values = {name: one.suggest(trial, name) for name, one in plan.search.items()}
     parameters = plan.parameters(values)
     ranker = ranker_class(plan.ranker)(**parameters)
-    rate = plan.search.get("learning_rate")
-    middle = rate.middle() if isinstance(rate, spaces.Range) else ranker.learning_rate
-    watch = Watch(trial, str(plan.metric), rate=ranker.learning_rate, middle=middle, deadline=deadline)
+    rate, pace = plan.search.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
+    middle = rate.middle() if isinstance(rate, spaces.Range) else pace
+    watch = Watch(trial, str(plan.metric), rate=pace, middle=middle, deadline=deadline)
     ranker.set_params(metrics=(plan.metric,), threads=plan.threads, progress=False)
     try:
         with warnings.catch_warnings():
