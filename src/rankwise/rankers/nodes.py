@@ -3,7 +3,7 @@
 Each library compares in its own way, and all of them can be said in one: *a document goes left if its feature is at
 most the threshold*, in float32. Features are float32, so nothing is lost:
 
-- LightGBM asks ``x <= t`` of doubles. For a float32 x that is ``x <= t`` with t rounded down to float32.
+- LightGBM asks ``x <= t`` of doubles. For a float32 x that is ``x <= t'`` with t' = t rounded down to float32.
 - XGBoost asks ``x < t`` of floats. That is ``x <= t'`` with t' the float32 before t.
 - CatBoost sends ``x > t`` to the right.
 
@@ -12,7 +12,7 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,16 @@ class Nodes:
         """The first node of each tree and the first of the next one."""
         ends = [*self.roots[1:].tolist(), self.feature.size]
         return zip(self.roots.tolist(), ends, strict=True)
+
+    def grown(self, **more: Any) -> "Nodes":
+        """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
+        empty = {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
+        columns: dict[str, Any] = {
+            name: np.append(getattr(self, name), added).astype(getattr(self, name).dtype)
+            for name, added in (more | empty).items()
+            if name != "roots"
+        }
+        return replace(self, roots=np.asarray(more["roots"], np.int32), **columns)
 
     def depths(self) -> NDArray[np.int32]:
         """How many splits lie above each node; parents come before their children."""
@@ -132,12 +142,19 @@ def _lightgbm(forest: Any, n_features: int) -> Nodes:
     return growing.finish(base=0.0, single=False, n_features=n_features)
 
 
+def _without_specks(threshold: Floats) -> Floats:
+    """LightGBM takes values as small as 1e-35 for 0: a threshold among them lies on one side of all of these."""
+    speck = np.float32(1e-35)
+    beneath = np.where(threshold < 0, np.nextafter(-speck, np.float32(-1.0)), speck)
+    return np.where(np.abs(threshold) <= speck, beneath, threshold)
+
+
 def _lightgbm_tree(growing: _Growing, fields: dict[str, str]) -> None:
     names = ("split_feature", "decision_type", "left_child", "right_child", "cat_boundaries", "cat_threshold")
     feature, kind, left, right, borders, words = (_integers(fields.get(name, "")) for name in names)
     values = [float(word) for word in fields["leaf_value"].split()]
     thresholds = np.array(fields.get("threshold", "").split(), np.float64)
-    rounded = below(thresholds)
+    rounded = _without_specks(below(thresholds))
 
     def visit(node: int) -> tuple[int, tuple[int, int] | None]:
         if node < 0:

@@ -1,0 +1,56 @@
+"""The command ``export``."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import options, outputs, screen
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", metavar="NAME", help="Where to: onnx, treelite, elasticsearch, ranklib or vespa."
+        ),
+    ],
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What features are called there, a line for each in the order of training; as in training unless you "
+            "say so.",
+        ),
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write a model for the system that serves it, where documents get the scores that they get here.
+
+    Elasticsearch and Vespa find features by their names: those of a feature set, or rank features.
+
+    [cyan]rankwise export model model.onnx --format onnx[/cyan]
+    [cyan]rankwise export model model.json --format elasticsearch --names features.txt[/cyan]
+    [cyan]rankwise export model model.json --format vespa[/cyan]
+    """
+    outputs.free(output, force=force)
+    from rankwise.export.table import FORMATS, write
+
+    check.choice("format", format_, FORMATS)
+    words = None if names is None else check.readable(names).read_text(encoding="utf-8").splitlines()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        path, load = write(model, output, format_, names=words, force=force)
+    if json:
+        about = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
+        screen.document(about)
+    else:
+        outputs.said(path)
+        screen.say(load, wrap=False)
+    for one in said:
+        screen.note(str(one.message))

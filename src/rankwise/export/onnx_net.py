@@ -1,0 +1,95 @@
+"""Nets as graphs of ONNX: the transform of features, then layer by layer what the net does when it scores."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from rankwise import check
+from rankwise.export.onnx import Graph
+
+if TYPE_CHECKING:
+    from rankwise.rankers.perceptron import Perceptron
+
+_ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
+
+
+class _Drawing:
+    """A graph that grows step by step; ``last`` names what came out of the last one."""
+
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.constants: list[Any] = []
+        self.last = "features"
+
+    def constant(self, value: Any) -> str:
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def step(self, operator: str, *others: str, **attributes: Any) -> str:
+        """Apply an operator to the last result and others."""
+        return self.of(operator, self.last, *others, **attributes)
+
+    def of(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        name = f"step_{len(self.steps)}"
+        self.steps.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        self.last = name
+        return name
+
+
+def perceptron(net: "Perceptron") -> Graph:
+    """Draw a net."""
+    drawing = _Drawing()
+    _transform(drawing, net.transform)
+    for layer in net.body:
+        kind = type(layer).__name__
+        if kind in _ACTIVATIONS:
+            drawing.step(_ACTIVATIONS[kind])
+        elif kind in _LAYERS:
+            _LAYERS[kind](drawing, layer)
+        elif kind != "Dropout":  # which does nothing when a net scores
+            raise check.error("a layer that is not known in ONNX", got=kind)
+    drawing.step("Reshape", drawing.constant(np.array([-1])))
+    drawing.of("Identity", drawing.last)
+    drawing.steps[-1].output[0] = "scores"
+    return Graph(drawing.steps, drawing.constants, TensorProto.FLOAT)
+
+
+def _transform(drawing: _Drawing, transform: Any) -> None:
+    if transform.log:
+        # ONNX has no log1p: in float64 the 1 takes nothing away from a small number.
+        numbers = drawing.step("Cast", to=TensorProto.DOUBLE)
+        sign = drawing.of("Sign", numbers)
+        size = drawing.of("Abs", numbers)
+        drawing.of("Log", drawing.of("Add", size, drawing.constant(np.array(1.0))))
+        drawing.of("Cast", drawing.of("Mul", sign, drawing.last), to=TensorProto.FLOAT)
+    known = drawing.last
+    drawing.of("Where", drawing.of("IsNaN", known), drawing.constant(transform.mean), known)
+    if transform.standardize:
+        drawing.step("Sub", drawing.constant(transform.center))
+        drawing.step("Div", drawing.constant(transform.scale))
+
+
+def _linear(drawing: _Drawing, layer: Any) -> None:
+    learned = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+    drawing.step("Gemm", *map(drawing.constant, learned), transB=1)
+
+
+def _normalized(drawing: _Drawing, layer: Any) -> None:
+    learned = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
+    drawing.step("BatchNormalization", *map(drawing.constant, learned), epsilon=layer.eps)
+
+
+def _silu(drawing: _Drawing, _: Any) -> None:
+    before = drawing.last
+    drawing.of("Mul", before, drawing.of("Sigmoid", before))
+
+
+_LAYERS: dict[str, Callable[[_Drawing, Any], None]] = {
+    "Linear": _linear,
+    "BatchNorm1d": _normalized,
+    "SiLU": _silu,
+}

@@ -1,0 +1,91 @@
+"""What is to be written, seen the same way by every format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankwise import check
+from rankwise.rankers.boosted import TreeRanker
+from rankwise.rankers.nodes import LEAF, Nodes, nodes_of
+
+if TYPE_CHECKING:
+    from rankwise.rankers.perceptron import Perceptron
+
+
+class Written(NamedTuple):
+    """What becomes of a model."""
+
+    content: bytes
+    load: str
+    """How the file is loaded where it goes to."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trained ranker on its way out."""
+
+    model: Any
+    names: tuple[str, ...] | None
+    """What features are called there."""
+    path: Path
+    """The file that it goes to."""
+
+    @classmethod
+    def of(cls, model: Any, names: Sequence[str] | None, path: Path) -> "Source":
+        """Take a ranker or its folder."""
+        if isinstance(model, str | Path):
+            from rankwise.rankers.table import load
+
+            model = load(model)
+        if not isinstance(model, TreeRanker) and getattr(model, "name", "") != "neural":
+            got = type(model).__name__
+            raise check.error("only rankers of trees and nets can be exported", got=got, cure="pass a trained ranker")
+        model._check_fitted()
+        found = check.feature_names(names, model.n_features_in_)
+        return cls(model, found or model._names, path)
+
+    @property
+    def title(self) -> str:
+        """What the model is called there."""
+        return self.path.name.partition(".")[0]
+
+    @property
+    def n_features(self) -> int:
+        """How many features documents have."""
+        return int(self.model.n_features_in_)
+
+    @property
+    def net(self) -> "Perceptron | None":
+        """The net, if it is one."""
+        return None if isinstance(self.model, TreeRanker) else self.model.model_
+
+    def trees(self, system: str, *, categories: bool = True) -> Nodes:
+        """Give the trees, a constant of the model as one more; an error if there are none, or none for the system."""
+        if self.net is not None:
+            raise check.error(
+                f"{system} takes trees, and no nets",
+                got=type(self.model).__name__,
+                cure="export the net to onnx, or train a ranker of trees",
+            )
+        nodes = nodes_of(self.model)
+        if nodes.categories and not categories:
+            column = int(nodes.feature[next(iter(nodes.categories))])
+            raise check.error(
+                f"{system} asks of a feature only whether it is below a number",
+                got=f"splits by category, of column {column}",
+                cure="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
+            )
+        if nodes.base:
+            roots = [*nodes.roots, nodes.feature.size]
+            nodes = nodes.grown(roots=roots, feature=[LEAF], left=[0], right=[0], value=[nodes.base])
+        return replace(nodes, base=0.0)
+
+    def known_names(self, system: str) -> tuple[str, ...]:
+        """Give the names of features, without which the system could not find them."""
+        if self.names is None:
+            raise check.error(
+                f"{system} finds features by their names, and the model was trained without",
+                cure=f"name all {self.n_features} with names=[…], in the order of training",
+            )
+        return self.names

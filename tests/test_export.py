@@ -1,0 +1,465 @@
+"""Models elsewhere: every format is read back by its own reader, or by one written here from the format's documents."""
+
+import json
+import re
+import warnings
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import treelite
+from typer.testing import CliRunner
+
+import rankwise as rw
+from rankwise.cli.app import app
+from rankwise.export.table import FORMATS
+from rankwise.rankers.nodes import nodes_of
+from rankwise.rankers.table import ranker_class
+
+NAMES = [f"attribute(f{j})" for j in range(8)]
+NATIVE = {"lightgbm": "rank_xendcg", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
+SMALL: dict[str, Any] = {"rounds": 8, "leaves": 12, "min_documents": 3, "learning_rate": 0.2, "threads": 1}
+TREES = [(library, objective) for library in NATIVE for objective in ("lambdarank", "xendcg", "native")]
+
+
+def documents(n_docs: int, *, missing: float, seed: int = 0) -> np.ndarray:
+    """Rows that lie on thresholds too: values are few, and midpoints between them are among the values."""
+    rng = np.random.default_rng(seed)
+    rows = np.round(rng.normal(0, 3, (n_docs, 8)) * 4) / 8
+    rows[rng.random(rows.shape) < missing] = np.nan
+    return rows.astype(np.float32)
+
+
+def lists(*, missing: float, categorical: tuple[int, ...] = (), codes: int = 40) -> rw.RankingDataset:
+    rng = np.random.default_rng(1)
+    rows = documents(900, missing=missing)
+    labels = np.clip(np.nan_to_num(rows[:, 0]) + np.abs(np.nan_to_num(rows[:, 1])) + rng.normal(0, 1, 900), 0, 4)
+    labels = labels.round()
+    for column in categorical:
+        rows[:, column] = (7 * labels + rng.integers(0, codes - 28, 900)) % codes
+        rows[rng.random(900) < missing, column] = np.nan
+    return rw.RankingDataset(rows, labels, np.arange(0, 901, 15), feature_names=NAMES, categorical=categorical)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[tuple[str, str, bool], Any]:
+    """Each library with our objectives and its own, trained with and without missing values."""
+    found: dict[tuple[str, str, bool], Any] = {}
+    for missing in (False, True):
+        data = lists(missing=0.15 if missing else 0.0)
+        for library, objective in TREES:
+            text = f"native:{NATIVE[library]}" if objective == "native" else objective
+            found[library, objective, missing] = ranker_class(library)(text, **SMALL).fit(data)
+    return found
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["complete", "missing"])
+def missing(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def rows_for(data: rw.RankingDataset | None = None) -> np.ndarray:
+    """A thousand documents, some with missing values, and values on every side of each threshold."""
+    rows = documents(1000, missing=0.0, seed=7)
+    rows[500:] = documents(500, missing=0.3, seed=8)
+    rows[0], rows[1] = np.float32(3.4e38), np.float32(-3.4e38)
+    rows[2], rows[3] = 0.0, np.nan
+    return rows
+
+
+# Readers. Those of Elasticsearch, RankLib and Vespa do what these do by their documents and sources, in float32 or
+# float64 as they compute, and share nothing with the writer.
+
+
+def read_onnx(path: Path, rows: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": rows})
+    assert scores.shape == (len(rows),)
+    return np.asarray(scores, np.float64)
+
+
+def read_treelite(path: Path, rows: np.ndarray) -> np.ndarray:
+    model = treelite.Model.deserialize(str(path))
+    return np.asarray(treelite.gtil.predict(model, rows, nthread=1), np.float64).reshape(-1)
+
+
+def read_plugin(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
+    """As the plugin's XGBoostJsonParser, which refuses what it does not know, and its trees of floats."""
+    body = json.loads(path.read_text())
+    assert list(body) == ["model"]
+    assert list(body["model"]) == ["name", "model"]
+    assert body["model"]["model"]["type"] == "model/xgboost+json"
+    trees = json.loads(body["model"]["model"]["definition"])
+    assert isinstance(trees, list)
+
+    def parse(node: dict[str, Any]) -> None:
+        if "leaf" in node:
+            assert set(node) == {"nodeid", "leaf"}
+            return
+        assert set(node) == {"nodeid", "depth", "split", "split_condition", "yes", "no", "missing", "children"}
+        assert [child["nodeid"] for child in node["children"]] == [node["yes"], node["no"]]
+        assert node["missing"] in (node["yes"], node["no"])
+        assert node["split"] in names
+        for child in node["children"]:
+            parse(child)
+
+    def walk(node: dict[str, Any], row: np.ndarray) -> np.float32:
+        while "leaf" not in node:
+            value = row[names.index(node["split"])]
+            less = np.float32(node["split_condition"]) > value
+            left = node["missing"] == node["yes"] if np.isnan(value) else less
+            node = node["children"][0 if left else 1]
+        return np.float32(node["leaf"])
+
+    with np.errstate(over="ignore"):
+        for tree in trees:
+            parse(tree)
+        return np.array([np.sum([walk(tree, row) for tree in trees], dtype=np.float32) for row in rows], np.float64)
+
+
+def read_ranklib(path: Path, rows: np.ndarray) -> np.ndarray:
+    """As RankLib: lines are trimmed and joined, comments dropped, missing values are 0, left is at most."""
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    assert lines[0] == "## LambdaMART"
+    ensemble = ET.fromstring("".join(line for line in lines if line and not line.startswith("##")))  # noqa: S314
+    assert ensemble.tag == "ensemble"
+    assert [tree.get("id") for tree in ensemble] == [str(k + 1) for k in range(len(ensemble))]
+
+    def walk(split: Any, row: np.ndarray) -> float:
+        parts = list(split)
+        if parts[0].tag == "output":
+            return float(parts[0].text)
+        feature, threshold, left, right = parts
+        assert [part.get("pos") for part in (left, right)] == ["left", "right"]
+        value = row[int(feature.text) - 1]
+        value = np.float32(0.0) if np.isnan(value) else value
+        return walk(left if value <= np.float32(threshold.text.strip()) else right, row)
+
+    return np.array([sum(float(tree.get("weight")) * walk(tree[0], row) for tree in ensemble) for row in rows])
+
+
+def read_vespa(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
+    """As Vespa's importers: less than, in doubles, and NaN compares false."""
+    model = json.loads(path.read_text())
+    return np.array(
+        [
+            sum(
+                _vespa_lightgbm(model, tree["tree_structure"], row)
+                if isinstance(model, dict)
+                else _vespa_xgboost(tree, dict(zip(names, row.tolist(), strict=True)))
+                for tree in (model["tree_info"] if isinstance(model, dict) else model)
+            )
+            for row in rows
+        ]
+    )
+
+
+def _vespa_xgboost(node: dict[str, Any], values: dict[str, float]) -> float:
+    while "leaf" not in node:
+        value, limit = values[node["split"]], node["split_condition"]
+        yes = not value >= limit if node["missing"] == node["yes"] else value < limit
+        wanted = node["yes"] if yes else node["no"]
+        node = next(child for child in node["children"] if child["nodeid"] == wanted)
+    return float(node["leaf"])
+
+
+def _vespa_lightgbm(model: dict[str, Any], node: dict[str, Any], row: np.ndarray) -> float:
+    assert model["objective"] in ("binary", "regression", "lambdarank", "rank_xendcg")
+    categorical = [
+        k for k, name in enumerate(model["feature_names"]) if model["feature_infos"].get(name, {}).get("values")
+    ]
+    tables = dict(zip(categorical, model["pandas_categorical"], strict=True))
+    while "leaf_value" not in node:
+        value = float(row[node["split_feature"]])
+        if node["decision_type"] == "==":
+            table = tables[node["split_feature"]]
+            codes = [table[int(k)] for k in node["threshold"].split("||")]
+            left = (node["default_left"] and np.isnan(value)) or value in codes
+        else:
+            left = not value >= float(node["threshold"]) if node["default_left"] else value < float(node["threshold"])
+        node = node["left_child"] if left else node["right_child"]
+    return float(node["leaf_value"])
+
+
+READERS = {
+    "onnx": read_onnx,
+    "treelite": read_treelite,
+    "elasticsearch": read_plugin,
+    "ranklib": read_ranklib,
+    "vespa": read_vespa,
+}
+
+
+def test_every_format_has_a_reader_here():
+    assert list(READERS) == list(FORMATS)
+
+
+@pytest.mark.parametrize(("library", "objective"), TREES)
+@pytest.mark.parametrize("name", READERS)
+def test_a_thousand_documents_score_the_same_elsewhere(name, library, objective, missing, models, tmp_path):
+    model, rows = models[library, objective, missing], rows_for()
+    if name == "ranklib":
+        rows = np.nan_to_num(rows, nan=0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            path = rw.export(model, tmp_path / "model", name)
+    else:
+        path = rw.export(model, tmp_path / "model", name)
+    expected = model.predict(rows)
+    assert np.ptp(expected) > 0.5
+    np.testing.assert_allclose(READERS[name](path, rows), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("library", NATIVE)
+@pytest.mark.parametrize("name", ["onnx", "treelite"])
+def test_sums_have_the_precision_of_the_library(name, library, models, tmp_path):
+    """Trees may be added up in another order there, when threads share them."""
+    model, rows = models[library, "xendcg", True], rows_for()
+    path = rw.export(model, tmp_path / "model", name)
+    close = 1e-6 if library == "xgboost" else 1e-13
+    np.testing.assert_allclose(READERS[name](path, rows), model.predict(rows), atol=close, rtol=0)
+
+
+def on_thresholds(model: Any) -> np.ndarray:
+    """Documents whose values are the thresholds themselves, and the float32 on either side."""
+    nodes = nodes_of(model)
+    splits = nodes.feature >= 0
+    rows = np.zeros((3 * int(splits.sum()), 8), np.float32)
+    for k, side in enumerate((-np.inf, None, np.inf)):
+        exact = nodes.threshold[splits]
+        values = exact if side is None else np.nextafter(exact, np.float32(side))
+        block = rows[k * exact.size : (k + 1) * exact.size]
+        block[np.arange(exact.size), nodes.feature[splits]] = values
+    return rows
+
+
+@pytest.mark.parametrize("library", NATIVE)
+@pytest.mark.parametrize("name", READERS)
+def test_no_threshold_moves_by_a_single_float(name, library, models, tmp_path):
+    model = models[library, "lambdarank", False]
+    rows = on_thresholds(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        path = rw.export(model, tmp_path / "model", name)
+    np.testing.assert_allclose(READERS[name](path, rows), model.predict(rows), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("name", ["onnx", "treelite", "vespa"])
+def test_categories(name, library, tmp_path):
+    data = lists(missing=0.1, categorical=(2, 5))
+    native: dict[str, Any] = (
+        {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
+    )
+    model = ranker_class(library)("xendcg", **SMALL, **native).fit(data)
+    sets = nodes_of(model).categories
+    assert len(sets) > 5
+    assert max(map(len, sets.values())) > 3
+    rows = data.features.copy()
+    rows[:20, 2] = 400  # a code that training has not seen
+    path = rw.export(model, tmp_path / "model", name)
+    np.testing.assert_allclose(READERS[name](path, rows), model.predict(rows), atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be_expressed_says_so(tmp_path):
+    data = lists(missing=0.1, categorical=(2,))
+    native: dict[str, Any] = {"min_data_per_group": 2, "cat_smooth": 1.0}
+    model = rw.LightGBMRanker("xendcg", **SMALL, **native).fit(data)
+    for name in ("elasticsearch", "ranklib"):
+        with pytest.raises(ValueError, match="splits by category, of column 2.*column of 0 and 1 for each category"):
+            rw.export(model, tmp_path / "model", name)
+    cat = rw.CatBoostRanker("xendcg", **SMALL).fit(data)
+    with pytest.raises(ValueError, match="splits by categories, of which CatBoost keeps statistics or hashes"):
+        rw.export(cat, tmp_path / "model", "onnx")
+    linear = rw.LightGBMRanker("xendcg", **SMALL, linear_tree=True).fit(lists(missing=0.0))
+    with pytest.raises(ValueError, match=r"linear models \(linear_tree\)\. Cure: train without linear_tree"):
+        rw.export(linear, tmp_path / "model", "treelite")
+    zero = rw.LightGBMRanker("xendcg", **SMALL, zero_as_missing=True).fit(lists(missing=0.0))
+    with pytest.raises(ValueError, match="zeros that stand for missing values"):
+        rw.export(zero, tmp_path / "model", "vespa")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_shapes_of_trees(models, tmp_path):
+    """Trees that are one leaf, unsymmetric trees of CatBoost, dropped trees of XGBoost, several trees a round."""
+    data, rows = lists(missing=0.1), rows_for()
+    flat = rw.LightGBMRanker("xendcg", **SMALL).fit(data)
+    text = flat.model_.content().decode()
+    head, first, rest = text.partition("\nTree=0\n")
+    constant = "num_leaves=1\nnum_cat=0\nleaf_value=0.25\nis_linear=0\nshrinkage=1\n\n\n"
+    last = rest.index("\nTree=1\n") + 1
+    head = re.sub(r"tree_sizes=\d+", f"tree_sizes={len('Tree=0') + 1 + len(constant)}", head)
+    flat.model_ = flat.library.forest((head + first + constant + rest[last:]).encode())
+    assert flat.model_.n_trees == SMALL["rounds"]
+    others = {
+        "a constant": flat,
+        "unsymmetric": rw.CatBoostRanker("xendcg", **SMALL, grow_policy="Lossguide").fit(data),
+        "dart": rw.XGBoostRanker("xendcg", **SMALL, booster="dart", rate_drop=0.5).fit(data),
+        "parallel": rw.XGBoostRanker("xendcg", **SMALL, num_parallel_tree=2, subsample=0.5).fit(data),
+        "missing right": rw.CatBoostRanker("xendcg", **SMALL, nan_mode="Max").fit(data),
+    }
+    for what, model in others.items():
+        for name in ("onnx", "treelite", "elasticsearch", "vespa"):
+            path = rw.export(model, tmp_path / "model", name, force=True)
+            scores = READERS[name](path, rows)
+            np.testing.assert_allclose(scores, model.predict(rows), atol=1e-5, rtol=0, err_msg=f"{what} {name}")
+
+
+def test_ranklib_warns_where_missing_values_are_not_zero(models, tmp_path):
+    model = models["lightgbm", "xendcg", True]
+    with pytest.warns(RuntimeWarning, match="RankLib takes a missing value for 0, and this model may not"):
+        rw.export(model, tmp_path / "model.txt", "ranklib")
+    clean = models["lightgbm", "xendcg", False]
+    path = rw.export(clean, tmp_path / "clean.txt", "ranklib")  # a warning would be an error
+    rows = rows_for()
+    np.testing.assert_allclose(read_ranklib(path, rows), clean.predict(rows), atol=1e-5, rtol=0)
+
+
+# Nets
+
+
+@pytest.fixture(scope="module")
+def net_data() -> rw.RankingDataset:
+    return lists(missing=0.1).with_(feature_names=None)
+
+
+def net(data: rw.RankingDataset, **settings: Any) -> Any:
+    return rw.NeuralRanker("softmax_ce", epochs=2, threads=1, device="cpu", **settings).fit(data)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "elu", "tanh", "sigmoid"])
+def test_nets_in_onnx(activation, net_data, tmp_path):
+    transform = {"relu": "log1p", "gelu": "raw"}.get(activation, "log1p+standardize")
+    model = net(net_data, hidden=(16, 8), activation=activation, batch_norm="all", dropout=0.2, transform=transform)
+    rows = rows_for()[4:]
+    rows[0] *= np.float32(1e-5)
+    path = rw.export(model, tmp_path / "net.onnx", "onnx")
+    np.testing.assert_allclose(read_onnx(path, rows), model.predict(rows), atol=1e-5, rtol=1e-5)
+
+
+def test_a_linear_net_in_elasticsearch(net_data, tmp_path):
+    model = net(net_data, hidden=(), transform="standardize", batch_norm="input")
+    path = rw.export(model, tmp_path / "linear.json", "elasticsearch", names=NAMES)
+    body = json.loads(path.read_text())["model"]
+    assert (body["name"], body["model"]["type"]) == ("linear", "model/linear")
+    weights = json.loads(body["model"]["definition"])
+    assert list(weights) == NAMES
+    rows = documents(1000, missing=0.0, seed=9)
+    apart = model.predict(rows) - rows.astype(np.float64) @ np.array(list(weights.values()))
+    np.testing.assert_allclose(apart, apart[0], atol=1e-5)  # a constant, which changes no ranking
+
+
+def test_nets_where_only_trees_are_read(net_data, tmp_path):
+    model = net(net_data, hidden=(4,), transform="log1p")
+    for name in ("treelite", "ranklib", "vespa"):
+        with pytest.raises(ValueError, match="takes trees, and no nets.*export the net to onnx"):
+            rw.export(model, tmp_path / "net", name, names=NAMES)
+    with pytest.raises(ValueError, match="takes trees and linear models: got a net with the logarithm of features"):
+        rw.export(model, tmp_path / "net", "elasticsearch", names=NAMES)
+    with pytest.raises(ValueError, match="got a net with 1 hidden layers"):
+        rw.export(net(net_data, hidden=(4,), transform="raw"), tmp_path / "net", "elasticsearch", names=NAMES)
+
+
+# Files, names and the command
+
+
+def test_onnx_says_what_it_is(models, tmp_path):
+    path = rw.export(models["xgboost", "lambdarank", False], tmp_path / "mine.onnx", "onnx")
+    model = onnx.load(path)
+    notes = {note.key: note.value for note in model.metadata_props}
+    assert notes == {"ranker": "xgboost", "objective": "lambdarank", "features": "\n".join(NAMES)}
+    assert (model.producer_name, model.graph.name) == ("rankwise", "mine")
+
+
+def test_names_are_those_of_the_other_system(models, net_data, tmp_path):
+    model = models["lightgbm", "xendcg", False]
+    other = [f"feature_{j}" for j in range(8)]
+    path = rw.export(model, tmp_path / "model.json", "elasticsearch", names=other)
+    rows = rows_for()[:50]
+    np.testing.assert_allclose(read_plugin(path, rows, other), model.predict(rows), atol=1e-5)
+    with pytest.raises(ValueError, match="feature names must be as many as there are features"):
+        rw.export(model, tmp_path / "other.json", "elasticsearch", names=other[:3])
+    with pytest.raises(ValueError, match=r"a rank feature or a function of Vespa: got 'my title'"):
+        rw.export(model, tmp_path / "other.json", "vespa", names=["my title", *other[1:]])
+    nameless = rw.LightGBMRanker("xendcg", **SMALL).fit(net_data)
+    for name, system in (("elasticsearch", "Elasticsearch's plugin"), ("vespa", "Vespa")):
+        with pytest.raises(ValueError, match=rf"{system} finds features by their names.*name all 8 with names=\[…\]"):
+            rw.export(nameless, tmp_path / "other.json", name)
+
+
+def test_files_are_kept_and_models_checked(models, tmp_path):
+    model = models["lightgbm", "xendcg", False]
+    path = tmp_path / "model.onnx"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="exists already and is kept"):
+        rw.export(model, path, "onnx")
+    assert path.read_text() == "mine"
+    assert rw.export(model, path, "onnx", force=True) == path
+    with pytest.raises(ValueError, match="unknown format: got 'onx'. Cure: did you mean 'onnx'"):
+        rw.export(model, tmp_path / "other", "onx")
+    with pytest.raises(ValueError, match="is not trained yet"):
+        rw.export(rw.LightGBMRanker(), tmp_path / "other", "onnx")
+    with pytest.raises(ValueError, match="only rankers of trees and nets can be exported: got list"):
+        rw.export([1], tmp_path / "other", "onnx")
+    assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_the_function_can_be_called_whoever_imported_the_package_first():
+    import subprocess
+    import sys
+
+    for first in ("import rankwise.export.table", "rw.export"):
+        code = f"import rankwise as rw\n{first}\nassert callable(rw.export)\ntry: rw.export(1, 'x', 'onnx')\n"
+        code += "except ValueError as error: print(error)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert "only rankers of trees" in done.stdout
+
+
+def run(*words: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, list(map(str, words)), prog_name="rankwise")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_command_writes_what_the_function_writes(models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = models["lightgbm", "xendcg", False]
+    model.save("model")
+    result = run("export", "model", "model.onnx", "--format", "onnx")
+    assert "wrote model.onnx" in result.stderr
+    assert 'onnxruntime.InferenceSession("model.onnx")' in result.stdout
+    assert Path("model.onnx").read_bytes() == rw.export(model, "again", "onnx").read_bytes().replace(b"again", b"model")
+    Path("names.txt").write_text("".join(f"name_{j}\n" for j in range(8)))
+    run("export", "model", "es.json", "--format", "elasticsearch", "--names", "names.txt")
+    assert "name_3" in Path("es.json").read_text()
+    document = json.loads(run("export", "model", "v.json", "-f", "vespa", "--json").stdout)
+    assert document == {
+        "model": "model",
+        "output": "v.json",
+        "format": "vespa",
+        "bytes": Path("v.json").stat().st_size,
+        "load": 'put it into models/ of the application, and write lightgbm("v.json") in a rank profile',
+    }
+
+
+def test_the_command_is_kind(models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    models["xgboost", "xendcg", True].save("model")
+    Path("there").write_text("mine")
+
+    def refused(*words: str) -> str:
+        result = run("export", *words, code=2)
+        assert result.stdout == ""
+        return " ".join(result.stderr.split())
+
+    assert "there exists already and is kept" in refused("model", "there", "--format", "onnx")
+    assert "did you mean 'treelite'" in refused("model", "out", "--format", "treelit")
+    assert "there is no model nowhere" in refused("nowhere", "out", "--format", "onnx")
+    assert "mkdir -p no" in refused("model", "no/out", "--format", "onnx")
+    assert "there is no file names.txt" in refused("model", "out", "--format", "vespa", "--names", "names.txt")
+    result = run("export", "model", "there", "--format", "ranklib", "--force")
+    assert "RankLib takes a missing value for 0" in result.stderr
