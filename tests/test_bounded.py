@@ -113,6 +113,27 @@ def test_equation_3_13():
     assert sigmoid_gain(whole, 0.0, 2.0, "thesis") == 3 / 2
 
 
+def forget():
+    """Be as a new process is."""
+    module._remembered.cache_clear()
+    module._smoothed.cache_clear()
+
+
+def test_batches_of_other_lists_of_the_same_kinds_read_no_file_again(monkeypatch):
+    read = []
+    kept = module._kept
+    monkeypatch.setattr(module, "_kept", lambda *arguments: read.append(arguments[0]) or kept(*arguments))
+    forget()
+    objective = rw.bounded(rw.SmoothAP(), method="distribution")
+    kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
+    for batch in ((0, 1), (1, 0), (0, 0, 1), (1,)):
+        labels = np.concatenate([kinds[one] for one in batch])
+        sizes = [kinds[one].size for one in batch]
+        found = objective(np.arange(labels.size) % 7 / 10, labels, np.concatenate(([0], np.cumsum(sizes))))
+        assert (found.value < 0).all()
+    assert len(read) == 2
+
+
 def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []
@@ -126,7 +147,7 @@ def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
     objective = rw.bounded(rw.SmoothAP(), method="distribution")
 
     def value():
-        module._remembered.cache_clear()  # as in a new process
+        forget()
         return objective(scores, labels, [0, 4]).value[0]
 
     first = value()
@@ -147,7 +168,7 @@ def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
     (tmp_path / "rankwise").write_text("a file where the folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    module._remembered.cache_clear()
+    forget()
     found = rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
     assert np.isfinite(found.value).all()
 

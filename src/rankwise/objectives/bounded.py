@@ -207,16 +207,27 @@ def _tables(
         key = worths.tobytes()
         if key not in known:
             known[key] = len(found)
-            thetas = seen.thetas[: worths.size] if seen.kind == LINEAR else np.empty(0)
-            found.append(_kept(seen.kind, worths, thetas, wrapper.orderings))
+            thetas = seen.thetas[: worths.size].tobytes() if seen.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
-            gains.append(sigmoid_gain(found[-1], best, most[q] - least[q], wrapper.gain))
+            span = most[q] - least[q]
+            one, gain = _smoothed(seen.kind, key, thetas, wrapper.orderings, float(best), float(span), wrapper.gain)
+            found.append(one)
+            gains.append(gain)
         which[q] = known[key]
     if not found:
         found, gains = [Distribution(np.zeros(1), np.ones(1), 1, True)], [1.0]
     starts = np.concatenate(([0], np.cumsum([d.values.size for d in found])))
     values, chances = (np.concatenate([getattr(d, name) for d in found]) for name in ("values", "chances"))
     return _Tables(which, starts, values, chances, np.array(gains))
+
+
+@lru_cache(maxsize=1024)
+def _smoothed(
+    kind: str, worths: bytes, thetas: bytes, orderings: int, best: float, span: float, rule: str
+) -> tuple[Distribution, float]:
+    """A distribution and its gain; batches are made of other lists every time, but of lists of the same kinds."""
+    found = _kept(kind, np.frombuffer(worths).copy(), np.frombuffer(thetas).copy(), orderings)
+    return found, sigmoid_gain(found, best, span, rule)
 
 
 def sigmoid_gain(given: Distribution, best: float, span: float, rule: str) -> float:
