@@ -5,6 +5,7 @@ from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
 from .data.dataset import RankingDataset as RankingDataset
 from .data.dataset import concatenate as concatenate
+from .data.disk import open_data as open_data
 from .data.files import read_data as read_data
 from .data.files import write_data as write_data
 from .data.frames import read_parquet as read_parquet
@@ -34,6 +35,9 @@ from .evaluation.trec import read_run as read_run
 from .evaluation.trec import write_qrels as write_qrels
 from .evaluation.trec import write_run as write_run
 from .export import export as export
+from .experiments.reproduce import reproduce as reproduce
+from .experiments.results import Results as Results
+from .experiments.spec import Spec as Spec
 from .metrics.conventions import conventions as conventions
 from .metrics.table import metric as metric
 from .objectives.bounded import bounded as bounded

@@ -154,16 +154,16 @@ def _forecast(work: "Work") -> str:
 
 
 def _show(results: "Results", folder: Path, json: bool) -> None:
-    from rankwise.experiments import summary
     from rankwise.experiments.store import Store
+    from rankwise.experiments.summary import all_tables
 
-    Store(folder).describe(summary.markdown(results), "results.md")
+    Store(folder).describe(results.to_markdown(), "results.md")
     if json:
-        screen.document(summary.to_dict(results))
+        screen.document(results.to_dict())
         return
     if results.spec["claim"]:
         screen.say(f"What it is to show: {results.spec['claim']}")
-    for title, table in summary.all_tables(results):
+    for title, table in all_tables(results):
         screen.table(table, title=title)
     screen.say(f"\nResults: {folder / 'results.md'}, with every trial beside it.")
     screen.say(f"Go on with: rankwise report {folder}", wrap=False)

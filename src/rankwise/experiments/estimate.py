@@ -87,9 +87,8 @@ def _guess(cell: "Cell") -> float:
         taken.append(time.perf_counter() - began)
     rate = max(taken[2] - taken[1], 0.0) / (_MORE - _FEW)
     once = taken[0] + taken[1] + rate * (getattr(wanted, word, _MORE) - _FEW)
-    if spec.tune_minutes:
-        return 60.0 * spec.tune_minutes + once
-    return once * (1 + spec.tune_trials)
+    budgets = [once * spec.tune_trials] * bool(spec.tune_trials) + [60.0 * spec.tune_minutes] * bool(spec.tune_minutes)
+    return once + min(budgets, default=0.0)
 
 
 def _kind(cell: "Cell") -> Kind:

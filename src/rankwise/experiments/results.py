@@ -1,5 +1,6 @@
 """What an experiment found, as frames: everything that tables, reports and the query explorer are made of."""
 
+import html
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -101,6 +102,32 @@ class Results:
             published=figures(description["spec"].get("published", "")),
             about=description["about"] | kept.about,
         )
+
+    def to_text(self) -> str:
+        """Give every table as text: means with intervals and marks, and whether the paper's direction agrees."""
+        from rankwise.experiments.summary import all_tables
+
+        return "\n\n".join(f"{title}\n{table.text()}" for title, table in all_tables(self))
+
+    def to_markdown(self) -> str:
+        """Give the tables as a Markdown page, with how they were made."""
+        from rankwise.experiments.summary import markdown
+
+        return markdown(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give means, tests and verdicts as plain data."""
+        from rankwise.experiments.summary import to_dict
+
+        return to_dict(self)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        from rankwise.experiments.summary import all_tables
+
+        return "".join(f"<h4>{html.escape(title)}</h4>{table.html()}" for title, table in all_tables(self))
 
     @staticmethod
     def name_in(folder: str | Path) -> str:

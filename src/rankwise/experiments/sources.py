@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise import check, grammar
-from rankwise.data import catalog
+from rankwise.data import catalog, own
 from rankwise.data.dataset import RankingDataset, concatenate
 from rankwise.data.load import Parts, load_dataset
 from rankwise.data.splits import folds as made_folds
@@ -95,10 +95,13 @@ class Source:
         return self._text().partition("(")[0].strip() == "synthetic"
 
     def _is_set(self) -> bool:
-        return self._text().endswith(".toml") or self._entry() is not None
+        return self._entry() is not None
 
     def _entry(self) -> "Entry | None":
+        """What is known of a set of the catalog, or of the user's own; None for a plain file and made-up data."""
         text = self._text()
+        if text.endswith(".toml"):
+            return own.describe(check.readable(text))
         if self._is_made() or "/" in text or Path(text).suffix or Path(text).exists():
             return None
         return catalog.entry(text)
@@ -108,7 +111,7 @@ class Source:
         if entry is not None and entry.format == "ratings":
             cure = "choose a protocol that is made for ratings"
             raise check.error(f"{entry.title} holds ratings and not documents with features", cure=cure)
-        loaded: Parts = load_dataset(self._text(), fold if entry is None or entry.folds else None, self.folder)
+        loaded: Parts = load_dataset(self._text(), fold if entry is not None and entry.folds else None, self.folder)
         return loaded
 
     def _plain(self) -> RankingDataset:

@@ -161,17 +161,16 @@ def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
 def markdown(results: "Results") -> str:
     """Write the outcome as a Markdown page."""
     spec, about = results.spec, results.about
-    lines = [f"# {spec.get('title') or spec['name']}", ""]
-    lines += [f"{spec['paper']}", ""] * bool(spec.get("paper"))
-    lines += [f"What it is to show: {spec['claim']}", ""] * bool(spec.get("claim"))
-    for title, table in all_tables(results):
-        lines += [f"## {title}", "", table.markdown(), ""]
-    lines += ["## How it was made", ""]
-    lines += [f"- Command: `{about['command']}`"] * ("command" in about)
-    lines += [f"- {name.capitalize()}: {about[name]}" for name in ("date", "machine") if name in about]
-    lines += [f"- Versions: {', '.join(f'{name} {text}' for name, text in about.get('versions', {}).items())}"]
-    lines += [f"- {method}: `{text}`" for method, text in spec["methods"].items()]
-    return "\n".join(lines) + "\n"
+    claim = f"What it is to show: {spec['claim']}" if spec.get("claim") else ""
+    parts = [f"# {spec.get('title') or spec['name']}", spec.get("paper", ""), claim]
+    parts += [text for title, table in all_tables(results) for text in (f"## {title}", table.markdown())]
+    made = [f"- {name.capitalize()}: {about[name]}" for name in ("date", "machine") if about.get(name)]
+    if about.get("command"):
+        made.insert(0, f"- Command: `{about['command']}`")
+    if about.get("versions"):
+        made.append(f"- Versions: {', '.join(f'{name} {text}' for name, text in about['versions'].items())}")
+    made += [f"- {method}: `{text}`" for method, text in spec["methods"].items()]
+    return "\n\n".join(part for part in (*parts, "## How it was made", "\n".join(made)) if part) + "\n"
 
 
 def to_dict(results: "Results") -> dict[str, Any]:

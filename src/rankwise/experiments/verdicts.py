@@ -85,8 +85,8 @@ class Verdict:
     high: float
     significant: bool
     verdict: str
-    """``agrees`` or ``disagrees``; then ``, within noise`` if our difference is not significant, or ``, unsure`` if it is
-    only as long as nobody asks how much data the trials share (the correction of Nadeau and Bengio)."""
+    """``agrees`` or ``disagrees``; then ``, within noise`` if our difference is not significant, or ``, unsure`` if it
+    is only as long as nobody asks how much data the trials share (the correction of Nadeau and Bengio)."""
 
 
 def verdicts(results: "Results") -> list[Verdict]:

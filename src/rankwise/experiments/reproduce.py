@@ -1,0 +1,42 @@
+"""Experiments from Python, as the command line has them."""
+
+from pathlib import Path
+from typing import Any
+
+from rankwise.experiments.results import Results
+from rankwise.experiments.run import Watch, run
+from rankwise.experiments.spec import Spec, find_spec
+
+
+def reproduce(
+    experiment: str | Path | Spec,
+    folder: str | Path | None = None,
+    *,
+    quick: bool = False,
+    jobs: int | None = None,
+    dask: str | None = None,
+    data_folder: str | Path | None = None,
+    watch: Watch | None = None,
+    **changes: Any,
+) -> Results:
+    """Run an experiment: one that comes with rankwise by its name, a ``.toml`` file, or a :class:`Spec`.
+
+    Trials are kept in ``folder`` (``results/`` and the name of the experiment), and what is there is not computed
+    again. ``quick`` takes the small form; ``changes`` are keys of the description, such as ``trials=10``,
+    ``data=["mq2008"]`` or ``settings={"rounds": 100}``. In a script, call it below ``if __name__ == "__main__":``,
+    because trials run in processes of their own, or say ``jobs=1``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     reproduce(
+    ...         "2021-table1", folder, quick=True, jobs=1, trials=2, queries=40,
+    ...         data=["synthetic(documents=15)"], settings={"rounds": 5, "threads": 1},
+    ...     ).methods
+    ['ListNet', 'LambdaMART', 'XE-NDCG']
+    """
+    spec = experiment if isinstance(experiment, Spec) else find_spec(str(experiment))
+    spec = spec.quickly() if quick else spec
+    spec = spec.changed(changes) if changes else spec
+    if folder is None:
+        folder = Path("results") / (f"{spec.name}-quick" if quick else spec.name)
+    return run(spec, folder, jobs=jobs, dask=dask, data_folder=data_folder, watch=watch, estimate=False)
