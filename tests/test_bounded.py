@@ -120,9 +120,14 @@ def forget():
 
 
 def test_batches_of_other_lists_of_the_same_kinds_read_no_file_again(monkeypatch):
-    read = []
+    read: list[str] = []
     kept = module._kept
-    monkeypatch.setattr(module, "_kept", lambda *arguments: read.append(arguments[0]) or kept(*arguments))
+
+    def counted(kind, *arguments):
+        read.append(kind)
+        return kept(kind, *arguments)
+
+    monkeypatch.setattr(module, "_kept", counted)
     forget()
     objective = rw.bounded(rw.SmoothAP(), method="distribution")
     kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
