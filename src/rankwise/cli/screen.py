@@ -100,7 +100,7 @@ def plain(text: str) -> str:
 class Steps:
     """A bar of equal steps; a step that knows how far it is may say so."""
 
-    def __init__(self, bar: "Progress", total: int) -> None:
+    def __init__(self, bar: "Progress", total: int | None) -> None:
         self.bar, self.done = bar, -1
         self.task = bar.add_task("", total=total)
 
@@ -115,8 +115,8 @@ class Steps:
 
 
 @contextlib.contextmanager
-def progress(total: int) -> Iterator[Steps]:
-    """Show a bar of ``total`` steps on a terminal, and nothing elsewhere."""
+def progress(total: int | None) -> Iterator[Steps]:
+    """Show a bar of ``total`` steps (None: nobody knows how many) on a terminal, and nothing elsewhere."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     screen = console(stderr=True)

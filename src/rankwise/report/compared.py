@@ -30,7 +30,9 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
         return found
     best = {metric: max(values, key=lambda one: values[one]) for metric, values in comparison.mean.items()}
     said = "; ".join(f"{metric}: {system} {comparison.mean[metric][system]:.4f}" for metric, system in best.items())
-    caption = "Means with their 95% intervals, the best on top; letters as in the table. "
+    caption = (
+        f"Means with their {100 * (1 - comparison.alpha):g}% intervals, the best on top; letters as in the table. "
+    )
     caption += "Intervals of single methods may overlap where paired tests tell them apart."
     return [
         *found,

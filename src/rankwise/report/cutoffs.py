@@ -38,6 +38,7 @@ def by_cutoff(view: View) -> list[Plot]:
                 panel.set_xlabel("k, the depth to which a ranking is read")
                 panel.set_ylabel("ndcg@k")
                 panel.locator_params(axis="x", integer=True)
+                lines.within(panel)
                 lines.heading(panel, data)
                 lines.grid(panel)
             lines.legend(drawing, panels[0])

@@ -80,7 +80,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> dict[st
         "methods": methods,
         "width": width,
         "chunks": [int(first) for first in bounds[:-1]],
-        "queries": int(rows["query"].n_unique()),
+        "queries": max(_tested(view, data)["query"].n_unique(), rows["query"].n_unique()),
         "highest": float(rows["label"].max() or 0.0),  # type: ignore[arg-type]
     }
 
@@ -136,12 +136,17 @@ def rounded(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.where(np.isfinite(near), near, matrix).astype(np.float32)
 
 
+def _tested(view: View, data: str) -> pl.DataFrame:
+    """The rows of the trial that the documents are of: the first, at the least level."""
+    rows = view.results.queries.filter(pl.col("data") == data, pl.col("level") == view.base(data))
+    return rows.filter(pl.col("trial") == rows["trial"].min())
+
+
 def _values(
     view: View, data: str, methods: list[str], queries: pl.DataFrame
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Relevant documents of each query, and values as (methods, metrics, queries); NaN where a query is skipped."""
-    rows = view.results.queries.filter(pl.col("data") == data, pl.col("level") == view.base(data))
-    rows = rows.filter(pl.col("trial") == rows["trial"].min())
+    rows = _tested(view, data)
     found = np.full((len(methods), len(view.query_metrics), queries.height), np.nan, np.float32)
     relevant = np.zeros(queries.height, np.int64)
     for place, name in enumerate(methods):

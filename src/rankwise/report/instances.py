@@ -118,7 +118,11 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
     found = []
     columns = len(view.datasets) if len(view.datasets) in (2, 3, 4) else 0  # a row for each method
     for number, (against, methods) in enumerate(view.groups.items()):
-        places = [place for place in _places(view, against, methods) if view.paired(place[1], place[0], against).height]
+        places = [
+            place
+            for place in _places(view, against, methods[:_MOST_PAIRS])
+            if view.paired(place[1], place[0], against).height
+        ]
         if not places:
             continue
         frame = pl.concat(

@@ -42,6 +42,8 @@ def noise_curves(view: View) -> list[Plot]:
             upper, lower = panels[:, column]
             rows = frame.filter(pl.col("data") == data)
             _draw(upper, view, rows.filter(pl.col("against").is_null()), percent)
+            if float(rows["mean"].max()) <= 1.0:  # type: ignore[arg-type]
+                lines.within(upper)
             lower.axhline(0.0, color="#444444", linewidth=0.8)
             _draw(lower, view, rows.filter(pl.col("against").is_not_null()), percent)
             lines.heading(upper, data)

@@ -39,6 +39,12 @@ def grid(panel: "Axes") -> None:
     panel.set_axisbelow(True)
 
 
+def within(panel: "Axes") -> None:
+    """Keep the axis of a metric to values that it can have; an interval of few trials may reach beyond them."""
+    low, high = panel.get_ylim()
+    panel.set_ylim(max(low, -0.02), min(high, 1.02))
+
+
 def legend(drawing: "Figure", panel: "Axes") -> None:
     """One legend for all panels, above them."""
     handles, names = panel.get_legend_handles_labels()

@@ -82,6 +82,8 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
                 panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, color=colour, linestyle=dash)
     panel.locator_params(axis="x", integer=True)
     panel.margins(x=0.01)
+    if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
+        lines.within(panel)
     lines.grid(panel)
 
 

@@ -42,7 +42,7 @@ function countText(set) {
     : `${shown.toLocaleString("en")} of ${counted(set.ids.length, "query", "queries")}`;
   if (set.ids.length < set.queries) {
     text += `. This page holds ${set.ids.length.toLocaleString("en")} of the ${counted(set.queries, "query", "queries")}`;
-    text += ", taken at even distances; tables and figures are about all of them";
+    text += "; tables and figures are about all of them";
   }
   return `${text}.`;
 }

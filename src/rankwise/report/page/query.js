@@ -98,7 +98,8 @@ function pointAt(d) {
   const places = ["A", "B"].map((side, i) => `rank ${pane.ranks[i].get(d)} in ${side}`).join(", ");
   const title = make("h4", {}, make("span", { className: "id" }, one.name), " ", chip(one.label),
     make("span", { className: "about" }, ` ${places}`));
-  const list = one.features ? featureList(pane.documents, one) : make("p", { className: "hint" }, "No features are embedded.");
+  const known = one.features !== null && one.features.some((x) => !Number.isNaN(x));
+  const list = known ? featureList(pane.documents, one) : make("p", { className: "hint" }, "This page holds no features of it.");
   get("x-features").replaceChildren(title, list);
 }
 

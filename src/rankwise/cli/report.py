@@ -1,0 +1,67 @@
+"""The command ``report``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, screen
+
+if TYPE_CHECKING:
+    from rankwise.tuning.result import Tuning
+
+
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", "-o", metavar="DIR", help="The folder for the report; RESULTS itself."),
+    ] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Show this search for parameters as well: what 'rankwise tune --json' printed; may be repeated.",
+        ),
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write the report of an experiment: one HTML page, and every figure and table as files.
+
+    The page needs no network: what was found in words, tables with tests of significance, figures, what the paper says,
+    and an explorer in which the rankings of two models stand side by side, query by query. Beside it lie SVG, PNG, CSV,
+    LaTeX and Markdown.
+
+    [cyan]rankwise report results/2021-table1[/cyan]
+    [cyan]rankwise report results/2021-table1 --out report --force[/cyan]
+    """
+    from rankwise.experiments.results import Results
+    from rankwise.report.write import FILES, PAGE, write_report
+
+    folder = results if out is None else out
+    check.free_path(folder / PAGE, force=force)
+    searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
+    found = Results.read(results)
+    with screen.progress(None) as bar:
+        page = write_report(found, folder, tunings=searches, force=force, step=bar.step)
+    written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
+    if json:
+        screen.document(written)
+        return
+    screen.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
+
+
+def _search(path: str) -> "Tuning":
+    """Read a search from what ``rankwise tune --json`` printed."""
+    import json
+
+    from rankwise.tuning.result import Tuning
+
+    try:
+        document = json.loads(check.readable(path).read_text(encoding="utf-8"))
+    except ValueError as broken:
+        raise check.error("cannot read a file of JSON", got=str(broken), where=path) from None
+    with inputs.naming(Path(path)):
+        return Tuning.from_dict(document)
