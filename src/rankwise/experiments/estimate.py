@@ -80,13 +80,12 @@ def _guess(cell: "Cell") -> float:
     wanted = chosen.build(settings, {})
     word = next((name for name in _ROUNDS if hasattr(wanted, name)), "rounds")
     for rounds in (_FEW, _MORE):
-        given = {"threads": cell.threads, "metrics": (spec.decide,), "progress": False}
-        ranker = chosen.build(settings | {word: rounds}, given)
+        ranker = chosen.build(settings | {word: rounds}, cell.given)
         began = time.perf_counter()
         ranker.fit(train, valid)
         taken.append(time.perf_counter() - began)
     rate = max(taken[2] - taken[1], 0.0) / (_MORE - _FEW)
-    once = taken[0] + taken[1] + rate * (getattr(wanted, word, _MORE) - _FEW)
+    once = taken[0] + max(taken[2] + rate * ((getattr(wanted, word, None) or _MORE) - _MORE), 0.0)
     budgets = [once * spec.tune_trials] * bool(spec.tune_trials) + [60.0 * spec.tune_minutes] * bool(spec.tune_minutes)
     return once + min(budgets, default=0.0)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
 from rankwise.data.clicks import CLICK_PROBABILITIES, simulate_clicks
+from rankwise.data.interactions import Interactions
 from rankwise.data.noise import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.sources import Source
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 Triple = tuple[Any, Any, Any]
 """Training, validation and test data."""
+
+_FOLDS = 5
+_LEAST_RELEVANT = 25  # then five of them are in each test
 
 
 def seed_of(seed: int, trial: int) -> int:
@@ -38,7 +42,7 @@ def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:
 
 def folds(source: Source, spec: "Spec", trial: int) -> Triple:
     """Take the official folds in turn, or five that the seed makes; once round, the same again with other draws."""
-    return source.parts(1 + trial % (source.n_folds or 5), seed=spec.seed)
+    return source.parts(1 + trial % (source.n_folds or _FOLDS), seed=spec.seed)
 
 
 def runs(source: Source, spec: "Spec", trial: int) -> Triple:  # noqa: ARG001
@@ -46,10 +50,23 @@ def runs(source: Source, spec: "Spec", trial: int) -> Triple:  # noqa: ARG001
     return source.parts(1 if source.n_folds else 0, seed=spec.seed)
 
 
+def ratings(source: Source, spec: "Spec", trial: int) -> Triple:
+    """Divide the items of every user into five folds and take them in turn, as the thesis of Westerborg does.
+
+    Every user's relevant items are spread evenly over the folds; users with fewer than 25 are left out. A tenth of the
+    items that are left for training is held out for validation.
+    """
+    active = source.interactions(spec.relevant).active(_LEAST_RELEVANT)
+    train, test = list(active.folds(_FOLDS, seed=spec.seed))[trial % _FOLDS]
+    train, valid = train.split((0.9, 0.1), seed=spec.seed)
+    return train, valid, test
+
+
 PROTOCOLS: dict[str, Callable[[Source, "Spec", int], Triple]] = {
     "trials": random_trials,
     "folds": folds,
     "runs": runs,
+    "ratings": ratings,
 }
 
 
@@ -87,13 +104,74 @@ def binary_labels(parts: Triple, draw: Draw) -> Triple:
     return train, valid, test
 
 
+def relevant_only(parts: Triple, draw: Draw) -> Triple:
+    """Make labels of at least ``relevant`` 1 and the others 0, everywhere and at every level."""
+    return binary_labels(parts, draw._replace(level=1.0))
+
+
+def negative_ratio(parts: Triple, draw: Draw) -> Triple:
+    """Turn ratings into lists: for every relevant item as many others as the level says, the negative sample ratio.
+
+    Training data stay ratings, so that a factorization knows every item; it draws by the same ratio itself.
+    """
+    train, *held_out = _rated(parts)
+    valid, test = (part.dataset(ratio_of(draw.level), seed=draw.seed) for part in held_out)
+    return train, valid, test
+
+
+def negative_ratio_in_training(parts: Triple, draw: Draw) -> Triple:
+    """As ``negative_ratio`` in training; the lists of validation and test hold every item of their fold."""
+    train, *held_out = _rated(parts)
+    valid, test = (part.dataset("all", seed=draw.seed) for part in held_out)
+    return train, valid, test
+
+
 TREATMENTS: dict[str, Callable[[Triple, Draw], Triple]] = {
     "none": lambda parts, _: parts,
     "negatives": extra_negatives,
     "flips": flipped_labels,
     "clicks": clicks,
     "binarize": binary_labels,
+    "relevant": relevant_only,
+    "negative_ratio": negative_ratio,
+    "negative_ratio_in_training": negative_ratio_in_training,
 }
+
+_SAMPLED = ("negative_ratio", "negative_ratio_in_training")
+
+
+def told(spec: "Spec", level: float) -> dict[str, Any]:
+    """What rankers are told about the level: those that draw negatives themselves, how many."""
+    return {"negatives": ratio_of(level)} if spec.treatment in _SAMPLED else {}
+
+
+def relevant_label(spec: "Spec", level: float) -> float:
+    """From which label on a document is relevant in treated data: where labels were made binary, from 1 on.
+
+    >>> from rankwise.experiments.spec import Spec
+    >>> spec = Spec(name="x", methods={"a": "lightgbm"}, treatment="binarize", relevant=2.0)
+    >>> relevant_label(spec, 0.0), relevant_label(spec, 1.0)
+    (2.0, 1.0)
+    """
+    binary = spec.treatment in ("relevant", *_SAMPLED) or (spec.treatment == "binarize" and level == 1.0)
+    return 1.0 if binary else spec.relevant
+
+
+def ratio_of(level: float) -> int:
+    """The level as a number of negatives for each relevant item."""
+    if level != int(level) or level < 1.0:
+        raise check.error("a level of a negative ratio must be a whole number of at least 1", got=f"{level:g}")
+    return int(level)
+
+
+def _rated(parts: Triple) -> Triple:
+    if not isinstance(parts[0], Interactions):
+        raise check.error(
+            "a negative ratio is for ratings of items by users",
+            got=type(parts[0]).__name__,
+            cure="choose the protocol ratings",
+        )
+    return parts
 
 
 def _noisy(parts: Triple, draw: Draw, change: Callable[[Any], Any]) -> Triple:

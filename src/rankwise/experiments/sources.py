@@ -1,23 +1,30 @@
 """Where an experiment's data come from: a set of the catalog, files of the user, or made-up data."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise import check, grammar
 from rankwise.data import catalog, own
 from rankwise.data.dataset import RankingDataset, concatenate
+from rankwise.data.interactions import Interactions
 from rankwise.data.load import Parts, load_dataset
 from rankwise.data.splits import folds as made_folds
 from rankwise.data.splits import split
 from rankwise.data.synthetic import synthetic
+from rankwise.data.synthetic_ratings import synthetic_ratings
 from rankwise.rankers.checkpoints import fingerprint
+from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.data.entry import Entry
+
+_MADE_UP: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
 
 @dataclass(frozen=True)
@@ -26,13 +33,16 @@ class Source:
 
     ``text`` names it: ``mq2008`` (the catalog), ``mine.toml`` (a description of yours), ``rows.parquet`` (any file of
     ranking data), ``synthetic`` or ``synthetic(n_queries=500)``; ``web=path/to/rows.txt`` also says what it is called.
+    Ratings are ``movielens-latest-small``, a file of them, or ``synthetic_ratings(n_users=100)``.
     """
 
     text: str
     folder: str | None = None
     """Where sets of the catalog are looked for; see :func:`rankwise.load_dataset`."""
     queries: int | None = None
-    """At most so many queries are used, drawn by their ids."""
+    """At most so many queries, or users, are used, drawn by their ids."""
+    ratings: bool = False
+    """Whether a plain file holds ratings of items by users."""
 
     @property
     def name(self) -> str:
@@ -55,14 +65,38 @@ class Source:
 
     def fingerprint(self) -> str:
         """A digest of the data: results of other data are never taken for those of these."""
-        return fingerprint(self.whole())
+        if not self.holds_ratings():
+            return fingerprint(self.whole())
+        every, digest = self.interactions(), blake2b(digest_size=16)
+        for part in (every.users, every.items, every.ratings, every.offsets, every.catalogue):
+            digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
+        return digest.hexdigest()
+
+    def holds_ratings(self) -> bool:
+        """Whether these are ratings of items by users, instead of documents with features."""
+        if self._maker() == "synthetic_ratings":
+            return True
+        entry = self._entry()
+        return entry.format == "ratings" if entry else self.ratings and not self._maker()
 
     def whole(self) -> RankingDataset:
         """All queries, whatever part they are in."""
         return _whole(self)
 
+    def interactions(self, relevant: float = 4.0) -> Interactions:
+        """All ratings; those of ``relevant`` or more make an item relevant."""
+        if not self.holds_ratings():
+            cure = "name one of the MovieLens sets, a file of ratings, or synthetic_ratings"
+            raise check.error("this protocol is made for ratings of items by users", got=self.text, cure=cure)
+        every = _ratings(self)
+        if self.queries is not None and self.queries < every.n_users:
+            draws = Stream(0, query_ids=every.users).child(*b"some").per_query(every.n_users)[:, 0]
+            every = every.take(np.sort(np.argsort(draws)[: self.queries]))
+        return replace(every, relevant=float(relevant))
+
     def read(self) -> RankingDataset:
         """Read or make the data."""
+        self._only_documents()
         if self._is_set():
             train, valid, test = self._load(1)
             return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
@@ -70,6 +104,7 @@ class Source:
 
     def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
         """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
+        self._only_documents()
         if not self._is_set():
             if fold == 0:
                 train, valid, test = split(self.whole(), seed=seed)
@@ -82,6 +117,11 @@ class Source:
         share = 1.0 if self.queries is None else self.queries / sum(p.n_queries for p in (train, held_out, test))
         return self._some(train, share), self._some(held_out, share), self._some(test, share)
 
+    def _only_documents(self) -> None:
+        if self.holds_ratings():
+            cure = "choose the protocol that is made for ratings: protocol = 'ratings'"
+            raise check.error("ratings of items are no documents with features", got=self.text, cure=cure)
+
     def _named(self) -> tuple[str, str, str]:
         """(name, "=", text), or (text, "", "") where there is no name before it."""
         name, equals, rest = self.text.partition("=")
@@ -91,8 +131,10 @@ class Source:
         name, given, text = self._named()
         return text if given else name
 
-    def _is_made(self) -> bool:
-        return self._text().partition("(")[0].strip() == "synthetic"
+    def _maker(self) -> str:
+        """What makes the data up; empty for data that are read."""
+        word = self._text().partition("(")[0].strip()
+        return word if word in _MADE_UP else ""
 
     def _is_set(self) -> bool:
         return self._entry() is not None
@@ -102,23 +144,20 @@ class Source:
         text = self._text()
         if text.endswith(".toml"):
             return own.describe(check.readable(text))
-        if self._is_made() or "/" in text or Path(text).suffix or Path(text).exists():
+        if self._maker() or "/" in text or Path(text).suffix or Path(text).exists():
             return None
         return catalog.entry(text)
 
     def _load(self, fold: int) -> Parts:
         entry = self._entry()
-        if entry is not None and entry.format == "ratings":
-            cure = "choose a protocol that is made for ratings"
-            raise check.error(f"{entry.title} holds ratings and not documents with features", cure=cure)
         loaded: Parts = load_dataset(self._text(), fold if entry is not None and entry.folds else None, self.folder)
         return loaded
 
     def _plain(self) -> RankingDataset:
         from rankwise.data.files import read_data
 
-        if self._is_made():
-            made: RankingDataset = grammar.parse(self._text(), {"synthetic": synthetic}, "data set")
+        if self._maker():
+            made: RankingDataset = grammar.parse(self._text(), _MADE_UP, "data set")
             return made
         return read_data(self._text())
 
@@ -137,3 +176,16 @@ class Source:
 def _whole(source: Source) -> RankingDataset:
     """The data that were read last: trials come one after another from the same set."""
     return source.read()
+
+
+@lru_cache(maxsize=1)
+def _ratings(source: Source) -> Interactions:
+    text = source._text()
+    every: Interactions
+    if source._maker():
+        every = grammar.parse(text, _MADE_UP, "data set")
+    elif source._is_set():
+        every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
+    else:
+        every = Interactions.read(text)
+    return every

@@ -17,6 +17,8 @@ LEVELS = {
     "flips": "flipped labels",
     "clicks": "clicks on grade 0",
     "binarize": "binary labels",
+    "negative_ratio": "negatives per relevant item",
+    "negative_ratio_in_training": "negatives per relevant item, in training",
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from rankwise._version import __version__
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments import frames
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, seed_of
+from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, relevant_label, seed_of, told
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
@@ -44,6 +44,17 @@ class Cell:
         """Whether single documents are kept: in the first trial at the first level."""
         return self.trial == 0 and self.level == self.spec.levels[0]
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What every ranker is told that knows the word."""
+        return {
+            "seed": seed_of(self.spec.seed, self.trial),
+            "threads": self.threads,
+            "metrics": (self.spec.decide,),
+            "progress": False,
+            **told(self.spec, self.level),
+        }
+
 
 def compute(cell: Cell) -> Outcome:
     """Train and measure."""
@@ -61,7 +72,7 @@ def compute(cell: Cell) -> Outcome:
             columns[f"ideal {text}"] = metric(text)(test.labels, test.labels, test.offsets)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
         about = {
-            "seed": seed_of(spec.seed, cell.trial),
+            "seed": cell.given["seed"],
             "seconds": seconds,
             "threads": cell.threads,
             "best_round": int(ranker.best_round_),
@@ -72,10 +83,10 @@ def compute(cell: Cell) -> Outcome:
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         return Outcome(
-            queries=frames.queries(key, test, columns, spec.relevant),
+            queries=frames.queries(key, test, columns, relevant_label(spec, cell.level)),
             curves=frames.curves(key, ranker, spec, valid, test),
             documents=frames.documents(key, test, scores) if cell.first else None,
-            features=frames.features(key, test) if cell.first else None,
+            features=frames.features(key, test) if cell.first and test.n_features else None,
             about=about | notes,
         )
 
@@ -112,12 +123,6 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
     """The trained ranker, and what else is to be kept about it."""
     spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
-    given: dict[str, Any] = {
-        "seed": seed_of(spec.seed, cell.trial),
-        "threads": cell.threads,
-        "metrics": (spec.decide,),
-        "progress": False,
-    }
     notes: dict[str, Any] = {}
     if spec.tune_trials or spec.tune_minutes:
         from rankwise.tuning.tune import tune
@@ -132,7 +137,7 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
             fixed=settings,
-            seed=given["seed"],
+            seed=cell.given["seed"],
             threads=cell.threads,
             progress=False,
         )
@@ -142,9 +147,10 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:
-        ranker = chosen.build(settings, given)
+        ranker = chosen.build(settings, cell.given)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="interrupted after round", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+        warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         ranker.fit(train, valid if spec.early_stopping else None)
     if ranker.stopped_ == "interrupted":  # half a model is no result
         raise KeyboardInterrupt
