@@ -64,6 +64,7 @@ from .rankers.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.factorization import FactorizationRanker as FactorizationRanker
 from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.neural import NeuralRanker as NeuralRanker
+from .rankers.popular import Popular as Popular
 from .rankers.table import load as load
 from .rankers.xgboost import XGBoostRanker as XGBoostRanker
 from .stream import Stream as Stream

@@ -34,9 +34,7 @@ _DAY = 86_400.0
 
 def cached(source: Path, read: Callable[..., RankingDataset], **options: Any) -> RankingDataset:
     """Give ``read(source, **options)``, from the cache where that is possible; ``options`` are plain JSON values."""
-    stamp = {"format": FORMAT, "version": __version__, "options": options, "source": fingerprint(source)}
-    key = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()[:16]
-    entries = [folder / f"{source.name}-{key}" for folder in _folders(source)]
+    stamp, entries = _entries(source, options)
     for entry in entries:
         data = _open(entry)
         if data is not None:
@@ -44,13 +42,58 @@ def cached(source: Path, read: Callable[..., RankingDataset], **options: Any) ->
     data = read(source, **options)
     if fingerprint(source) == stamp["source"]:  # else it was being written while we read
         for entry in entries:
-            if _store(entry, data, stamp):
+            if _stored(entry, stamp, lambda _: data):
                 break
     return data
 
 
+def mapped(
+    source: Path, spill: Callable[..., RankingDataset], folder: Path | None = None, **options: Any
+) -> RankingDataset:
+    """Give the data set whose features ``spill(source, target, **options)`` writes to the file ``target``.
+
+    The features stay in an entry of the cache, which is kept in ``folder`` if one is named.
+    """
+    stamp, entries = _entries(source, options)
+    if folder is not None:
+        entries = [folder / entries[0].name]
+    for entry in entries:
+        data = _open(entry)
+        if data is not None:
+            return data
+    failed: OSError | None = None
+    for entry in entries:
+        try:
+            _store(entry, stamp, lambda place: spill(source, place / "features.npy", **options))
+        except OSError as cannot:
+            failed = failed or cannot
+            continue
+        data = _open(entry)
+        if data is not None:
+            return data
+    raise OSError(
+        f"the features of {source} could not be copied to {entries[0].parent}: {failed}. "
+        "Cure: name a folder with enough room, folder=…."
+    )
+
+
+def _entries(source: Path, options: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
+    """What an entry of the cache depends on, and where it may lie."""
+    stamp = {"format": FORMAT, "version": __version__, "options": options, "source": fingerprint(source)}
+    key = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()[:16]
+    return stamp, [folder / f"{source.name}-{key}" for folder in _folders(source)]
+
+
 def fingerprint(source: Path) -> dict[str, Any]:
-    """Tell one state of a file from another: name, size, time, and a checksum over up to 16 MiB of it."""
+    """Tell one state of a file from another: name, size, time, and a checksum over up to 16 MiB of it.
+
+    That of a folder is made of its files'.
+    """
+    if source.is_dir():
+        return {
+            "name": source.name,
+            "files": [fingerprint(path) for path in sorted(source.iterdir()) if path.is_file()],
+        }
     facts = source.stat()
     with source.open("rb") as file:
         checksum = 0
@@ -109,13 +152,25 @@ def _facts(array: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "crc32": _checksum(array)}
 
 
-def _store(entry: Path, data: RankingDataset, stamp: dict[str, Any]) -> bool:
-    """Write an entry whole or not at all; say whether it is there."""
+def _stored(entry: Path, stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> bool:
+    """Write an entry, if that is possible; say whether it is there."""
+    try:
+        _store(entry, stamp, fill)
+    except OSError:
+        return False
+    return True
+
+
+def _store(entry: Path, stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> None:
+    """Write an entry whole or not at all; ``fill`` may write arrays to its folder itself, and gives the data."""
     temporary = entry.parent / f".writing-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         temporary.mkdir(parents=True)
+        data = fill(temporary)
         arrays = {name: getattr(data, name) for name in _ARRAYS if getattr(data, name) is not None}
         for name, array in arrays.items():
+            if (temporary / f"{name}.npy").exists():
+                continue
             with (temporary / f"{name}.npy").open("wb") as file:
                 np.save(file, array, allow_pickle=False)
                 _settle(file)
@@ -131,12 +186,9 @@ def _store(entry: Path, data: RankingDataset, stamp: dict[str, Any]) -> bool:
         if entry.exists():  # damaged, or just written by another process, in which case ours is as good
             shutil.rmtree(entry)
         temporary.rename(entry)
-    except OSError:
-        return False
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _sweep(entry, stamp)
-    return True
 
 
 def _settle(file: Any) -> None:

@@ -26,9 +26,12 @@ def read_data(path: str | Path, **options: Any) -> "RankingDataset":
     from rankwise.data import frames, letor
 
     path = Path(path)
-    if path.is_dir() or path.suffix.lower() in _PARQUET:
-        return frames.read_parquet(path, **options)
-    return letor.read_letor(path, **options)
+    return frames.read_parquet(path, **options) if is_parquet(path) else letor.read_letor(path, **options)
+
+
+def is_parquet(path: Path) -> bool:
+    """Tell Parquet, a file or a folder of them, from LETOR text."""
+    return path.suffix.lower() in _PARQUET or path.is_dir()
 
 
 def write_data(data: "RankingDataset", path: str | Path, *, force: bool = False) -> Path:

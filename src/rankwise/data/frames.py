@@ -194,10 +194,7 @@ def _build(
     roles = {role: name for role, name in roles.items() if name is not None}
     for role, name in roles.items():
         _require(f"the {role}", name, schema)
-    if features is None:
-        features = [name for name in schema.names() if name not in roles.values()]
-    for name in features:
-        _require("a feature", name, schema)
+    features = feature_columns(table, {**roles, "features": features})
     columns = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(columns, roles, "query")
     order = None
@@ -221,19 +218,30 @@ def _build(
     for role, field in (("propensity", "propensities"), ("position", "positions")):
         if role in roles:
             values[field] = _numbers(columns, roles, role)
-    matrix, listed = _matrix(table, features, schema, ids.size, order)
+    values["features"], listed = matrix(table, features, ids.size, order)
     unknown = [name for name in categorical if name not in features]
     if unknown:
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]))
     numbers = [number for number, name in enumerate(features) if name in categorical or name in listed]
     return cls(
-        matrix,
-        _numbers(columns, roles, "label"),
-        offsets,
+        labels=_numbers(columns, roles, "label"),
+        offsets=offsets,
         feature_names=tuple(features),
         categorical=tuple(numbers),
         **values,
     )
+
+
+def feature_columns(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
+    """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
+    schema = table.collect_schema()
+    if columns.get("features") is None:
+        defaults = {role: _ROLES[role] for role in ("query", "label")}
+        taken = {columns.get(role, defaults.get(role)) for role in _ROLES}
+        return [name for name in schema.names() if name not in taken]
+    for name in columns["features"]:
+        _require("a feature", name, schema)
+    return list(columns["features"])
 
 
 def _require(what: str, name: str | None, schema: pl.Schema) -> None:
@@ -275,10 +283,11 @@ def _whole(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> pl.Series
     return series
 
 
-def _matrix(
-    table: pl.LazyFrame, features: Sequence[str], schema: pl.Schema, n_docs: int, order: NDArray[np.int64] | None
+def matrix(
+    table: pl.LazyFrame, features: Sequence[str], n_docs: int, order: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.float32], set[str]]:
     """Fill the feature matrix, a few columns at a time; and name the columns whose type lists categories."""
+    schema = table.collect_schema()
     listed = {name for name in features if isinstance(schema[name], pl.Enum)}
     for name in features:
         kind = schema[name]
@@ -289,13 +298,13 @@ def _matrix(
                     "cast it to pl.Enum([…]), whose codes mean the same in every table, or leave it out of features=[…]"
                 )
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", cure=cure)
-    matrix = np.empty((n_docs, len(features)), np.float32)
+    filled = np.empty((n_docs, len(features)), np.float32)
     for first in range(0, len(features), _COLUMNS_AT_ONCE):
         part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
         for number, series in enumerate(part.iter_columns(), first):
             column = _float32(series.to_physical() if series.name in listed else series)
-            matrix[:, number] = column if order is None else column[order]
-    return matrix, listed
+            filled[:, number] = column if order is None else column[order]
+    return filled, listed
 
 
 def _float32(series: pl.Series) -> NDArray[np.float32]:

@@ -152,8 +152,9 @@ class Reader:
             else:
                 self.features.matrix()[row, column] = exact_float32(written)
         self.features.rows += rows
+        before = self.labels.rows + rows - self.features.rows  # rows that a reader did not keep
         self.labels.append(self.batch_labels[:rows])
-        self.starts.append(self.batch_starts[:queries])
+        self.starts.append(before + self.batch_starts[:queries])
         self.lines.append(self.batch_lines[:queries])
         self.query_ids.append(text, self.query_spans[:queries])
         if self.document_ids is not None:
@@ -183,7 +184,7 @@ class Reader:
         """Leave the line out, raise an error that names it, or find the sizes of queries beside the file."""
         wrong, line = int(self.state[kernel.WRONG]), int(self.state[kernel.LINE])
         side = self.side_file()
-        if wrong == kernel.NO_QUERY and not self.features.rows and side is not None:
+        if wrong == kernel.NO_QUERY and not self.labels.rows and side is not None:
             self.take_sizes(side)
             return
         what, cure = _WRONG[wrong]
@@ -237,19 +238,9 @@ class Reader:
 
     def dataset(self) -> RankingDataset:
         """Put the columns together once everything has been read."""
-        if self.skipped:
-            named = ", ".join(map(str, self.skipped[:_NAMED])) + (", …" if len(self.skipped) > _NAMED else "")
-            warnings.warn(
-                f"{self.path}: left out {len(self.skipped)} of {self.state[kernel.LINE] - 1} lines "
-                f"that could not be read (line {named}; the first: {self.first_error})",
-                stacklevel=3,
-            )
-        rows = self.features.rows
+        rows = self.labels.rows
         if not rows:
             raise check.error("there are no documents in the file", where=str(self.path))
-        width = int(self.state[kernel.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
-        if width < self.features.width:
-            self.features.narrow(width)
         columns: dict[str, Any] = {}
         if self.sizes is not None:
             offsets = check.sizes(self.sizes, rows)
@@ -260,7 +251,22 @@ class Reader:
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
-        return RankingDataset(self.features.finish(), self.labels.finish()[:, 0], offsets, **columns)
+        width = int(self.state[kernel.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
+        data = RankingDataset(self.matrix(width), self.labels.finish()[:, 0], offsets, **columns)
+        if self.skipped:
+            named = ", ".join(map(str, self.skipped[:_NAMED])) + (", …" if len(self.skipped) > _NAMED else "")
+            warnings.warn(
+                f"{self.path}: left out {len(self.skipped)} of {self.state[kernel.LINE] - 1} lines "
+                f"that could not be read (line {named}; the first: {self.first_error})",
+                stacklevel=3,
+            )
+        return data
+
+    def matrix(self, width: int) -> NDArray[np.float32]:
+        """Give the features, in as many columns as there turned out to be."""
+        if width < self.features.width:
+            self.features.narrow(width)
+        return self.features.finish()
 
     def refuse_returning(self, ids: NDArray[Any]) -> None:
         """Check that a query's documents lie together."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import storage
 from rankwise.rankers.course import Course, State
@@ -107,6 +108,6 @@ def fingerprint(data: RankingDataset) -> str:
     parts = (data.features, data.labels, data.offsets, data.weights, data.query_ids)
     for part in (*parts, np.array(data.categorical, np.int64)):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())
-        if part is not None:
-            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        for block in () if part is None else disk.blocks(part):
+            digest.update(np.ascontiguousarray(block).view(np.uint8).data)
     return digest.hexdigest()

@@ -4,7 +4,6 @@ Dask itself would wait for a worker that is gone, and run its task again elsewhe
 and a hang for those that talk to each other. So tasks are pinned to workers, and the client looks after them.
 """
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,12 +70,6 @@ class Crew:
             time.sleep(look)
             look = min(1.2 * look, _LONGEST_LOOK)
 
-    def tidy(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call ``function`` on the workers that are still there, whatever they do; what goes wrong is left so."""
-        with contextlib.suppress(Exception):
-            there = [worker for worker in self.workers if worker in self.client.nthreads()]
-            self.client.run(function, *arguments, workers=there, on_error="ignore")
-
     def _gone(self, doing: str) -> list[str]:
         try:
             there = self.client.nthreads()
@@ -91,8 +84,8 @@ class Crew:
                 return one  # the user's own: bad data, a missing package; what the others say follows from it
         busy = [worker for worker, future in zip(self.workers, futures, strict=False) if future.status == "pending"]
         stuck = [worker for worker in busy if worker not in gone]
-        said = f" ({_first_line(failed[0])})" if failed else ""
         who = f"worker {', '.join(gone)} was lost" if gone else "a worker failed"
+        said = f" ({_last_line(failed[0])})" if failed and not gone else ""
         cure = "with a checkpoint, fit(…, resume=True) goes on from the last block once the cluster is whole again"
         if stuck:
             cure += f"; restart {', '.join(stuck)} first (client.restart()), which still waits for the others"
@@ -108,5 +101,7 @@ def processes(client: Any) -> list[str]:
     return [worker for number, worker in enumerate(workers) if number == 0 or not worker.startswith("inproc:")]
 
 
-def _first_line(failed: BaseException) -> str:
-    return f"{type(failed).__name__}: {str(failed).strip().partition(chr(10))[0]}"
+def _last_line(failed: BaseException) -> str:
+    """What went wrong at the bottom, without the stack that XGBoost prints below it."""
+    lines = str(failed).partition("Stack trace")[0].split("\n")
+    return f"{type(failed).__name__}: {next((line for line in reversed(lines) if line.strip()), '')}"

@@ -81,13 +81,10 @@ def fit(
         def learn(plan: trees.Plan, state: trees.State) -> trees.State:
             return _learn(ranker, plan, state, parts, training, timeout)
 
-        try:
-            ranker._train(
-                sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn,
-                digest=parts.digest,
-            )  # fmt: skip
-        finally:
-            parts.crew.tidy(blocks.forget, training)
+        ranker._train(
+            sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn, digest=parts.digest
+        )
+        client.run(blocks.forget, training, workers=parts.crew.workers, on_error="ignore")
     ranker.partitions_ = parts.about  # type: ignore[attr-defined]
     return ranker
 
@@ -129,7 +126,7 @@ def _learn(
     stop = ""
     while not stop and not (stop := plan.finished(state)):
         rounds = min(plan.rounds, state.done - state.done % plan.every + plan.every)
-        doing = f"rounds {state.done + 1} to {rounds}"
+        doing = f"growing trees {state.done + 1} to {rounds}"
         try:
             job = blocks.Job(
                 training, ranker, connect(ranker.library.name, crew, timeout), state.before, state.done, rounds, fresh

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from rankwise import check
+from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.trees import Derive, Library, Settings, numbers
@@ -97,12 +99,12 @@ class LightGBM:
 
     def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
         """Build LightGBM's own data once."""
-        import lightgbm
-
         parameters = self._parameters(settings, 0)
         rows = settings.builtin is not None and train.weights is not None
-        own = lightgbm.Dataset(
-            train.features,
+        if external.on_disk(train) is not None:
+            parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
+        own = _dataset(
+            train,
             _labels(settings, train),
             group=train.sizes,
             weight=np.repeat(train.weights, train.sizes) if rows else None,  # type: ignore[arg-type]
@@ -113,8 +115,8 @@ class LightGBM:
         )
         if valid is None:
             return Matrices(own, None)
-        held_out = lightgbm.Dataset(
-            valid.features, valid.labels, group=valid.sizes, reference=own, params=parameters, free_raw_data=False
+        held_out = _dataset(
+            valid, valid.labels, group=valid.sizes, reference=own, params=parameters, free_raw_data=False
         )
         return Matrices(own, held_out)
 
@@ -241,19 +243,19 @@ class LightGBMForest:
 
     def predict(self, features: Floats) -> Array:
         """Score documents."""
-        return numbers(self.booster.predict(features, raw_score=True, num_threads=thread_count()))
+        return self._predicted(features)
 
     def tree(self, features: Floats, number: int) -> Array:
         """Give what one tree, counted from 0, adds to the scores."""
-        return numbers(
-            self.booster.predict(
-                features, start_iteration=number, num_iteration=1, raw_score=True, num_threads=thread_count()
-            )
-        )
+        return self._predicted(features, start_iteration=number, num_iteration=1)
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
         return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
+
+    def _predicted(self, features: Floats, **trees: int) -> Array:
+        about: dict[str, Any] = {**trees, "raw_score": True, "num_threads": thread_count()}
+        return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
         """Give one number per feature: total gain of its splits, or how many there are."""
@@ -286,6 +288,19 @@ def _names() -> dict[str, str]:
     return {
         alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
     }
+
+
+def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
+    """LightGBM's own data, from memory or from disk."""
+    import lightgbm
+
+    file = external.on_disk(data)
+    own: Dataset = (
+        lightgbm.Dataset(data.features, label, **about)
+        if file is None
+        else external.lightgbm_dataset(file, label, **about)
+    )
+    return own
 
 
 def _labels(settings: Settings, data: RankingDataset) -> Array:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankwise import check
+from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.trees import Derive, Library, Settings, numbers
@@ -306,7 +308,12 @@ def _columns(settings: Settings, data: RankingDataset) -> dict[str, Any]:
 
 
 def _raw(settings: Settings, data: RankingDataset) -> "DMatrix":
-    matrix: DMatrix = _xgboost().DMatrix(data.features, **_columns(settings, data))
+    file, columns = external.on_disk(data), _columns(settings, data)
+    matrix: DMatrix = (
+        _xgboost().DMatrix(data.features, **columns)
+        if file is None
+        else external.xgboost_matrix(file, columns, bins=None, binned=False)
+    )
     return matrix
 
 
@@ -315,12 +322,18 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
     if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
         return _raw(settings, data)
     bins = settings.native.get("max_bin")
-    matrix: DMatrix = _xgboost().QuantileDMatrix(data.features, max_bin=bins, **_columns(settings, data))
+    file, columns = external.on_disk(data), _columns(settings, data)
+    matrix: DMatrix = (
+        _xgboost().QuantileDMatrix(data.features, max_bin=bins, **columns)
+        if file is None
+        else external.xgboost_matrix(file, columns, bins=bins, binned=True)
+    )
     return matrix
 
 
 def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
-    return booster.inplace_predict(features, iteration_range=trees, predict_type="margin", validate_features=False)
+    about = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
+    return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
 
 
 def _total(*values: float) -> Array:

@@ -1,0 +1,121 @@
+"""Data larger than memory: features stay in a file and are read a block at a time.
+
+Labels, query ids and the like are in memory: they take a few bytes for each document. The features lie in one ``.npy``
+file, mapped into memory, so that everything that takes a data set takes these too. What goes over all of them, trees
+and predictions, reads blocks with :func:`blocks` instead: pages of a mapping count as memory of the process until the
+system takes them back.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.cache import mapped
+from rankwise.data.dataset import RankingDataset
+
+_BLOCK = 1 << 25  # bytes of features that are in memory at once
+
+
+class DiskDataset(RankingDataset):
+    """A data set whose features stay on disk; made by :func:`open_data`.
+
+    A run of neighbouring queries, ``data.take(slice(0, 1000))``, stays there too; others are read into memory.
+    """
+
+    def __repr__(self) -> str:
+        where = ", features on disk" if Mapping.of(self.features) is not None else ""
+        return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
+
+
+def open_data(path: str | Path, *, folder: str | Path | None = None, **options: Any) -> DiskDataset:
+    r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
+
+    The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
+    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document.
+    ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
+    XGBoostRanker then train without ever having all features in memory; every other use works as well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     _ = Path(here, "rows.txt").write_text("0 qid:1 1:0.5\n2 qid:1 1:0.25\n1 qid:2 1:1\n")
+    ...     data = open_data(f"{here}/rows.txt")
+    ...     print(data, data.features[:, 0])
+    DiskDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, features on disk) [0.5 0.25 1. ]
+    """
+    from rankwise.data import spill
+    from rankwise.data.files import is_parquet
+
+    path = Path(path)
+    if not path.is_dir():
+        check.readable(path)
+    if options.get("sort") or options.get("progress"):
+        raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
+    write = spill.parquet if is_parquet(path) else spill.letor
+    data = mapped(path, write, None if folder is None else Path(folder), **options)
+    names = (*RankingDataset.__dataclass_fields__,)
+    return DiskDataset(**{name: getattr(data, name) for name in names})
+
+
+def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one in a mapped file.
+
+    >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
+    [(3, 2)]
+    """
+    file = Mapping.of(features)
+    if file is None:
+        yield features
+        return
+    step = rows_at_once(features.shape[1])
+    for first in range(0, len(features), step):
+        yield file.read(first, min(first + step, len(features)))
+
+
+def rows_at_once(n_features: int) -> int:
+    """How many rows are read at once."""
+    return max(1, _BLOCK // max(1, 4 * n_features))
+
+
+class Mapping:
+    """Rows of a matrix that is mapped from a file, read without the mapping."""
+
+    def __init__(self, path: str, start: int, shape: tuple[int, int]) -> None:
+        self.path, self.start, self.shape = path, start, shape
+        self.handle = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            os.close(self.handle)
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "Mapping | None":
+        """Find where rows of float32 lie in a file; None if they are in memory."""
+        root: Any = array
+        while isinstance(root, np.ndarray) and not (isinstance(root, np.memmap) and not _is_array(root.base)):
+            root = root.base
+        fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous
+        if root is None or not fits or not Path(root.filename or "").is_file():
+            return None
+        start = root.offset + array.ctypes.data - root.ctypes.data
+        return cls(str(root.filename), int(start), (int(array.shape[0]), int(array.shape[1])))
+
+    def read(self, first: int, last: int) -> NDArray[np.float32]:
+        """Read rows ``first`` to ``last`` into memory."""
+        width = 4 * self.shape[1]
+        found = np.empty((last - first, self.shape[1]), np.float32)
+        view, at = found.view(np.uint8).reshape(-1).data, self.start + first * width
+        while view:
+            count = os.preadv(self.handle, [view], at)
+            if not count:
+                raise check.error("a file of features is shorter than it was", where=self.path, cure="open it again")
+            view, at = view[count:], at + count
+        return found
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray)

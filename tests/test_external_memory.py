@@ -1,0 +1,162 @@
+"""Data that stay on disk: the same data sets, the same models, and features that are never all in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.data import disk
+from rankwise.rankers import external
+
+RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)
+SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "patience": None}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of some hundred rows, so that small data have many."""
+    monkeypatch.setattr(disk, "_BLOCK", 4 * 12 * 100)
+
+
+@pytest.fixture
+def stored(data, tmp_path):
+    return rw.write_parquet(data.with_(query_ids=[f"q{n}" for n in range(data.n_queries)]), tmp_path / "train.parquet")
+
+
+def place(data):
+    file = disk.Mapping.of(data.features)
+    assert file is not None
+    return Path(file.path)
+
+
+def same(one, other):
+    for name in ("features", "labels", "offsets", "query_ids", "weights", "document_ids"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.feature_names == other.feature_names
+    assert one.categorical == other.categorical
+
+
+def test_parquet_opened_is_parquet_read(stored, small_blocks):
+    opened = rw.open_data(stored)
+    assert disk.Mapping.of(opened.features) is not None
+    assert "features on disk" in repr(opened)
+    same(opened, rw.read_parquet(stored))
+
+
+def test_a_folder_with_categories_and_weights(data, tmp_path, small_blocks):
+    frame = rw.to_frame(data).with_columns(
+        pl.col("qid").cast(pl.String),
+        pl.lit(2.0).alias("weight"),
+        pl.Series("kind", ["a", "b"] * (data.n_docs // 2) + ["a"] * (data.n_docs % 2), pl.Enum(["b", "a"])),
+    )
+    for part in range(3):
+        chosen = [str(query) for query in range(part * 15, part * 15 + 15)]
+        frame.filter(pl.col("qid").is_in(chosen)).write_parquet(tmp_path / f"{part}.parquet")
+    columns = {"weight": "weight"}
+    opened = rw.open_data(tmp_path, **columns)
+    assert opened.categorical == (12,)
+    same(opened, rw.read_parquet(tmp_path, **columns))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 qid:a 1:0.5 3:7 #docid = D1\n0 qid:a 2:25e-2 #docid = D2\n1 qid:b 1:1 2:2 3:3 #docid = D3\n",
+        "1 qid:1 1:1\n0 qid:2 7:1\n2 qid:2 3:1\n",  # the second line is wider
+        "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n2 qid:1 0:5 1:6\n",  # the third line shows that indexes begin at 0
+    ],
+)
+def test_letor_opened_is_letor_read(text, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data.letor_reader._BLOCK", 128)  # a line or two, so that rows are written at once
+    path = tmp_path / "rows.txt"
+    path.write_text(text)
+    same(rw.open_data(path), rw.read_letor(path))
+
+
+def test_a_skipped_line_adds_no_columns(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("1 qid:1 1:1 2:2\nnonsense 9:9\n0 qid:1 1:3 2:x 8:1\n0 qid:1 2:4\n")
+    with pytest.warns(UserWarning, match="left out 2 of 4 lines"):
+        read = rw.read_letor(path, errors="skip")
+    with pytest.warns(UserWarning, match="left out 2 of 4 lines"):
+        same(rw.open_data(path, errors="skip"), read)
+
+
+def test_the_copy_is_made_once_and_again_when_the_source_changes(stored, tmp_path, data):
+    first = rw.open_data(stored, folder=tmp_path / "copies")
+    assert place(rw.open_data(stored, folder=tmp_path / "copies")) == place(first)
+    rw.write_parquet(data.take(slice(0, 10)), stored, force=True)
+    assert rw.open_data(stored, folder=tmp_path / "copies").n_queries == 10
+
+
+def test_neighbouring_queries_stay_on_disk_and_others_come_into_memory(stored):
+    opened = rw.open_data(stored)
+    near, far = opened.take(slice(5, 20)), opened.take([3, 1])
+    assert "features on disk" in repr(near)
+    assert "features on disk" not in repr(far)
+    np.testing.assert_array_equal(np.concatenate(list(disk.blocks(near.features))), near.features)
+
+
+def test_no_room_says_where(stored, tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match="could not be copied to .*taken.*name a folder with enough room"):
+        rw.open_data(stored, folder=tmp_path / "taken" / "inside")
+    with pytest.raises(ValueError, match="data that stay on disk cannot be sorted"):
+        rw.open_data(stored, sort=True)
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_the_same_model_as_from_memory(ranker, stored, valid, small_blocks):
+    # Few documents: the bins' sample is all of them, here as in memory.
+    opened, held_out = rw.open_data(stored), rw.read_parquet(stored)
+    ours = ranker("stochastic(xendcg, scale=0.25)", **SMALL).fit(opened, valid)
+    other = ranker("stochastic(xendcg, scale=0.25)", **SMALL).fit(held_out, valid)
+    assert ours.history_ == other.history_
+    np.testing.assert_array_equal(ours.predict(opened), other.predict(held_out))
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_features_are_read_in_blocks_only(ranker, stored, small_blocks, monkeypatch, tmp_path):
+    opened = rw.open_data(stored)
+    read = []
+    ours = disk.Mapping.read
+
+    def watched(self, first, last):
+        read.append(last - first)
+        return ours(self, first, last)
+
+    monkeypatch.setattr(disk.Mapping, "read", watched)
+    monkeypatch.setattr(external, "_SAMPLE", 100)
+    model = ranker("xendcg", **SMALL).fit(opened, opened)
+    model.predict(opened)
+    assert max(read) <= 100
+    assert sum(read) >= 3 * opened.n_docs  # training, validation, prediction
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_checkpoints_and_older_models_go_on_from_disk(ranker, stored, data, tmp_path, small_blocks):
+    opened = rw.open_data(stored)
+    settings = {**SMALL, "rounds": 8}
+    first = ranker("xendcg", **settings).fit(opened)
+    more = ranker("xendcg", **settings).fit(opened, init_model=first)
+    in_memory = ranker("xendcg", **settings).fit(rw.read_parquet(stored), init_model=first)
+    np.testing.assert_array_equal(more.predict(data), in_memory.predict(data))
+    # A model whose trees ask at other places than the bins' borders.
+    other = ranker("xendcg", **settings).fit(data.with_(features=data.features * 1.1))
+    onto = ranker("xendcg", **settings).fit(opened, init_model=other)
+    beside = ranker("xendcg", **settings).fit(rw.read_parquet(stored), init_model=other)
+    np.testing.assert_allclose(onto.predict(data), beside.predict(data), rtol=1e-5)
+    kept = ranker("xendcg", **settings, checkpoint=tmp_path / "kept", every=4).fit(opened)
+    longer = ranker("xendcg", **{**settings, "rounds": 16}, checkpoint=tmp_path / "kept", every=4)
+    longer.fit(opened, resume=True)
+    np.testing.assert_array_equal(longer.predict(data), more.predict(data))
+    assert kept.history_["loss"] == longer.history_["loss"][:8]
+
+
+def test_xgboosts_own_file_goes_with_the_matrix(stored):
+    opened = rw.open_data(stored)
+    rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
+    assert not list(place(opened).parent.glob("rankwise-*"))
