@@ -9,7 +9,20 @@ import typer
 from typer.core import TyperGroup
 
 from rankwise._version import __version__
-from rankwise.cli import data, demo, evaluation, objectives, options, reproduce, screen, training, tuning
+from rankwise.cli import (
+    data,
+    demo,
+    evaluation,
+    export,
+    objectives,
+    options,
+    recommend,
+    report,
+    reproduce,
+    screen,
+    training,
+    tuning,
+)
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -108,7 +121,10 @@ _commands: dict[str, Callable[..., None]] = {
     "tune": tuning.tune,
     "evaluate": evaluation.evaluate,
     "compare": evaluation.compare,
+    "recommend": recommend.recommend,
     "reproduce": reproduce.reproduce,
+    "report": report.report,
+    "export": export.export,
     "objectives": objectives.objectives,
 }
 for _name, _command in _commands.items():

@@ -66,7 +66,7 @@ def train(
     [cyan]rankwise train mq2008 --fold 2 --ranker neural --set preset=2020-tuned -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
     """
-    _free_folder(output, force=force)
+    free_folder(output, force=force)
     outputs.free(plot, outputs.PICTURES, force=force)
     if plot is not None and valid is None and not inputs.is_set(data):
         raise check.error("a learning curve needs validation data", cure="add --valid DATA")
@@ -185,7 +185,7 @@ def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native
     return cls(**{**kept, **said, **native})
 
 
-def _free_folder(path: Path, *, force: bool) -> None:
+def free_folder(path: Path, *, force: bool) -> None:
     """Complain at once about a folder that the model could not be written to at the end."""
     from rankwise.rankers.storage import DESCRIPTION
 
