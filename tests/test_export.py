@@ -139,7 +139,8 @@ def read_ranklib(path: Path, rows: np.ndarray) -> np.ndarray:
         value = np.float32(0.0) if np.isnan(value) else value
         return walk(left if value <= np.float32(threshold.text.strip()) else right, row)
 
-    return np.array([sum(float(tree.get("weight")) * walk(tree[0], row) for tree in ensemble) for row in rows])
+    weights = [float(tree.get("weight") or "nan") for tree in ensemble]
+    return np.array([np.dot(weights, [walk(tree[0], row) for tree in ensemble]) for row in rows])
 
 
 def read_vespa(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
