@@ -17,7 +17,16 @@ from rankwise.demo.result import HEADLINE, Demonstration
 PICTURES = ("means.png", "curves.png", "differences.png")
 MODELS = ("listnet", "lambdarank", "xendcg", "e_lambdarank", "plrank", "lightgbm_lambdarank", "lightgbm_rank_xendcg")
 FILES = {
-    *("results.md", "results.json", "queries.csv", "train.parquet", "valid.parquet", "test.parquet"),
+    *(
+        "report.html",
+        "report-files",
+        "results.md",
+        "results.json",
+        "queries.csv",
+        "train.parquet",
+        "valid.parquet",
+        "test.parquet",
+    ),
     *("best_feature.txt", "linear_regression.txt"),
     *PICTURES,
 }

@@ -19,8 +19,8 @@ def demo(
     """Show what rankwise does, on made-up data, in half a minute.
 
     Makes a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and two
-    of LightGBM itself, and says which ranks best, by how much, and how sure that is. Tables, values per query, plots,
-    data and models go into the folder; running it again replaces them.
+    of LightGBM itself, and says which ranks best, by how much, and how sure that is. A report with a query
+    explorer, tables, values per query, plots, data and models go into the folder; running it again replaces them.
 
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
@@ -35,6 +35,7 @@ def demo(
     screen.say(f"{result.introduction()}\n")
     screen.table(result.table())
     screen.say(f"\n{result.conclusion()}\n")
+    screen.say(f"Report: {output / 'report.html'}, for a browser: figures, and every query in an explorer.")
     screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
     screen.say("Go on with:")
     for command in next_commands(result):

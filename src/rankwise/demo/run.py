@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.lightgbm import LightGBMRanker
 
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
-STEPS = 5 + len(OBJECTIVES)
+STEPS = 6 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
 
@@ -37,8 +37,10 @@ def demonstrate(
     from rankwise.data.splits import split
     from rankwise.data.synthetic import synthetic, synthetic_ideal
     from rankwise.demo.baselines import best_feature, linear
+    from rankwise.demo.results import as_results
     from rankwise.evaluation.compare import compare
     from rankwise.evaluation.evaluate import evaluate
+    from rankwise.report.write import FILES, PAGE, write_report
 
     data = synthetic(queries or QUERIES, FEATURES, documents=DOCUMENTS, seed=SEED)
     train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
@@ -60,6 +62,8 @@ def demonstrate(
         curves={name: ranker.history_[HEADLINE] for name, ranker in rankers.items()},
         folder=folder,
         files={
+            PAGE: "the report: words, tables, figures and a query explorer, for a browser",
+            FILES: "every figure and table of the report as files",
             "results.md": "the table, the pictures and what they say",
             "results.json": "every number, for programs",
             "queries.csv": "the value of each metric on each query",
@@ -73,6 +77,8 @@ def demonstrate(
     )
     step("Drawing and writing")
     _write(result, rankers, scores)
+    step("Writing the report")
+    write_report(as_results(result, scores), folder, force=True)
     return result
 
 

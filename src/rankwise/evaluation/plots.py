@@ -64,9 +64,12 @@ def figure(
         news = {stack.enter_context(replacing(one, force=force)): suffix for one, suffix in files.items()}
         drawing = Figure(figsize=(width, height), layout="constrained")
         yield drawing
+        engine = drawing.get_layout_engine()
+        if engine is not None:
+            engine.execute(drawing)  # laid out once, for all formats
+            drawing.set_layout_engine(None)
         for new, suffix in news.items():
             drawing.savefig(new, format=suffix[1:], metadata=_FORMATS[suffix])
-            drawing.set_layout_engine("none")  # laid out once; the next format takes the same places
 
 
 def plot_differences(

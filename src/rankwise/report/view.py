@@ -145,17 +145,18 @@ class View:
     def pairs(self) -> dict[str, str]:
         """Method -> the one that it is held against: named by the specification, or what it wraps, or the first."""
         named = self.results.spec.get("baseline")
+        if isinstance(named, dict):
+            return {one: other for one, other in named.items() if {one, other} <= set(self.methods)}
         texts = {name: str((self.results.spec.get("methods") or {}).get(name, name)) for name in self.methods}
         bare = {_normal(text): name for name, text in texts.items()}
         found = {}
         for name in self.methods:
-            against = named.get(name) if isinstance(named, dict) else named
             inside = next((bare[inner] for inner in _unwrapped(texts[name]) if bare.get(inner, name) != name), None)
-            against = against or inside or self.methods[0]
+            against = named or inside or self.methods[0]
             if against != name and against in self.methods:
                 found[name] = against
-        wrapped = set(found.values())
-        return {name: against for name, against in found.items() if name not in wrapped or against not in found}
+        wrapped = {other for other in found.values() if other != self.methods[0]}
+        return {name: other for name, other in found.items() if name not in wrapped}
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:

@@ -1,0 +1,72 @@
+"""The demonstration as the results of an experiment, from which its report is written."""
+
+import os
+import platform
+import time
+from typing import TYPE_CHECKING, Any
+
+from rankwise.demo.rankers import OBJECTIVES, SETTINGS
+from rankwise.demo.result import HEADLINE, METRICS, Demonstration
+
+if TYPE_CHECKING:
+    from rankwise.demo.baselines import Scores
+    from rankwise.experiments.results import Results
+
+DATA = "made-up web search"
+
+
+def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
+    """Give one trial of every ranker, with its values per query, its learning curve and the scores of documents."""
+    import polars as pl
+
+    from rankwise.experiments import frames
+    from rankwise.experiments.results import CURVES, DOCUMENTS, QUERIES, Results, together
+    from rankwise.experiments.trial import versions
+
+    test = result.parts["test"]
+    evaluations = result.comparison.paired.evaluations
+    keys = {name: {"data": DATA, "level": 0.0, "trial": 0, "method": name} for name in result.ranked}
+    curves = [
+        pl.DataFrame({"round": range(1, len(values) + 1), "value": values}, schema_overrides={"value": pl.Float64})
+        .with_columns(series=pl.lit(f"valid {HEADLINE}"), **{key: pl.lit(one) for key, one in keys[name].items()})
+        .select(list(CURVES))
+        .cast(dict(CURVES))
+        for name, values in result.curves.items()
+    ]
+    return Results(
+        spec=_spec(result),
+        queries=together([frames.queries(keys[n], test, evaluations[n].values, 1.0) for n in keys], QUERIES),
+        curves=together(curves, CURVES),
+        documents=together([frames.documents(keys[name], test, scores[name]) for name in keys], DOCUMENTS),
+        features=frames.features(keys[result.ranked[0]], test),
+        feature_names=None if test.feature_names is None else list(test.feature_names),
+        about={
+            "command": "rankwise demo",
+            "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+            "machine": f"{platform.platform()}, {os.cpu_count()} cores",
+            "versions": versions("lightgbm"),
+        },
+    )
+
+
+def _spec(result: Demonstration) -> dict[str, Any]:
+    trained = ", ".join(f"{name}={value!r}" for name, value in SETTINGS.items() if name not in ("metrics", "progress"))
+    texts = {name: f"lightgbm({_quoted(text)}, {trained})" for name, text in OBJECTIVES.items()}
+    own = {"linear regression": "ridge regression of the labels on standardised features"}
+    return {
+        "name": "demo",
+        "title": f"{result.ranked[0]} ranks best",
+        "paper": "rankwise demo",
+        "claim": result.introduction(),
+        "methods": {name: texts.get(name) or own.get(name) or "one feature" for name in result.ranked},
+        "metrics": list(METRICS),
+        "decide": HEADLINE,
+        "baseline": dict.fromkeys([name for name in result.ranked if name in OBJECTIVES][:3], "linear regression"),
+        "split": [0.6, 0.2, 0.2],
+        "trials": 1,
+        "alpha": result.comparison.alpha,
+    }
+
+
+def _quoted(objective: str) -> str:
+    return repr(objective) if ":" in objective else objective
