@@ -83,6 +83,7 @@ COMMANDS = [
     "demo",
     "evaluate",
     "compare",
+    "export",
     *(f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")),
 ]
 
