@@ -46,6 +46,13 @@ def test_parquet_opened_is_parquet_read(stored, small_blocks):
     same(opened, rw.read_parquet(stored))
 
 
+def test_names_that_the_data_did_not_have_are_not_made_up(data, tmp_path):
+    path = rw.write_parquet(data.with_(query_ids=None, feature_names=None), tmp_path / "train.parquet")
+    opened = rw.open_data(path)
+    assert opened.query_ids is None
+    assert opened.feature_names is None
+
+
 def test_a_folder_with_categories_and_weights(data, tmp_path, small_blocks):
     frame = rw.to_frame(data).with_columns(
         pl.col("qid").cast(pl.String),

@@ -30,12 +30,9 @@ def parquet(path: Path, target: Path, **columns: Any) -> RankingDataset:
             out.add(block)
             coded |= listed
         features = out.finish()
-    return thin.with_(
-        features=features,
-        feature_names=tuple(names),
-        categorical=tuple(number for number, name in enumerate(names) if name in coded),
-        **dict.fromkeys(absent),
-    )
+    numbers = tuple(number for number, name in enumerate(names) if name in coded)
+    changes = {"features": features, "feature_names": tuple(names), "categorical": numbers} | dict.fromkeys(absent)
+    return thin.with_(**changes)
 
 
 def letor(

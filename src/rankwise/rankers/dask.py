@@ -140,9 +140,9 @@ def _learn(
         fresh = False
         state.content = grown[0].content
         stop = _record(plan, state, grown, scores)
-        if stop or grown[0].trees < rounds - job.done:
-            stop = stop or "no split"
-        elif plan.checkpoint is not None:
+        if not stop and grown[0].trees < rounds - job.done:
+            stop = "no split"
+        if plan.checkpoint is not None and state.done % plan.every == 0:
             plan.checkpoint(state)
     if not state.done:
         raise _nothing_learned(plan, parts, grown)
