@@ -88,26 +88,10 @@ class Interactions:
         :param least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
         :param catalogue: The ids of all items; by default those that occur. Name it where several tables must agree.
         """
-        from rankwise.data import ratings as tables
+        from rankwise.data.ratings import arranged
 
-        table = tables.columns(frame, {"user": user, "item": item, "rating": rating, "time": time})
-        users, of_user = tables.numbered(table["user"])
-        items, of_item = tables.numbered(table["item"], None if catalogue is None else np.unique(catalogue))
-        rows, by_item = np.arange(len(table)), np.empty(len(table), np.int64)
-        drawing.stable_order(of_item, items.size, rows, by_item)
-        drawing.stable_order(of_user, users.size, by_item, rows)
-        of_user, of_item = of_user[rows], of_item[rows]
-        _refuse_repetitions(of_user, of_item, users, items)
-        values = np.ones(len(table)) if rating is None else table["rating"].to_numpy()[rows]
-        whole = cls(
-            users,
-            of_item,
-            values,
-            np.concatenate(([0], np.cumsum(np.bincount(of_user, minlength=users.size)))),
-            items,
-            times=None if time is None else table["time"].to_numpy()[rows],
-            relevant=1.0 if rating is None else relevant,
-        )
+        roles = {"user": user, "item": item, "rating": rating, "time": time}
+        whole = cls(**arranged(frame, roles, catalogue), relevant=1.0 if rating is None else relevant)
         return whole.active(least_relevant) if least_relevant else whole
 
     @classmethod
@@ -319,14 +303,3 @@ class Interactions:
             return replace(self, part=Part(own, known, (share,)))
         part = Part(own & self.part.own, known & self.part.known, (*self.part.shares, share))
         return replace(self, part=part)
-
-
-def _refuse_repetitions(of_user: Any, of_item: Any, users: NDArray[Any], items: NDArray[Any]) -> None:
-    again = (of_user[1:] == of_user[:-1]) & (of_item[1:] == of_item[:-1])
-    if again.any():
-        row = int(np.argmax(again))
-        raise check.error(
-            "a user may rate an item once",
-            got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
-            cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
-        )

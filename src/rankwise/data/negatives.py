@@ -75,19 +75,6 @@ def _number(key, query, index, draw):  # type: ignore[no-untyped-def]
     return uniform(key, query, index, draw)
 
 
-@numba.njit(cache=True, nogil=True)
-def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
-    """Sort ``rows`` by their codes below ``count``, in linear time; equal codes stay in the order of ``rows``."""
-    starts = np.zeros(count + 1, np.int64)
-    for code in codes:
-        starts[code + 1] += 1
-    for code in range(count):
-        starts[code + 1] += starts[code]
-    for row in rows:
-        out[starts[codes[row]]] = row
-        starts[codes[row]] += 1
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _count_lists(  # type: ignore[no-untyped-def]
     first, last, offsets, items, known, own, n_items, ratio, queries, shares, sizes

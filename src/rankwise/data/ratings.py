@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data.files import open_bytes
@@ -35,6 +36,46 @@ def read_ratings(path: str | Path) -> pl.DataFrame:
     plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
     found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
+
+
+def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> dict[str, Any]:
+    """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
+    table = columns(frame, roles)
+    users, of_user = numbered(table["user"])
+    items, of_item = numbered(table["item"], None if catalogue is None else np.unique(catalogue))
+    rows, by_item = np.arange(len(table)), np.empty(len(table), np.int64)
+    stable_order(of_item, items.size, rows, by_item)
+    stable_order(of_user, users.size, by_item, rows)
+    of_user, of_item = of_user[rows], of_item[rows]
+    again = (of_user[1:] == of_user[:-1]) & (of_item[1:] == of_item[:-1])
+    if again.any():
+        row = int(np.argmax(again))
+        raise check.error(
+            "a user may rate an item once",
+            got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
+            cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
+        )
+    return {
+        "users": users,
+        "items": of_item,
+        "ratings": table["rating"].to_numpy()[rows] if "rating" in table.columns else np.ones(len(table)),
+        "offsets": np.concatenate(([0], np.cumsum(np.bincount(of_user, minlength=users.size)))),
+        "catalogue": items,
+        "times": table["time"].to_numpy()[rows] if "time" in table.columns else None,
+    }
+
+
+@numba.njit(cache=True, nogil=True)
+def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
+    """Sort ``rows`` by their codes below ``count``, in linear time; equal codes stay in the order of ``rows``."""
+    starts = np.zeros(count + 1, np.int64)
+    for code in codes:
+        starts[code + 1] += 1
+    for code in range(count):
+        starts[code + 1] += starts[code]
+    for row in rows:
+        out[starts[codes[row]]] = row
+        starts[codes[row]] += 1
 
 
 def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions import Interactions
 from rankwise.metrics.base import Metric
 from rankwise.rankers import sources
 from rankwise.rankers.course import History
-from rankwise.rankers.factors import UNKNOWN, Factors, top
+from rankwise.rankers.factors import UNKNOWN, Factors, best
 from rankwise.rankers.nets import MODEL, TorchRanker
 from rankwise.rankers.newton import Array, Floats
 from rankwise.stream import Stream
@@ -147,7 +148,9 @@ class FactorizationRanker(TorchRanker):
         """
         drawn: dict[str, Any] = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         self._source = sources.source(train, resample=self.resample, **drawn)
-        held_out = None if valid is None else sources.lists(valid, **drawn)
+        if isinstance(valid, Interactions):
+            valid = valid.dataset(**drawn)
+        held_out = None if valid is None else sources.by_ids(valid)
         digest = self._source.digest()
         try:
             return self._train(
@@ -159,7 +162,9 @@ class FactorizationRanker(TorchRanker):
     def predict(self, data: Any) -> Array:
         """Give one score per item of every user's list, the higher the better; scores compare within a user."""
         self._check_fitted()
-        return self._scores(self.model_, sources.lists(data, negatives=0, graded=False, seed=0))
+        score = self._scorer(self.model_, sources.by_ids(data))
+        with self._own_threads():
+            return score(self.model_)
 
     def matrix(self, users: ArrayLike, items: ArrayLike | None = None) -> Array:
         """Scores of these users (rows) by these items (columns), by default the whole catalogue."""
@@ -187,7 +192,7 @@ class FactorizationRanker(TorchRanker):
                 scores = model.matrix(block, everything, self.unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
-                found.append(_best(scores, k))
+                found.append(best(scores, k))
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
@@ -206,7 +211,7 @@ class FactorizationRanker(TorchRanker):
         vectors = model.item_vectors / np.maximum(np.linalg.norm(model.item_vectors, axis=1, keepdims=True), 1e-30)
         cosines = (vectors[numbers] @ vectors.T).astype(np.float64)
         cosines[np.arange(numbers.size), numbers] = -np.inf
-        counts, ranks, found, values = _best(cosines, k)
+        counts, ranks, found, values = best(cosines, k)
         table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[found], "cosine": values}
         return pl.DataFrame(table)
 
@@ -217,11 +222,11 @@ class FactorizationRanker(TorchRanker):
             cure="look at similar_items, or at model_.item_vectors as a whole",
         )
 
-    def _scores(self, model: Factors, data: RankingDataset) -> Array:
+    def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
+        """Find the users and items of lists; gives what scores them with these or with later vectors."""
         users = model.user_numbers(np.asarray(data.query_ids), self.unknown)
         items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
-        with self._own_threads():
-            return model.score(users, items, data.offsets, self.unknown)
+        return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
 
     def _plan(self, train: RankingDataset, valid: RankingDataset | None) -> "epochs.Plan":
         check.extra("torch", "torch")  # noqa: S610
@@ -235,22 +240,27 @@ class FactorizationRanker(TorchRanker):
         device, common = self._device(), self._common(train, valid, self._objective())
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
         net = self._net(source, common["seed"]).to(device)
+        optimizer = self._stepper()
+        score = self._scorer(source.factors(*net.vectors()), valid or train)
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
             return tuple(torch.from_numpy(one).to(device) for one in numbers)
 
-        return epochs.Plan(
+        plan = epochs.Plan(
             **common,
             rounds=check.integer("epochs", self.epochs, least=1),
             module=net,
             inputs=inputs,
-            score=lambda: self._scores(_factors(source, *net.vectors()), valid or train),
-            optimizer=self._stepper(),
+            score=lambda: score(source.factors(*net.vectors())),
+            optimizer=optimizer,
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             device=device,
             data=None if source.redraw is None else source.epoch,
         )
+        if self.optimizer == "sparse_adam" and not plan.processes.alone:
+            raise check.error("sparse_adam trains in a single process", cure="use adam under torchrun")
+        return plan
 
     def _net(self, source: sources.Source, seed: int) -> Any:
         """The first vectors: they depend on the seed and on the id of the user or item alone."""
@@ -297,7 +307,7 @@ class FactorizationRanker(TorchRanker):
         return epochs.State(before=older.epochs_)
 
     def _keep(self, plan: "epochs.Plan", state: "epochs.State") -> None:
-        self.model_ = _factors(self._source, *plan.module.vectors())  # type: ignore[operator]
+        self.model_ = self._source.factors(*plan.module.vectors())  # type: ignore[operator]
         self.epochs_ = state.before + self.best_round_
 
     def _made_of(self, epochs: int) -> dict[str, Any]:
@@ -308,50 +318,21 @@ class FactorizationRanker(TorchRanker):
     def _packed(self, plan: "epochs.Plan", best: "Weights") -> bytes:
         from rankwise.rankers.factor_net import factor_arrays
 
-        return _content(_factors(self._source, *factor_arrays(best)))
+        content: bytes = self._source.factors(*factor_arrays(best)).content()
+        return content
 
     def _unpacked(self, content: bytes) -> "Weights":
         from rankwise.rankers.factor_net import factor_weights
 
-        model = _read(content)
+        model = Factors.read(content)
         return factor_weights(model.user_vectors, model.item_vectors, model.item_bias)
 
     def _files(self) -> dict[str, bytes]:
-        return {MODEL: _content(self.model_)}
+        return {MODEL: self.model_.content()}
 
     def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
-        self.model_ = _read(files[MODEL])
+        self.model_ = Factors.read(files[MODEL])
         self.epochs_ = int(description["epochs"])
 
     def _score(self, features: Floats) -> Array:
         raise check.error("FactorizationRanker scores ids of users and items, and no features")
-
-
-def _factors(source: Any, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
-    return Factors(
-        source.user_ids,
-        source.item_ids,
-        user_vectors,
-        item_vectors,
-        item_bias,
-        source.popularity(),
-        source.seen_offsets,
-        source.seen_items,
-    )
-
-
-def _best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-    """How many were found for each row, and flat: their ranks, columns and scores."""
-    best, counts = top(scores, k)
-    rows, places = np.nonzero(best >= 0)
-    columns = best[rows, places]
-    return counts, places + 1, columns, scores[rows, columns]
-
-
-def _content(model: Factors) -> bytes:
-    content: bytes = check.extra("safetensors.numpy", "torch").save(model.tensors())  # noqa: S610
-    return content
-
-
-def _read(content: bytes) -> Factors:
-    return Factors.of_tensors(check.extra("safetensors.numpy", "torch").load(content))  # noqa: S610

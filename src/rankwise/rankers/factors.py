@@ -81,6 +81,16 @@ class Factors:
         rows, owners = rows_of(self.seen_offsets, users[known])
         scores[known[owners], self.seen_items[rows]] = -np.inf
 
+    def content(self) -> bytes:
+        """Give the model as the content of a ``.safetensors`` file."""
+        content: bytes = check.extra("safetensors.numpy", "torch").save(self.tensors())  # noqa: S610 (not Django)
+        return content
+
+    @classmethod
+    def read(cls, content: bytes) -> "Factors":
+        """Read the content of a file."""
+        return cls.of_tensors(check.extra("safetensors.numpy", "torch").load(content))  # noqa: S610
+
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Give everything as arrays of numbers, for a file; ids that are words as rows of code points."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -126,6 +136,14 @@ def top(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     work = np.full(n_rows, 10.0 * n_columns)
     over_queries(_top, np.arange(n_rows + 1), np.ascontiguousarray(scores), min(k, n_columns), best, counts, work=work)
     return best, counts
+
+
+def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+    """Give how many of the best ``k`` were found in each row, and flat: their ranks, columns and scores."""
+    found, counts = top(scores, k)
+    rows, places = np.nonzero(found >= 0)
+    columns = found[rows, places]
+    return counts, places + 1, columns, scores[rows, columns]
 
 
 def _numbers(what: str, known: NDArray[Any], ids: ArrayLike, unknown: str) -> NDArray[np.int64]:

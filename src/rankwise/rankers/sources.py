@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import Interactions
 from rankwise.rankers.checkpoints import fingerprint
-from rankwise.rankers.newton import Array
+from rankwise.rankers.factors import Factors
+from rankwise.rankers.newton import Array, Floats
 
 
 @dataclass
@@ -40,6 +42,12 @@ class Source:
             self.train = self.train.with_(labels=labels, document_ids=self.item_ids[self.items])
         return self.train
 
+    def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
+        """Give the model that these vectors make."""
+        ids, seen = (self.user_ids, self.item_ids), (self.seen_offsets, self.seen_items)
+        return Factors(*ids, user_vectors, item_vectors, item_bias, self.popularity, *seen)
+
+    @cached_property
     def popularity(self) -> Array:
         """For how many users each item is relevant."""
         return np.bincount(self.items[self.train.labels > 0], minlength=self.item_ids.size).astype(np.float64)
@@ -56,7 +64,7 @@ def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int
     """Make the training lists of interactions, or take those of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
-    train = lists(data, negatives=negatives, graded=graded, seed=seed)
+    train = by_ids(data)
     if resample:
         cure = "train on Interactions, or leave resample out"
         raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", cure=cure)
@@ -78,16 +86,15 @@ def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int
     )
 
 
-def lists(data: Any, *, negatives: int, graded: bool, seed: int) -> RankingDataset:
-    """Give data as lists of items by user, without features."""
-    if isinstance(data, Interactions):
-        return data.dataset(negatives, seed=seed, graded=graded)
+def by_ids(data: Any) -> RankingDataset:
+    """Check that data are lists of items by user; features are left behind."""
     if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
         got = type(data).__name__
+        cure = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
         raise check.error(
-            "FactorizationRanker learns from the ids of users and items",
+            "FactorizationRanker goes by the ids of users and items",
             got=f"{got} without them" if isinstance(data, RankingDataset) else got,
-            cure="pass rw.Interactions, or a RankingDataset with query_ids (users) and document_ids (items)",
+            cure=cure,
         )
     bare = np.empty((data.n_docs, 0), np.float32)
     return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())
