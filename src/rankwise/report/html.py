@@ -24,6 +24,7 @@ _COLOURS = {
 _PAINT = re.compile(r"(fill|stroke): ?(#[0-9a-fA-F]{6})")
 _NAMES = re.compile(r'(\bid="|url\(#|xlink:href="#)')
 _HEAD = re.compile(r"^.*?<svg[^>]*?viewBox=\"([^\"]+)\"[^>]*>", re.DOTALL)
+_MARKS = re.compile(r"<sup>([^<]*)</sup>")
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
@@ -83,9 +84,11 @@ def table(name: str, title: str, caption: str, content: str) -> str:
     """Write a table under its title; ``content`` is HTML already."""
     label = f'<p class="caption">{escape(caption)}</p>' if caption else ""
     inside, _, notes = content.partition("</table>")
+    room = max(map(len, _MARKS.findall(inside)), default=0)  # marks hang to the right of their numbers
     return (
         f'<h3 id="{name}">{escape(title)}</h3>\n'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}">{inside}</table></div>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}" style="--marks:{room}">'
+        f"{inside}</table></div>\n"
         f"{label}{notes}"
     )
 

@@ -231,7 +231,7 @@ def smoothed(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """A mean of ``y`` that glides along ``x``, weighted by a Gaussian kernel, and half the width of its 95% band.
 
-    The kernel is as wide as Silverman's rule says, and at least half a document.
+    The kernel is somewhat wider than Silverman's rule says, and at least half a document; the ends are left out.
 
     >>> places, mean, half = smoothed(np.array([0.0, 1.0, 2.0, 3.0]), np.full(4, 0.25))
     >>> mean.round(12).min(), mean.max().round(12), half.max().round(12)
@@ -239,8 +239,8 @@ def smoothed(
     """
     quarter = np.subtract(*np.percentile(x, [75, 25])) / 1.349
     spread = min(x.std(), quarter) if quarter > 0 else x.std()
-    wide = max(0.9 * spread * x.size**-0.2, 0.5)
-    places = np.linspace(np.quantile(x, 0.005), np.quantile(x, 0.995), _GRID)
+    wide = max(1.5 * spread * x.size**-0.2, 0.5)
+    places = np.linspace(np.quantile(x, 0.01), np.quantile(x, 0.98), _GRID)
     weights = np.exp(-0.5 * ((places[:, None] - x[None, :]) / wide) ** 2)
     weights /= weights.sum(axis=1, keepdims=True)
     mean = weights @ y

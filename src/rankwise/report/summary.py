@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
     """The title of a report without one: the method that wins on most data sets."""
     if not comparisons:
-        return "What was found"
+        return str(view.results.spec.get("name") or "Report")
     first = [Verdict.of(one, view.main).ranked[0] for one in comparisons.values()]
     best = max(first, key=first.count)
     return f"{best} ranks best" if first.count(best) == len(first) else f"{best} ranks best on most data sets"
