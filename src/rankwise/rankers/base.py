@@ -39,11 +39,12 @@ class Ranker(Estimator, ABC):
 
     n_features_in_: int
     history_: dict[str, list[float]]
-    """``loss``: of the training queries before each round. A metric: of the validation queries after each round."""
+    """``loss``: of the training queries before each round, or during each epoch. A metric: of the validation queries
+    after it."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
-    """Why training ended: ``rounds``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
+    """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
     _names: tuple[str, ...] | None = None
 
     # Parameters, as scikit-learn asks for them.
