@@ -445,6 +445,19 @@ def made(gaps: list[float], data: str = "mine", noise: float = 0.001, **spec) ->
     return Results(spec=plain, queries=frame, published=figures(published))
 
 
+def test_means_of_trials_by_pencil():
+    rows = [
+        ("d", 0.0, 0, "m", "a", 5, 2, 1.0, 0.5, 2.0, 4.0),
+        ("d", 0.0, 0, "m", "b", 5, 2, 3.0, 0.9, 3.0, 4.0),
+        ("d", 0.0, 0, "m", "c", 5, 0, 9.0, None, None, None),  # skipped, so its weight does not count
+    ]
+    frame = pl.DataFrame(rows, schema=[*QUERIES, "ndcg@5", "dcg@5", "ideal dcg@5"], orient="row")
+    means = Results(spec={"decide": "ndcg@5"}, queries=frame).trial_means().row(0, named=True)
+    assert means["ndcg@5"] == pytest.approx((0.5 + 3 * 0.9) / 4)
+    assert means["dcg@5 ratio"] == pytest.approx((2 + 3 * 3) / (4 + 3 * 4))
+    assert "ideal dcg@5" not in means
+
+
 @pytest.mark.parametrize(
     ("gaps", "word"),
     [
@@ -461,6 +474,10 @@ def test_the_direction_is_held_against_the_paper(gaps, word):
     assert found[0].difference == pytest.approx(np.mean(gaps))
     assert found[0].published_on == "mslr-web30k, yahoo-set1"
     assert verdicts(made(gaps, data="yahoo-set1"))[0].published_on == "yahoo-set1"
+    # The order in which the methods are described does not matter.
+    turned = verdicts(made(gaps, methods={"LambdaMART": "", "ListNet": ""}))[0]
+    assert turned.verdict == word
+    assert (turned.difference, turned.low) == pytest.approx((found[0].difference, found[0].low), abs=1e-12)
 
 
 def test_only_complete_trials_are_compared_and_a_single_one_by_query():
@@ -561,14 +578,13 @@ def test_a_run_that_is_killed_and_started_again_ends_as_if_nothing_had_happened(
     (tmp_path / "killed.py").write_text(KILLED)
     whole = go(tiny(), tmp_path / "whole")
     words = ["reproduce", "tiny.toml", "-o", "out", "--quick"]
-    killed = subprocess.run(
-        [sys.executable, "killed.py", *words, "--jobs", "2"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with (tmp_path / "said").open("w") as said:  # no pipe: a worker that is left behind would keep it open
+        killed = subprocess.Popen([sys.executable, "killed.py", *words, "--jobs", "2"], cwd=tmp_path, stdout=said)
+        assert killed.wait(timeout=200) == -signal.SIGKILL
     deadline = time.monotonic() + 30
-    workers = [Path("/proc") / word for word in killed.stdout.split()]
+    workers = [Path("/proc") / word for word in (tmp_path / "said").read_text().split()]
     assert len(workers) >= 2
-    while any(_alive(worker) for worker in workers):  # nobody is left behind
+    while any(map(_alive, workers)):  # nobody is left behind
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert Results.read(tmp_path / "out").trial_means().height == 3
