@@ -67,6 +67,7 @@ from .rankers.neural import NeuralRanker as NeuralRanker
 from .rankers.popular import Popular as Popular
 from .rankers.table import load as load
 from .rankers.xgboost import XGBoostRanker as XGBoostRanker
+from .report.write import write_report as write_report
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads
 from .tuning.result import Tuning as Tuning

@@ -112,7 +112,8 @@ function listen() {
   change("x-a", (which) => { state.a = Number(which); });
   change("x-b", (which) => { state.b = Number(which); });
   change("x-metric", (which) => { state.metric = Number(which); });
-  for (const id of ["x-sort", "x-least", "x-most", "x-text"]) change(id, () => {});
+  change("x-sort", () => { state.place = -1; }); // another order is read from its beginning
+  for (const id of ["x-least", "x-most", "x-text"]) change(id, () => {});
   document.querySelector(".controls").addEventListener("submit", (event) => event.preventDefault());
   const pane = get("x-query");
   pane.addEventListener("keydown", documentKey);

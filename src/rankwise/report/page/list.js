@@ -87,6 +87,7 @@ function row(place) {
 async function choose(place, { focus = false } = {}) {
   if (!state.shown.length) {
     state.place = -1;
+    state.asked++; // what is still being unpacked is no longer wanted
     drawList();
     get("x-query").replaceChildren();
     return;
