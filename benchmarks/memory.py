@@ -61,7 +61,7 @@ def measured(what: str, folder: Path, rounds: int, threads: int) -> None:
     rw.open_data(folder.parent / f"small-{what}.parquet")
     before, start = resident("VmRSS"), time.perf_counter()
     data = rw.open_data(folder, folder=folder.parent / "copies")
-    facts = {"open": time.perf_counter() - start}
+    facts: dict[str, object] = {"open": time.perf_counter() - start}
     if ranker is not None:
         start = time.perf_counter()
         model = getattr(rw, ranker)("xendcg", rounds=rounds, threads=threads).fit(data)

@@ -25,7 +25,7 @@ def client():
     """One worker that is a thread of this process."""
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, memory_limit=0
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as one,
     ):
@@ -37,7 +37,7 @@ def two_workers():
     """Two processes of one thread each."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as one,
     ):
@@ -234,8 +234,8 @@ def test_a_checkpoint_goes_on_and_an_older_model_is_continued(client, named, val
     again = rw.LightGBMRanker("plrank", **{**settings, "rounds": 10, "checkpoint": None})
     rw.dask.fit(again, path, client=client, init_model=first)
     np.testing.assert_array_equal(again.predict(valid), whole.predict(valid))
+    other = rw.write_parquet(named.take(slice(0, 30)), tmp_path / "other.parquet")
     with pytest.raises(ValueError, match="the checkpoint belongs to another training"):
-        other = rw.write_parquet(named.take(slice(0, 30)), tmp_path / "other.parquet")
         rw.dask.fit(more, other, client=client, resume=True)
 
 
@@ -255,7 +255,7 @@ def test_validation_may_be_a_file_or_a_frame(client, named, valid, tmp_path):
 def test_what_cannot_be_trained_says_why(client, named, tmp_path):
     path = rw.write_parquet(named, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got catboost"):
-        rw.dask.fit(rw.CatBoostRanker(), path, client=client)  # type: ignore[type-var]
+        rw.dask.fit(rw.CatBoostRanker(), path, client=client)
     with pytest.raises(ValueError, match=r"cannot be trained so on a cluster: got boosting=dart"):
         rw.dask.fit(rw.LightGBMRanker(boosting="dart"), path, client=client)
     with pytest.raises(ValueError, match="client must be a distributed.Client: got str"):
@@ -303,26 +303,28 @@ class Deadly:
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
 def test_two_workers_reach_the_quality_of_one_machine(two_workers, tmp_path, ranker):
-    whole = rw.synthetic(n_queries=400, n_features=12, documents=15, seed=11)
-    train, valid, test = rw.split(whole, (0.5, 0.2, 0.3), seed=1)
-    folder = scatter(train, tmp_path, [997, 2003])
-    settings: dict[str, Any] = {"rounds": 40, "leaves": 7, "learning_rate": 0.1, "every": 20, "threads": 1}
-    for objective in ("xendcg", "lambdarank", "plrank"):
-        differences = []
-        for seed in (1, 2):
+    settings: dict[str, Any] = {"rounds": 20, "leaves": 7, "learning_rate": 0.1, "every": 10, "threads": 1}
+    differences: dict[str, list[float]] = {}
+    for seed in (1, 2):
+        whole = rw.synthetic(n_queries=600, n_features=12, documents=15, seed=seed)
+        train, valid, test = rw.split(whole, (0.35, 0.15, 0.5), seed=seed)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        scatter(train, folder, [997, 2003])
+        for objective in ("xendcg", "lambdarank", "plrank"):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 ours = rw.dask.fit(ranker(objective, seed=seed, **settings), folder, client=two_workers, valid=valid)
-            moved = [str(one.message) for one in said if "were put together" in str(one.message)]
-            assert len(moved) == 1
+            assert sum("were put together" in str(one.message) for one in said) == 1
             assert ours.partitions_.workers == 2
             assert 1 <= ours.partitions_.moved_queries <= 2
             alone = ranker(objective, seed=seed, **settings).fit(train, valid)
             # Before the first tree both have the same scores, so the same loss, to the rounding of a sum in two parts.
             assert ours.history_["loss"][0] == pytest.approx(alone.history_["loss"][0], rel=1e-12)
-            differences.append(ours.score(test) - alone.score(test))
-            assert ours.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.02)
-        assert abs(np.mean(differences)) < 0.01, objective
+            assert ours.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.05)
+            differences.setdefault(objective, []).append(ours.score(test) - alone.score(test))
+    for objective, found in differences.items():
+        assert abs(np.mean(found)) < 0.01, objective
 
 
 @pytest.mark.slow
@@ -342,7 +344,7 @@ def test_two_workers_repeat_and_their_own_objectives_train(two_workers, named, v
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", [rw.XGBoostRanker, rw.LightGBMRanker])
 def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, tmp_path, ranker):
-    import cloudpickle
+    import cloudpickle  # type: ignore[import-untyped]
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not have this file
     path, marker = rw.write_parquet(named, tmp_path / "train.parquet"), tmp_path / "marker"
@@ -364,3 +366,35 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
     assert seen == list(range(6, 13))
     alone = ranker("xendcg", patience=None, **SMALL).fit(named)
     assert doomed.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.02)
+
+
+def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
+    from typer.testing import CliRunner
+
+    from rankwise.cli.app import app
+
+    folder = tmp_path / "train.parquet"
+    folder.mkdir()
+    scatter(named.with_(weights=None), folder, [500])
+    rw.write_parquet(valid, tmp_path / "valid.parquet")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0", memory_limit=0
+    ) as cluster:
+        command = [
+            "train",
+            "--dask",
+            cluster.scheduler_address,
+            str(folder),
+            "--valid",
+            str(tmp_path / "valid.parquet"),
+        ]
+        command += ["-o", str(tmp_path / "model"), "--rounds", "5", "--min-documents", "5", "--threads", "1"]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    assert "65 queries with 1,278 documents from 2 partitions on 1 worker" in " ".join(done.output.split())
+    assert rw.load(tmp_path / "model").predict(valid).shape == (valid.n_docs,)
+    wrong = CliRunner().invoke(
+        app, ["train", "--dask", "tcp://127.0.0.1:1", "train.txt", "-o", str(tmp_path / "other")]
+    )
+    assert wrong.exit_code != 0
+    assert "the workers of a cluster read Parquet" in str(wrong.exception or wrong.output)

@@ -95,6 +95,15 @@ Patience = Annotated[
     ),
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, metavar="N", help="How often a net sees the data at most; 100.")]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Train on the workers of the Dask cluster whose scheduler has this address; they read TRAIN, Parquet, "
+        "themselves.",
+    ),
+]
 Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many threads; every core.")]
 Set = Annotated[
     list[str] | None,

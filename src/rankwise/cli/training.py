@@ -52,6 +52,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="The same seed gives the same model; 0.")] = None,
     threads: options.Threads = None,
+    dask: options.Dask = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -65,6 +66,7 @@ def train(
     [cyan]rankwise train mq2008 --fold 2 --ranker xgboost --objective xendcg --set max_depth=6 -o model[/cyan]
     [cyan]rankwise train mq2008 --fold 2 --ranker neural --set preset=2020-tuned -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
+    [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
     free_folder(output, force=force)
     outputs.free(plot, outputs.PICTURES, force=force)
@@ -87,10 +89,13 @@ def train(
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
     with screen.progress(2) as bar:
         bar.step(f"Reading {data}")
-        parts = inputs.read_parts(data, valid, fold)
+        parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
-        model.fit(*parts, resume=resume)
+        if dask is None:
+            model.fit(*parts, resume=resume)
+        else:
+            _fit_on_cluster(model, dask, data, parts[1], resume=resume)
     model.save(output, force=force)
     interrupted = model.stopped_ == "interrupted"
     if plot is not None:
@@ -216,7 +221,23 @@ def _described(model: Any, output: Path) -> dict[str, Any]:
     }
 
 
-def _summary(model: Any, parts: "tuple[RankingDataset, RankingDataset | None]") -> "Table":
+def _held_out(data: str, valid: str | None) -> "tuple[None, RankingDataset | None]":
+    """Read only the validation data; the training data are read by the workers."""
+    if inputs.is_set(data) or not inputs.is_parquet(Path(data)):
+        raise check.error("the workers of a cluster read Parquet", got=data, cure="convert it: rankwise data convert")
+    part = "valid" if valid is not None and inputs.is_set(valid) else None
+    return None, None if valid is None else inputs.read_data(valid, part=part, fold=None)
+
+
+def _fit_on_cluster(model: Any, address: str, data: str, valid: "RankingDataset | None", *, resume: bool) -> None:
+    import rankwise as rw
+
+    distributed: Any = check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    with distributed.Client(address, timeout=30, set_as_default=False) as client:
+        rw.dask.fit(model, data, client=client, valid=valid, resume=resume)
+
+
+def _summary(model: Any, parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
     from rankwise.evaluation import tables
 
@@ -231,10 +252,14 @@ def _summary(model: Any, parts: "tuple[RankingDataset, RankingDataset | None]") 
     trained = max(map(len, history.values()), default=best)
     rows = [
         ("objective", str(model.objective)),
-        ("training data", f"{parts[0].n_queries:,} queries, {parts[0].n_docs:,} documents"),
+        ("training data", _size(model, parts[0])),
         (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
     ]
     if "loss" in history:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
     rows += [(f"{name}, validation", tables.number(column[best - 1])) for name, column in _curve(model).items()]
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
+
+
+def _size(model: Any, data: "RankingDataset | None") -> str:
+    return str(model.partitions_) if data is None else f"{data.n_queries:,} queries, {data.n_docs:,} documents"

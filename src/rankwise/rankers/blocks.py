@@ -2,12 +2,14 @@
 
 import dataclasses
 import threading
+import traceback
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import trees
+from rankwise.rankers.crew import LostWorkerError
 from rankwise.rankers.network import Network
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import use_threads
@@ -51,28 +53,38 @@ class Grown(NamedTuple):
 
 def grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
     """Grow the trees of a block; called on all workers at once."""
-    with _one_at_a_time, use_threads(_threads(job.ranker)), job.network.joined(rank):
-        plan = job.ranker._plan(data, None)
-        native = plan.settings.native | job.network.native(rank)
-        settings = dataclasses.replace(plan.settings, native=native)
-        if job.fresh:
-            _bins.clear()
-            _bins[job.training] = plan.library.matrices(settings, data, None)
-        if job.training not in _bins:
-            raise RuntimeError("this worker was started anew in the middle of the training")
-        seed = trees.library_seed(plan, job.done, plan.library.draws(settings))
-        growth = plan.library.grow(settings, _bins[job.training], seed, model)
-        step, losses = _Step(plan), []
-        for done in range(job.done, job.rounds):
-            step.round = job.before + done
-            if not growth.add(None if plan.objective is None else step):
-                break
-            losses.append(step.loss)
-        if step.failed is not None:
-            raise step.failed
-        weight = float(data.n_queries if data.weights is None else data.weights.sum())
-        content = job.network.clean(growth.content()) if rank == 0 else b""
-        return Grown(content, [] if plan.objective is None else losses, weight, len(losses), step.flat)
+    with _one_at_a_time, use_threads(_threads(job.ranker)):
+        try:
+            with job.network.joined(rank):
+                return _grow(job, model, rank, data)
+        except Exception as failed:
+            # A booster that lived on in there would take down the network of a later training when it goes.
+            traceback.clear_frames(failed.__traceback__)
+            raise
+
+
+def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
+    plan = job.ranker._plan(data, None)
+    settings = dataclasses.replace(plan.settings, native=plan.settings.native | job.network.native(rank))
+    if job.fresh:
+        _bins.clear()
+        _bins[job.training] = plan.library.matrices(settings, data, None)
+    if job.training not in _bins:
+        raise LostWorkerError("a worker was started anew in the middle of the training. Cure: resume it.")
+    seed = trees.library_seed(plan, job.done, plan.library.draws(settings))
+    growth = plan.library.grow(settings, _bins[job.training], seed, model)
+    step, losses = _Step(plan), []
+    for done in range(job.done, job.rounds):
+        step.round = job.before + done
+        if not growth.add(None if plan.objective is None else step):
+            break
+        losses.append(step.loss)
+    content = job.network.clean(growth.content()) if rank == 0 else b""
+    job.network.leave(growth)
+    if step.failed is not None:
+        raise step.failed
+    weight = float(data.n_queries if data.weights is None else data.weights.sum())
+    return Grown(content, [] if plan.objective is None else losses, weight, len(losses), step.flat)
 
 
 def forget(training: str) -> None:

@@ -16,7 +16,7 @@ _ROLL_CALL = 1.0  # seconds between two questions to the scheduler who is still 
 _GRACE = 5.0  # seconds that the others get to end after one has failed: whose error it was shows then
 
 
-class LostWorkerError(RuntimeError):
+class LostWorkerError(ConnectionError):
     """A worker of the cluster is gone, or does not answer."""
 
 
@@ -80,8 +80,9 @@ class Crew:
     def _failure(self, doing: str, futures: Sequence[Any], gone: Sequence[str]) -> BaseException:
         failed = [future.exception() for future in futures if future.status == "error"]
         for one in failed:
-            if isinstance(one, ValueError | TypeError | ImportError | OSError) and not gone:
-                return one  # the user's own: bad data, a missing package; what the others say follows from it
+            library = type(one).__module__.partition(".")[0] in ("lightgbm", "xgboost")  # a network that broke down
+            if isinstance(one, Exception) and not library and not gone:
+                return one  # bad data, a missing package: what the others say follows from it
         busy = [worker for worker, future in zip(self.workers, futures, strict=False) if future.status == "pending"]
         stuck = [worker for worker in busy if worker not in gone]
         who = f"worker {', '.join(gone)} was lost" if gone else "a worker failed"

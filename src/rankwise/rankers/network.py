@@ -32,6 +32,10 @@ class Network(Protocol):
         """Be part of the network."""
         ...
 
+    def leave(self, growth: Any) -> None:
+        """Part from the others, at the end of a block."""
+        ...
+
     def clean(self, content: bytes) -> bytes:
         """Take what only belongs to the network out of a model."""
         ...
@@ -47,6 +51,9 @@ class Alone:
     def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
         """Do nothing."""
         return contextlib.nullcontext()
+
+    def leave(self, growth: Any) -> None:
+        """Do nothing."""
 
     def clean(self, content: bytes) -> bytes:
         """Give the model as it is."""
@@ -72,11 +79,16 @@ class LightGBMNetwork(NamedTuple):
 
     @contextlib.contextmanager
     def joined(self, rank: int) -> Iterator[None]:
-        """Keep LightGBM from printing how it connects; it connects and parts itself."""
+        """Keep LightGBM from printing how it connects, which it does when the booster is made."""
         import lightgbm
 
         lightgbm.register_logger(logging.getLogger("rankwise.lightgbm"), "debug", "debug")
         yield
+
+    def leave(self, growth: Any) -> None:
+        """Part now: a booster does so when it is forgotten, which may be in the middle of the next block."""
+        if growth.booster is not None:
+            growth.booster.free_network()
 
     def clean(self, content: bytes) -> bytes:
         """Forget the addresses, which stand among the parameters of the model."""
@@ -102,6 +114,9 @@ class XGBoostNetwork(NamedTuple):
         about = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
         with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**about):
             yield
+
+    def leave(self, growth: Any) -> None:
+        """Do nothing: the context ends."""
 
     def clean(self, content: bytes) -> bytes:
         """Give the model as it is."""
