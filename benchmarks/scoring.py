@@ -92,16 +92,15 @@ def main() -> None:
     parser.add_argument("--documents", nargs="+", type=int, default=(100, 1_000))
     parser.add_argument("--seconds", type=float, default=3.0, help="for each contestant")
     options = parser.parse_args()
-    data = rw.synthetic(n_queries=300, n_features=FEATURES, seed=3)
+    data = rw.synthetic(n_queries=100, n_features=FEATURES, seed=3)
     rows = np.tile(data.features, (-(-4 * max(options.documents) // data.n_docs), 1))
     print(f"{TREES} trees of at most {options.leaves} leaves, {FEATURES} features, one thread, milliseconds\n")
     for library in options.libraries:
         if importlib.util.find_spec(library) is None:
             print(f"{library} is not installed (pip install 'rankwise[{library}]'), left out")
             continue
-        settings = {"rounds": TREES, "leaves": options.leaves, "patience": None}
+        settings = {"rounds": TREES, "leaves": options.leaves, "patience": None, "threads": 1}
         model = ranker_class(library)("xendcg", **settings).fit(data)
-        model.threads = 1
         with tempfile.TemporaryDirectory() as folder:
             calls = contestants(model, folder)
             for name, call in calls.items():
