@@ -23,6 +23,7 @@ from .data.splits import split as split
 from .data.splits import trials as trials
 from .data.synthetic import synthetic as synthetic
 from .data.synthetic import synthetic_ideal as synthetic_ideal
+from .data.synthetic_ratings import synthetic_ratings as synthetic_ratings
 from .evaluation.compare import compare as compare
 from .evaluation.comparison import Comparison as Comparison
 from .evaluation.evaluate import Evaluation as Evaluation
