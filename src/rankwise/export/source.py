@@ -39,8 +39,11 @@ class Source:
 
             model = load(model)
         if not isinstance(model, TreeRanker) and getattr(model, "name", "") != "neural":
-            got = type(model).__name__
-            raise check.error("only rankers of trees and nets can be exported", got=got, cure="pass a trained ranker")
+            raise check.error(
+                "only rankers of trees and nets can be exported",
+                got=type(model).__name__,
+                cure="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker",
+            )
         model._check_fitted()
         found = check.feature_names(names, model.n_features_in_)
         return cls(model, found or model._names, path)

@@ -82,8 +82,10 @@ def _splits(model: "Ranker") -> Any:
 def _library(model: "Ranker") -> Callable[[Floats], Array]:
     """What scores without rearranged trees; it stays the same when the ranker is trained again."""
     learned: Any = model.model_  # type: ignore[attr-defined]
-    if hasattr(learned, "predict"):
+    if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]
+    if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features
+        return model._score
     from copy import deepcopy
 
     net = deepcopy(learned).cpu().eval()
