@@ -492,6 +492,25 @@ def test_only_complete_trials_are_compared_and_a_single_one_by_query():
     assert comparison(Results(spec=results.spec, queries=results.queries.filter(method="ListNet")), "mine", 0.0) is None
 
 
+def test_folds_are_put_together_and_paired_by_query():
+    # Two folds, gone round twice: queries a and b in one, c and d in the other.
+    results = made([0.1, 0.2, 0.3, 0.4], protocol="folds", noise=0.0)
+    second = (pl.col("trial") % 2 == 1) & (pl.col("query") == "a")
+    other = (pl.col("trial") % 2 == 1) & (pl.col("query") == "b")
+    names = pl.when(second).then(pl.lit("c")).when(other).then(pl.lit("d")).otherwise("query")
+    compared = comparison(Results(spec=results.spec, queries=results.queries.with_columns(query=names)), "mine", 0.0)
+    assert compared is not None
+    assert compared.paired.unit == "query"
+    assert compared.paired.ids.tolist() == ["a", "b", "c", "d"]
+    assert compared.differences("LambdaMART", "ListNet").tolist() == pytest.approx([0.2, 0.2, 0.3, 0.3])
+
+
+def test_a_single_method_has_a_table_too():
+    frame = made([0.1, 0.2]).queries.filter(method="ListNet").with_columns(pl.lit(2.0).alias("ideal ndcg@5"))
+    table = summary.means_table(Results(spec=made([0.1]).spec, queries=frame), "mine", 0.0)
+    assert table.header == ("", "method", "ndcg@5", "ndcg@5 ratio")
+
+
 def test_tables_hold_means_intervals_and_printed_figures():
     results = made([0.10, 0.11, 0.09], data="mslr-web30k", published="bruch2019.table1")
     results = Results(spec=results.spec, queries=results.queries, published=figures("bruch2019.table1"))

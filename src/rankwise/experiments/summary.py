@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.evaluation import significance, tables
-from rankwise.experiments.verdicts import comparison, places, verdicts
+from rankwise.experiments.verdicts import comparison, measured, places, verdicts
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison
@@ -61,7 +61,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
 
     compared = comparison(results, data, level)
     here = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
-    metrics = list(compared.metrics) if compared else results.metrics
+    metrics = measured(results)
     printed = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
     short = dict(zip(compared.systems, compared.labels, strict=True)) if compared else {}
     shown = [name for name in metrics if name in set(printed["metric"])]
@@ -94,7 +94,7 @@ def _cell(values: Any, metric: str, method: str, compared: "Comparison | None") 
     if len(values) > 1:
         low, high = significance.t_test(values).interval()
         text += f" ± {tables.number((high - low) / 2)}"
-    if compared is None:
+    if compared is None or metric not in compared.metrics:
         return tables.Cell(text)
     short = dict(zip(compared.systems, compared.labels, strict=True))
     beaten = []

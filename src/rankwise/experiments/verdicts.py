@@ -9,6 +9,7 @@ import numpy as np
 from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluate import Evaluation
 from rankwise.experiments.published import Claim, claims
+from rankwise.experiments.results import KEY
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +30,8 @@ def places(results: "Results") -> list[Place]:
 def comparison(results: "Results", data: str, level: float) -> "Comparison | None":
     """Compare the methods at one place, over the trials that all of them have; None with a single method.
 
-    Two trials or more are paired by trial, as the papers do; a single trial is paired by query.
+    Trials are paired by trial, as the papers do. Folds test every query once (or as often as they are gone round), so
+    they are put together and paired by query, of which there are many more; so is a single trial.
     """
     import polars as pl
 
@@ -40,12 +42,12 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     if len(methods) < 2 or not complete:
         return None
     settings: dict[str, Any] = {"alpha": results.spec.get("alpha", 0.05)}
-    if len(complete) == 1:
+    pooled = here & pl.col("trial").is_in(complete)
+    if len(complete) == 1 or results.spec.get("protocol") == "folds":
         return compare(
-            {name: _evaluation(results, here & (pl.col("method") == name), complete[0]) for name in methods}, **settings
+            {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}, **settings
         )
-    metrics = [name for name in means.columns if name not in ("data", "level", "trial", "method")]
-    ordered = sorted(metrics, key=lambda name: name != results.spec["decide"])
+    ordered = measured(results)
     systems = {
         name: means.filter((pl.col("method") == name) & pl.col("trial").is_in(complete)).sort("trial").select(ordered)
         for name in methods
@@ -59,12 +61,20 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     )
 
 
-def _evaluation(results: "Results", here: "pl.Expr", trial: int) -> Evaluation:
+def measured(results: "Results") -> list[str]:
+    """What there are means of: the deciding metric, the others, and ratios of means."""
+    found = [name for name in results.trial_means().columns if name not in KEY]
+    return sorted(found, key=lambda name: name != results.spec["decide"])
+
+
+def _evaluation(results: "Results", here: "pl.Expr") -> Evaluation:
+    """The values of every query, averaged over the trials that it is tested in."""
     import polars as pl
 
-    rows = results.queries.filter(here & (pl.col("trial") == trial))
     known = [name for name in results.metrics if not name.startswith("ideal ")]
-    values = {name: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in known}
+    means = [pl.col(name).cast(pl.Float64).mean() for name in known]
+    rows = results.queries.filter(here).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
+    values = {name: rows[name].fill_null(np.nan).to_numpy() for name in known}
     return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy())
 
 
