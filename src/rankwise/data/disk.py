@@ -6,6 +6,7 @@ and predictions, reads blocks with :func:`blocks` instead: pages of a mapping co
 system takes them back.
 """
 
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,9 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, **options: 
         raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
     write = spill.parquet if is_parquet(path) else spill.letor
     data = mapped(path, write, None if folder is None else Path(folder), **options)
+    file = Mapping.of(data.features)
+    if file is not None:
+        file.release()
     names = (*RankingDataset.__dataclass_fields__,)
     return DiskDataset(**{name: getattr(data, name) for name in names})
 
@@ -84,9 +88,9 @@ def rows_at_once(n_features: int) -> int:
 class Mapping:
     """Rows of a matrix that is mapped from a file, read without the mapping."""
 
-    def __init__(self, path: str, start: int, shape: tuple[int, int]) -> None:
-        self.path, self.start, self.shape = path, start, shape
-        self.handle = os.open(path, os.O_RDONLY)
+    def __init__(self, root: "np.memmap[Any, Any]", start: int, shape: tuple[int, int]) -> None:
+        self.root, self.path, self.start, self.shape = root, str(root.filename), start, shape
+        self.handle = os.open(self.path, os.O_RDONLY)
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -102,7 +106,13 @@ class Mapping:
         if root is None or not fits or not Path(root.filename or "").is_file():
             return None
         start = root.offset + array.ctypes.data - root.ctypes.data
-        return cls(str(root.filename), int(start), (int(array.shape[0]), int(array.shape[1])))
+        return cls(root, int(start), (int(array.shape[0]), int(array.shape[1])))
+
+    def release(self) -> None:
+        """Give back pages of the mapping that were looked at; they are read again when they are needed."""
+        pages: Any = self.root.base
+        if hasattr(pages, "madvise"):
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def read(self, first: int, last: int) -> NDArray[np.float32]:
         """Read rows ``first`` to ``last`` into memory."""
