@@ -13,6 +13,7 @@ import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.demo import baselines, rankers, run
 from rankwise.demo.result import HEADLINE, Demonstration
+from rankwise.report import write
 
 PICTURES = ("means.png", "curves.png", "differences.png")
 MODELS = ("listnet", "lambdarank", "xendcg", "e_lambdarank", "plrank", "lightgbm_lambdarank", "lightgbm_rank_xendcg")
@@ -61,6 +62,10 @@ def test_writes_what_it_says(result: Demonstration, folder: Path):
     page = (folder / "results.md").read_text()
     assert page.startswith(f"# {result.ranked[0]} ranks best\n")
     assert result.conclusion() in page
+    report = (folder / "report.html").read_text()
+    assert f"{result.ranked[0]} ranks best" in report
+    assert f"{result.comparison.mean[HEADLINE][result.ranked[0]]:.4f}" in report
+    assert 'id="explorer-index"' in report
 
 
 def test_parts_do_not_share_queries(result: Demonstration):
@@ -171,6 +176,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUERIES", 40)
     monkeypatch.setitem(rankers.SETTINGS, "rounds", 3)
     monkeypatch.setitem(rankers.SETTINGS, "min_documents", 10)
+    monkeypatch.setattr(write, "write_report", lambda *given, **options: None)  # figures take longer than all the rest
 
 
 @pytest.mark.usefixtures("small")
