@@ -77,7 +77,7 @@ def results(
                             )
     described = {"name": "made-up", "methods": methods, "metrics": list(METRICS), "decide": METRICS[0], "test": "t"}
     return Results(
-        spec=described | {"protocol": "folds", "treatment": "none", "levels": list(levels)} | spec,
+        spec=described | {"protocol": "runs", "treatment": "none", "levels": list(levels)} | spec,
         queries=together(rows["queries"], QUERIES),
         curves=together(rows["curves"], CURVES),
         documents=together(rows["documents"], DOCUMENTS),
