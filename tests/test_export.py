@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.export.table import FORMATS
 from rankwise.rankers.nodes import nodes_of
 from rankwise.rankers.table import ranker_class
+from rankwise.serving.table import FORMATS
 
 NAMES = [f"attribute(f{j})" for j in range(8)]
 NATIVE = {"lightgbm": "rank_xendcg", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
@@ -407,17 +407,6 @@ def test_files_are_kept_and_models_checked(models, tmp_path):
     with pytest.raises(ValueError, match="only rankers of trees and nets can be exported: got list"):
         rw.export([1], tmp_path / "other", "onnx")
     assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
-
-
-def test_the_function_can_be_called_whoever_imported_the_package_first():
-    import subprocess
-    import sys
-
-    for first in ("import rankwise.export.table", "rw.export"):
-        code = f"import rankwise as rw\n{first}\nassert callable(rw.export)\ntry: rw.export(1, 'x', 'onnx')\n"
-        code += "except ValueError as error: print(error)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert "only rankers of trees" in done.stdout
 
 
 def run(*words: str, code: int = 0) -> Any:

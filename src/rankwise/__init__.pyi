@@ -35,7 +35,6 @@ from .evaluation.trec import read_qrels as read_qrels
 from .evaluation.trec import read_run as read_run
 from .evaluation.trec import write_qrels as write_qrels
 from .evaluation.trec import write_run as write_run
-from .export import export as export
 from .experiments.reproduce import reproduce as reproduce
 from .experiments.results import Results as Results
 from .experiments.spec import Spec as Spec
@@ -69,6 +68,7 @@ from .rankers.popular import Popular as Popular
 from .rankers.table import load as load
 from .rankers.xgboost import XGBoostRanker as XGBoostRanker
 from .report.write import write_report as write_report
+from .serving.export import export as export
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads
 from .tuning.result import Tuning as Tuning

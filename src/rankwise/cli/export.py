@@ -39,7 +39,7 @@ def export(
     [cyan]rankwise export model model.json --format vespa[/cyan]
     """
     outputs.free(output, force=force)
-    from rankwise.export.table import FORMATS, write
+    from rankwise.serving.table import FORMATS, write
 
     check.choice("format", format_, FORMATS)
     words = None if names is None else check.readable(names).read_text(encoding="utf-8").splitlines()

@@ -8,8 +8,8 @@ import warnings
 
 import numpy as np
 
-from rankwise.export.source import Source, Written
 from rankwise.rankers.nodes import LEAF, Nodes
+from rankwise.serving.source import Source, Written
 
 
 def write(source: Source) -> Written:

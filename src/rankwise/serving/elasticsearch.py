@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.export.dumps import xgboost_trees
-from rankwise.export.source import Source, Written
 from rankwise.rankers.newton import Array
+from rankwise.serving.dumps import xgboost_trees
+from rankwise.serving.source import Source, Written
 
 if TYPE_CHECKING:
     from rankwise.rankers.perceptron import Perceptron

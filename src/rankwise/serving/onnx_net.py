@@ -7,7 +7,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from rankwise import check
-from rankwise.export.onnx import Graph
+from rankwise.serving.onnx import Graph
 
 if TYPE_CHECKING:
     from rankwise.rankers.perceptron import Perceptron

@@ -3,8 +3,8 @@
 from typing import Any
 
 from rankwise import check
-from rankwise.export.source import Source, Written
 from rankwise.rankers.nodes import LEAF, Nodes
+from rankwise.serving.source import Source, Written
 
 
 def write(source: Source) -> Written:

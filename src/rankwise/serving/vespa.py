@@ -7,8 +7,8 @@ profile; the others as XGBoost does, ``xgboost("FILE")``. Features are rank feat
 import re
 
 from rankwise import check
-from rankwise.export.dumps import lightgbm_model, xgboost_trees
-from rankwise.export.source import Source, Written
+from rankwise.serving.dumps import lightgbm_model, xgboost_trees
+from rankwise.serving.source import Source, Written
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise._version import __version__
-from rankwise.export.source import Source, Written
 from rankwise.rankers.nodes import LEAF, Nodes
+from rankwise.serving.source import Source, Written
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 _OPSETS = {"": 20, "ai.onnx.ml": 5}
@@ -35,7 +35,7 @@ def write(source: Source) -> Written:
     if source.net is None:
         graph = _ensemble(source.trees("ONNX"))
     else:
-        from rankwise.export.onnx_net import perceptron
+        from rankwise.serving.onnx_net import perceptron
 
         graph = perceptron(source.net)
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rankwise import check
 from rankwise.data.files import replacing
-from rankwise.export.source import Source, Written
+from rankwise.serving.source import Source, Written
 
 
 class Format(NamedTuple):
@@ -18,13 +18,13 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "onnx": Format("rankwise.export.onnx", "ONNX Runtime and everything that carries it"),
-    "treelite": Format("rankwise.export.treelite", "treelite, its compiler to C, and servers that read it"),
+    "onnx": Format("rankwise.serving.onnx", "ONNX Runtime and everything that carries it"),
+    "treelite": Format("rankwise.serving.treelite", "treelite, its compiler to C, and servers that read it"),
     "elasticsearch": Format(
-        "rankwise.export.elasticsearch", "Elasticsearch's and OpenSearch's learning-to-rank plugin"
+        "rankwise.serving.elasticsearch", "Elasticsearch's and OpenSearch's learning-to-rank plugin"
     ),
-    "ranklib": Format("rankwise.export.ranklib", "RankLib, and RankLib models of that plugin"),
-    "vespa": Format("rankwise.export.vespa", "the models of a Vespa application"),
+    "ranklib": Format("rankwise.serving.ranklib", "RankLib, and RankLib models of that plugin"),
+    "vespa": Format("rankwise.serving.vespa", "the models of a Vespa application"),
 }
 """Name -> the module that writes it, imported when it is asked for, and what reads it."""
 
