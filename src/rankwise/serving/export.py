@@ -1,0 +1,40 @@
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib and Vespa."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def export(
+    model: Any,
+    path: str | Path,
+    format: str,  # noqa: A002 (what everyone calls it)
+    *,
+    names: Sequence[str] | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a model for another system, which gives documents the scores that ``model.predict`` gives them.
+
+    Args:
+        model: A trained ranker, or the folder that it was saved to.
+        path: The file to write; one that exists is replaced only with ``force``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"`` or ``"vespa"``.
+        names: What features are called there, in the order of training; by default as in the training data. The feature
+            set of Elasticsearch and the rank features of Vespa are found by these names.
+        force: Whether to replace a file.
+
+    Missing values, categories and thresholds mean there what they mean here. What a system cannot express is an error
+    that says so, before anything is written.
+
+    >>> import rankwise as rw, json, tempfile
+    >>> data = rw.synthetic(n_queries=30, n_features=3, documents=20, seed=1)
+    >>> model = rw.LightGBMRanker("xendcg", rounds=2, leaves=3, threads=1).fit(data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = rw.export(model, f"{folder}/mine.json", "elasticsearch", names=["title", "body", "clicks"])
+    ...     body = json.loads(path.read_text())
+    >>> body["model"]["name"], body["model"]["model"]["type"], len(json.loads(body["model"]["model"]["definition"]))
+    ('mine', 'model/xgboost+json', 2)
+    """
+    from rankwise.serving import table
+
+    return table.write(model, path, format, names=names, force=force)[0]
