@@ -312,10 +312,18 @@ def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):
 
 
 def test_a_trial_that_cannot_be_trained_does_not_stop_the_others(tmp_path):
-    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, min_documents=5000)", "good": "lightgbm(xendcg)"})
+    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, leaves=1)", "good": "lightgbm(xendcg)"})
     with pytest.raises(ValueError, match=r"2 of 4 trials failed; the others are kept: got first bad on synthetic"):
         go(spec, tmp_path)
     assert Results.read(tmp_path).queries["method"].unique().to_list() == ["good"]
+
+
+def test_a_method_that_learns_nothing_is_worth_what_tied_documents_are(tmp_path):
+    results = go(tiny(trials=1, methods={"none": "lightgbm(lambdarank, min_documents=5000)"}), tmp_path / "x")
+    test = parts_of(tiny())[2]
+    expected = rw.metric("ndcg@5")(np.zeros(test.n_docs), test.labels, test.offsets)
+    assert results.queries["ndcg@5"].drop_nulls().to_list() == pytest.approx(expected[~np.isnan(expected)].tolist())
+    assert results.curves.is_empty()
 
 
 def test_an_interrupted_trial_is_no_result(tmp_path, monkeypatch):

@@ -211,6 +211,20 @@ def test_a_hessian_that_newton_can_use_is_left_alone():
     assert numerator.dtype == hessian.dtype == np.float32
 
 
+def test_without_a_floor_a_hessian_is_what_the_objective_says(data):
+    given = derivatives([0.1, -0.1, 0.0], [4.0, -4.0, 0.0])
+    _, hessian = newton(given, np.array([0, 3]), weights=np.array([0.5]), floor=False)
+    assert hessian.tolist() == [2.0, -2.0, 0.0]
+    # At equal scores the Hessians of a query sum to 0 in expectation: as they are, no tree grows from them.
+    text = "plrank(metric=dcg, cutoff=10, curvature=estimated)"
+    settings: dict[str, Any] = {"rounds": 2, "reg_lambda": 1.0, "threads": 1}
+    assert rw.XGBoostRanker(text, **settings).fit(data).model_.n_trees == 2
+    with pytest.raises(ValueError, match="learned nothing"):
+        rw.XGBoostRanker(text, floor=False, **settings).fit(data)
+    with pytest.raises(ValueError, match="weights of documents, which CatBoost wants to be positive"):
+        rw.CatBoostRanker(text, floor=False).fit(data)
+
+
 def test_a_hessian_that_newton_cannot_use_is_replaced_relative_to_its_query():
     _, hessian = newton(derivatives([0.1, 0.1, 0.1, 0.0], [4.0, -4.0, 1e-9, 0.0]), np.array([0, 4]))
     assert hessian == pytest.approx([4.0, 2.0, 2e-3, 1e-16], rel=1e-6, abs=0)

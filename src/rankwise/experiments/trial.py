@@ -5,7 +5,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
+from rankwise.rankers.course import NothingLearnedError
+from rankwise.rankers.newton import Array
 from rankwise.threads import use_threads
 
 
@@ -91,6 +93,18 @@ def compute(cell: Cell) -> Outcome:
         )
 
 
+class Untrained:
+    """What a method that learned nothing comes to: the same score for every document, so that all are tied."""
+
+    best_round_ = 0
+    stopped_ = "nothing learned"
+    history_: ClassVar[dict[str, list[float]]] = {}
+
+    def predict(self, data: Any) -> Array:
+        """Give every document the score 0."""
+        return np.zeros(data.n_docs)
+
+
 def versions(ranker: str) -> dict[str, str]:
     """Give the versions of what computes."""
     found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
@@ -151,7 +165,10 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
-        ranker.fit(train, valid if spec.early_stopping else None)
+        try:
+            ranker.fit(train, valid if spec.early_stopping else None)
+        except NothingLearnedError as nothing:
+            return Untrained(), notes | {"nothing_learned": str(nothing)}
     if ranker.stopped_ == "interrupted":  # half a model is no result
         raise KeyboardInterrupt
     return ranker, notes

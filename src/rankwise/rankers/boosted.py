@@ -29,6 +29,8 @@ class TreeRanker(Trained):
         metrics: What is measured on the validation data after every round; the first one decides.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
             ``document_weights``.
+        floor: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's may be
+            with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does.
         checkpoint: A folder, written every ``every`` rounds, from which ``fit(…, resume=True)`` goes on.
         every: How many rounds lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
@@ -52,6 +54,7 @@ class TreeRanker(Trained):
         patience: int | None = 50,
         metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
         debias: bool = False,
+        floor: bool = True,
         checkpoint: str | Path | None = None,
         every: int = 50,
         progress: bool | None = None,
@@ -67,6 +70,7 @@ class TreeRanker(Trained):
         self.patience = patience
         self.metrics = metrics
         self.debias = debias
+        self.floor = floor
         self.checkpoint = checkpoint
         self.every = every
         self.progress = progress
@@ -107,6 +111,7 @@ class TreeRanker(Trained):
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
             threads=self._thread_count(),
+            floor=bool(self.floor),
             native=dict(self.native),
         )
         stopping, checkpointing = valid is not None, self.checkpoint is not None

@@ -123,6 +123,8 @@ class CatBoost:
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
         """Say why these settings cannot be trained so; empty if they can."""
         native = self._canonical(settings)
+        if not settings.floor:
+            return "floor=False, where Hessians are weights of documents, which CatBoost wants to be positive"
         if native.get("boosting_type", "Plain") != "Plain":
             return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
         if native.get("task_type", "CPU") != "CPU":

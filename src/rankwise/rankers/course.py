@@ -92,9 +92,14 @@ class Course:
         return {str(metric): mean(metric, scores, data.labels, data.offsets, data.weights) for metric in self.metrics}
 
 
-def nothing_learned(data: RankingDataset, got: str, cure: str) -> ValueError:
+class NothingLearnedError(ValueError):
+    """Training ended where it began."""
+
+
+def nothing_learned(data: RankingDataset, got: str, cure: str) -> NothingLearnedError:
     """Say that a model learned nothing, and why."""
-    return check.error(f"the model learned nothing from {data.n_queries} queries", got=got, cure=cure)
+    what = f"the model learned nothing from {data.n_queries} queries"
+    return NothingLearnedError(str(check.error(what, got=got, cure=cure)))
 
 
 def no_gradient(data: RankingDataset, objective: Any) -> ValueError:

@@ -33,8 +33,10 @@ def newton(
     offsets: NDArray[np.int64],
     query_ids: NDArray[Any] | None = None,
     weights: Array | None = None,
+    *,
+    floor: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Give numerator and Hessian as finite float32, weighted by query, the Hessian positive.
+    """Give numerator and Hessian as finite float32, weighted by query; the Hessian positive, unless without ``floor``.
 
     >>> from rankwise.objectives.base import Derivatives
     >>> gradient = np.array([-1.0, 1.0, 0.5])
@@ -53,7 +55,7 @@ def newton(
     if weights is None:
         weights = np.ones(offsets.size - 1)
     numerator, hessian = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    over_queries(_newton, offsets, *parts, weights, numerator, hessian)
+    over_queries(_newton, offsets, *parts, weights, floor, numerator, hessian)
     for name, given, cast in zip(("numerator", "hessian"), parts, (numerator, hessian), strict=True):
         bad = ~np.isfinite(cast)
         if bad.any():
@@ -68,7 +70,7 @@ def newton(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _newton(first, last, offsets, numerator, hessian, weights, top, bottom):  # type: ignore[no-untyped-def]
+def _newton(first, last, offsets, numerator, hessian, weights, floor, top, bottom):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         size = 0.0
@@ -79,7 +81,9 @@ def _newton(first, last, offsets, numerator, hessian, weights, top, bottom):  # 
             own, pull = hessian[i], abs(numerator[i])
             least = max(_SHARE * size, _LONGEST_STEP * pull)
             # Written so that a NaN stays, to be found.
-            if pull == 0.0:
+            if not floor:
+                pass
+            elif pull == 0.0:
                 own = 0.0 if own < 0.0 else own  # noqa: FURB136
             elif own <= 0.0:
                 own = size if size > 0.0 else pull
@@ -87,4 +91,4 @@ def _newton(first, last, offsets, numerator, hessian, weights, top, bottom):  # 
                 own = least
             top[i] = weights[q] * numerator[i]
             low = np.float32(weights[q] * own)
-            bottom[i] = _LEAST if low < _LEAST else low  # noqa: FURB136
+            bottom[i] = _LEAST if floor and low < _LEAST else low

@@ -42,6 +42,8 @@ class Settings:
     threads: int
     native: Mapping[str, Any] = field(default_factory=dict)
     """The library's parameters by their own names; they are known to exist."""
+    floor: bool = True
+    """Whether Hessians that are not positive are replaced."""
 
 
 class Forest(Protocol):
@@ -216,7 +218,9 @@ class Step:
         data = self.plan.train
         stream = self.stream.at(self.round)
         derivatives = self.plan.objective(scores, data.labels, data.offsets, stream, **self.plan.documents)
-        numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights)
+        numerator, hessian = newton(
+            derivatives, data.offsets, data.query_ids, data.weights, floor=self.plan.settings.floor
+        )
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError

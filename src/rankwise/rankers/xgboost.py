@@ -178,7 +178,7 @@ class Growing:
         else:
             scores = self.booster.predict(self.train, output_margin=True, training=True)
             numerator, hessian = derive(numbers(scores))
-            total, count = _total(hessian.sum(dtype=np.float64), hessian.size)
+            total, count = _total(np.abs(hessian).sum(dtype=np.float64), hessian.size)
             average = float(total / count)
             self.booster.set_param({name: share * average for name, share in self.relative.items()})
             self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
