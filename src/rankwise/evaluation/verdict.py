@@ -51,7 +51,9 @@ class Verdict(NamedTuple):
         means = comparison.mean[metric]
         ranked = sorted(means, key=lambda name: -means[name])
         best, *others = ranked
-        beaten = [name for name in others if gain(comparison, metric, best, name).p < comparison.alpha]
+        gains = {name: gain(comparison, metric, best, name) for name in others}
+        # An interval may allow for more than the test does, such as trials that share their data.
+        beaten = [name for name, one in gains.items() if one.p < comparison.alpha and one.low > 0.0]
         return cls(metric, ranked, [name for name in others if name not in beaten], beaten)
 
 
@@ -81,5 +83,9 @@ def listed(names: "Sequence[str]") -> str:
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
+    >>> listed(["a, tuned", "b", "c"])
+    'a, tuned; b; and c'
     """
+    if len(names) > 2 and any(", " in name for name in names):
+        return "; ".join([*names[:-1], f"and {names[-1]}"])
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -70,6 +70,10 @@ PROTOCOLS: dict[str, Callable[[Source, "Spec", int], Triple]] = {
 }
 
 
+POOLED = ("folds", "ratings")
+"""Protocols whose trials are parts of one whole, and are put together before they are compared."""
+
+
 class Draw(NamedTuple):
     """How a trial's data are treated."""
 

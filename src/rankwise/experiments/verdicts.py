@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluate import Evaluation
+from rankwise.experiments.protocols import POOLED
 from rankwise.experiments.published import Claim, claims
 from rankwise.experiments.results import KEY
 
@@ -30,8 +31,9 @@ def places(results: "Results") -> list[Place]:
 def comparison(results: "Results", data: str, level: float) -> "Comparison | None":
     """Compare the methods at one place, over the trials that all of them have; None with a single method.
 
-    Trials are paired by trial, as the papers do. Folds test every query once (or as often as they are gone round), so
-    they are put together and paired by query, of which there are many more; so is a single trial.
+    Trials are paired by trial, as the papers do. Folds test every query once (or as often as they are gone round), and
+    folds of ratings every user as often as there are folds, so they are put together and paired by query or user, of
+    which there are many more; so is a single trial.
     """
     import polars as pl
 
@@ -43,7 +45,7 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
         return None
     settings: dict[str, Any] = {"alpha": results.spec.get("alpha", 0.05)}
     pooled = here & pl.col("trial").is_in(complete)
-    if len(complete) == 1 or results.spec.get("protocol") == "folds":
+    if len(complete) == 1 or results.spec.get("protocol") in POOLED:
         return compare(
             {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}, **settings
         )

@@ -17,6 +17,8 @@ _TREATMENTS = {
     "negatives": ("More documents without relevance", "added negatives, % of a query's documents", True),
     "flips": ("Labels that are wrong", "labels drawn anew, %", True),
     "clicks": ("Clicks instead of labels", "click probability of a document that is not relevant", False),
+    "negative_ratio": ("More negatives for each relevant item", "negatives per relevant item", False),
+    "negative_ratio_in_training": ("More negatives in training", "negatives per relevant item, in training", False),
 }
 
 

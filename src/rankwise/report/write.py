@@ -105,7 +105,7 @@ def _sections(
             yield Section(name="paper", title="What the paper says", text="", parts=tuple(parts))
         if view.by_level:
             noise: tuple[Plot | Tabled, ...] = (*levels.noise_curves(view), *compared.level_tables(view))
-            yield Section(name="noise", title="How much noise does it bear?", text="", parts=noise)
+            yield Section(name="noise", title="Level by level", text="", parts=noise)
     if view.results.curves.height:
         yield Section(
             name="training", title="Training", text="", parts=(*training.learning_curves(view), *training.bounds(view))

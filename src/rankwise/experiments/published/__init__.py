@@ -2,7 +2,8 @@
 
 Each file holds one paper, each section one table or figure. ``columns`` and ``rows`` are the table as it is printed;
 ``±`` after a metric is the half-width of its 95% interval and ``sd`` a standard deviation, both in the metric's unit;
-``scale`` turns percentages into shares. ``claims`` are statements that stand in the text or that figures show.
+``scale`` turns percentages into shares. ``claims`` are statements that stand in the text or that figures show; where
+there is a ``baseline``, figures claim only what is better or worse than it.
 """
 
 import tomllib
@@ -78,12 +79,17 @@ def claims(name: str) -> list[Claim]:
 
 
 def _from_figures(section: dict[str, Any]) -> list[Claim]:
-    """Every pair of methods of a printed table: the higher figure is better, surely so where intervals are apart."""
+    """Every pair of methods of a printed table, or those with its baseline: the higher figure is better.
+
+    It is surely so where intervals are apart.
+    """
     found = []
-    rows = _rows(section)
+    rows, baseline = _rows(section), section.get("baseline")
     for i, first in enumerate(rows):
         for second in rows[i + 1 :]:
             if (first[0], first[1], first[3]) != (second[0], second[1], second[3]):
+                continue
+            if baseline is not None and baseline not in (first[2], second[2]):
                 continue
             high, low = sorted((first, second), key=lambda row: -row[4])
             apart = high[8] == low[8] == "±" and high[5] > low[6]
