@@ -39,7 +39,7 @@ docs: $(VENV)/.dev
 
 benchmarks: $(VENV)/.dev
 	@$(INSTALL) --editable '.[torch]'
-	@for name in data metrics objectives plrank trees; do \
+	@for name in data metrics objectives plrank trees neural scoring memory scaling; do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.
