@@ -479,3 +479,20 @@ def test_draws_the_search(tuning: Tuning, tmp_path: Path):
     with pytest.raises(FileExistsError, match="exists already and is kept"):
         tuning.plot(tmp_path / "search.png")
     made_up([0.5], [3]).plot(tmp_path / "one.png")
+
+
+def test_factorization_is_searched_over_lists_of_interactions():
+    train, valid = next(rw.synthetic_ratings(n_users=30, n_items=60, ratings=20, seed=1).folds(5, seed=0))
+    lists, held_out = train.dataset(negatives=2), valid.dataset(negatives=2)
+    settings: dict[str, Any] = {
+        "ranker": "factorization",
+        "trials": 2,
+        "progress": False,
+        "threads": 1,
+        "fixed": {"epochs": 2},
+    }
+    found = rw.tune(lists, held_out, "softmax_ce", **settings)
+    assert found.parameters["epochs"] == 2
+    assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
+    with pytest.raises(ValueError, match=r"got Interactions. Cure: make lists of interactions with .dataset"):
+        rw.tune(train, held_out, "softmax_ce", **settings)

@@ -67,9 +67,11 @@ def make_plan(
     search: Mapping[str, Any], fixed: Mapping[str, Any], seed: int, threads: int | None,
 ) -> Plan:  # fmt: skip
     """Check what is to be searched, as far as that can be done without training."""
-    for name, part in {"train": train, "valid": valid}.items():
+    given: dict[str, Any] = {"train": train, "valid": valid}
+    for name, part in given.items():
         if not isinstance(part, RankingDataset):
-            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__)
+            cure = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
+            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, cure=cure)
     native = isinstance(objective, str) and objective.startswith("native:")
     base = objective if native else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)

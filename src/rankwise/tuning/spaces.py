@@ -187,6 +187,13 @@ RANKERS: dict[str, dict[str, dict[str, Any]]] = {
             "batch_queries": Choice(16, 32, 64, 128, start=32),
             "optimizer": "adamw",
         },
+        "factorization": {
+            "learning_rate": log(1e-3, 1e-1, start=1e-2),
+            "factors": Choice(16, 32, 64, 128, start=32),
+            "weight_decay": log(1e-7, 1e-2, start=1e-7),
+            "item_bias": Choice(False, True, start=False),
+            "batch_users": Choice(16, 32, 64, 128, start=32),
+        },
     },
     # Kang et al. 2024, as in the code that they published: XGBoost's parameters, their likes in LightGBM, and nets of
     # one to four layers.
