@@ -495,4 +495,4 @@ def test_factorization_is_searched_over_lists_of_interactions():
     assert found.parameters["epochs"] == 2
     assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
     with pytest.raises(ValueError, match=r"got Interactions. Cure: make lists of interactions with .dataset"):
-        rw.tune(train, held_out, "softmax_ce", **settings)
+        rw.tune(train, held_out, "softmax_ce", **settings)  # type: ignore[arg-type]
