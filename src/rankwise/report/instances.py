@@ -198,7 +198,8 @@ def _draw_scatter(panel: "Axes", view: View, data: str, method: str, against: st
     both = view.paired(data, method, against)
     x, y = both["other"].to_numpy(), both["value"].to_numpy()
     _points(panel, x, y)
-    panel.axline((0.0, 0.0), slope=1.0, color="#444444", linewidth=0.8)
+    lowest = float(min(x.min(), y.min()))  # not 0, which may be far from every point
+    panel.axline((lowest, lowest), slope=1.0, color="#444444", linewidth=0.8)
     correlation = np.corrcoef(x, y)[0, 1] if x.size > 1 and x.std() * y.std() > 0 else np.nan
     note = f"n = {x.size:,}" + (f", r = {correlation:.2f}" if np.isfinite(correlation) else "")
     panel.annotate(note, (0.97, 0.04), xycoords="axes fraction", ha="right", fontsize=8, color="#555555")
