@@ -1,15 +1,20 @@
-"""Training on 1, 2 and 4 worker processes of a Dask cluster on this machine: time, traffic-free speed-up, quality.
+"""Training on 1, 2 and 4 worker processes of a Dask cluster on this machine: time, work of a worker, quality.
 
     python benchmarks/scaling.py                          # time of a round on 1, 2 and 4 workers
     python benchmarks/scaling.py --queries 6000 --rounds 40
     python benchmarks/scaling.py --quality --data mq2008  # 5 seeds x 5 folds, two workers against one machine
 
 Every worker has one thread. The time of a round is that of the later blocks: the first also reads the data, makes bins
-and loads compiled code. With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one
-machine, is printed for each library and objective; it should lie inside ±0.01.
+and loads compiled code. Workers wait for each other at every split, so that one which the system keeps waiting delays
+all: the time says little on a machine with other work, or with fewer cores than workers. The processor time of a worker
+in a round does: it halves where the work divides by two.
+
+With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one machine, is printed for
+each library and objective; it should lie inside ±0.01.
 """
 
 import argparse
+import functools
 import os
 import tempfile
 import time
@@ -40,12 +45,21 @@ def write(data: rw.RankingDataset, folder: Path, files: int) -> Path:
     return folder
 
 
-def timed(make: Any, folder: Path, client: Any, every: int) -> tuple[float, float]:
-    """Seconds until the end of the first block, and of a round after it."""
-    seen: list[float] = []
+def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tuple[float, float, float]:
+    """Seconds until the end of the first block; of a round after it; and of the busiest worker's processor in it."""
+    seen: dict[int, float] = {}
+    busy: dict[int, dict[str, float]] = {}
+
+    def watch(done: int, _: object) -> None:
+        if done in (every, rounds):
+            busy[done] = client.run(time.process_time)
+            seen[done] = time.perf_counter()
+
     start = time.perf_counter()
-    rw.dask.fit(make(), folder, client=client, watch=lambda *_: seen.append(time.perf_counter()))
-    return seen[every - 1] - start, (seen[-1] - seen[every - 1]) / (len(seen) - every)
+    rw.dask.fit(make(), folder, client=client, watch=watch)
+    work = max(busy[rounds][worker] - busy[every][worker] for worker in busy[every])
+    later = rounds - every
+    return seen[every] - start, (seen[rounds] - seen[every]) / later, work / later
 
 
 def scaling(queries: int, rounds: int) -> None:
@@ -54,18 +68,19 @@ def scaling(queries: int, rounds: int) -> None:
     every = rounds // 2
     print(f"{data}\nXENDCG, {rounds} rounds of 31 leaves in blocks of {every}; {os.cpu_count()} cores, ", end="")
     print(f"load {os.getloadavg()[0]:.1f}")
-    print(f"{'library':9} {'workers':>7} {'first block':>12} {'a round':>9} {'speed-up':>9}")
+    print(f"{'library':9} {'workers':>7} {'first block':>12} {'a round':>9} {'speed-up':>9}", end="")
+    print(f" {'processor':>10} {'share':>6}")
     with tempfile.TemporaryDirectory() as place:
         folder = write(data, Path(place, "data"), 8)
         for name, ranker in RANKERS.items():
-            alone = 0.0
+            alone = (0.0, 0.0)
             for workers in (1, 2, 4):
                 with cluster(workers) as own, Client(own) as client:
-                    first, round_ = timed(
-                        lambda r=ranker: r("xendcg", rounds=rounds, every=every), folder, client, every
-                    )
-                alone = alone or round_
-                print(f"{name:9} {workers:7} {first:10.1f} s {1000 * round_:6.0f} ms {alone / round_:9.2f}", flush=True)
+                    make = functools.partial(ranker, "xendcg", rounds=rounds, every=every)
+                    first, wall, work = timed(make, folder, client, rounds, every)
+                alone = alone if alone[0] else (wall, work)
+                print(f"{name:9} {workers:7} {first:10.1f} s {1000 * wall:6.0f} ms {alone[0] / wall:9.2f}", end="")
+                print(f" {1000 * work:7.0f} ms {work / alone[1]:6.2f}", flush=True)
 
 
 def quality(name: str, seeds: int) -> None:
