@@ -81,7 +81,7 @@ def claims(name: str) -> list[Claim]:
 def _from_figures(section: dict[str, Any]) -> list[Claim]:
     """Every pair of methods of a printed table, or those with its baseline: the higher figure is better.
 
-    It is surely so where intervals are apart.
+    It is surely so where intervals are apart. Equal figures claim nothing.
     """
     found = []
     rows, baseline = _rows(section), section.get("baseline")
@@ -90,6 +90,8 @@ def _from_figures(section: dict[str, Any]) -> list[Claim]:
             if (first[0], first[1], first[3]) != (second[0], second[1], second[3]):
                 continue
             if baseline is not None and baseline not in (first[2], second[2]):
+                continue
+            if first[4] == second[4]:  # printed alike: neither is better
                 continue
             high, low = sorted((first, second), key=lambda row: -row[4])
             apart = high[8] == low[8] == "±" and high[5] > low[6]
