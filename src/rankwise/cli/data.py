@@ -226,7 +226,7 @@ def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
     from rankwise.data import files
 
-    if lossy and not inputs.is_parquet(target):
+    if lossy and not files.is_parquet(target):
         data = data.with_(weights=None, categorical=(), propensities=None, positions=None)
     with screen.progress(1) as bar:
         bar.step(f"Writing {target}")

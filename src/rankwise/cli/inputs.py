@@ -77,7 +77,7 @@ def read_data(
     if part is not None or fold is not None:
         what = "--part and --fold belong to sets of the catalog and to .toml files"
         raise check.error(what, got=f"the plain file {name}", cure="leave them out")
-    return files.read_data(path) if is_parquet(path) else files.read_data(path, progress=progress)
+    return files.read_data(path) if files.is_parquet(path) else files.read_data(path, progress=progress)
 
 
 def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
@@ -131,11 +131,6 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return float(text) if _is_number(text) else text
-
-
-def is_parquet(path: Path) -> bool:
-    """Tell Parquet, a file or a folder of them, from LETOR text."""
-    return path.suffix.lower() in (".parquet", ".pq") or path.is_dir()
 
 
 def read_scores(path: Path) -> "NDArray[np.float64]":

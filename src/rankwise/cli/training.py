@@ -223,7 +223,9 @@ def _described(model: Any, output: Path) -> dict[str, Any]:
 
 def _held_out(data: str, valid: str | None) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
-    if inputs.is_set(data) or not inputs.is_parquet(Path(data)):
+    from rankwise.data import files
+
+    if inputs.is_set(data) or not files.is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, cure="convert it: rankwise data convert")
     part = "valid" if valid is not None and inputs.is_set(valid) else None
     return None, None if valid is None else inputs.read_data(valid, part=part, fold=None)

@@ -48,18 +48,19 @@ def from_frame(
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
 
-    :param frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
-    :param cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
-    :param query: The column of query ids, integers or strings. The rows of a query must lie together.
-    :param label: The column of relevance labels.
-    :param features: The columns of features, in this order; by default all columns that play no other role.
-    :param weight: The column of query weights; the same number in all rows of a query.
-    :param document: The column of document ids.
-    :param propensity: The column of examination probabilities.
-    :param position: The column of displayed positions, from 1.
-    :param categorical: Feature columns whose numbers are category codes. Columns of a type that lists its categories
-        (polars ``Enum``, pandas ``category``) are always among them, coded in the order of that list.
-    :param sort: Sort the rows by query first; documents of a query keep their order.
+    Args:
+        frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
+        cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
+        query: The column of query ids, integers or strings. The rows of a query must lie together.
+        label: The column of relevance labels.
+        features: The columns of features, in this order; by default all columns that play no other role.
+        weight: The column of query weights; the same number in all rows of a query.
+        document: The column of document ids.
+        propensity: The column of examination probabilities.
+        position: The column of displayed positions, from 1.
+        categorical: Feature columns whose numbers are category codes. Columns of a type that lists its categories
+            (polars ``Enum``, pandas ``category``) are always among them, coded in the order of that list.
+        sort: Sort the rows by query first; documents of a query keep their order.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.

@@ -81,12 +81,15 @@ class Interactions:
     ) -> Self:
         """Build from a polars or pandas frame or an Arrow table with one row per rating, in any order.
 
-        :param user: The column of user ids, integers or strings; ``item`` and ``rating`` alike.
-        :param rating: None where there are only events (clicks, purchases): each row then makes an item relevant.
-        :param time: A column of numbers, dates or times, for splits by time.
-        :param relevant: From which rating on an item is relevant.
-        :param least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
-        :param catalogue: The ids of all items; by default those that occur. Name it where several tables must agree.
+        Args:
+            frame: A polars, pandas or Arrow table with one row per rating.
+            user: The column of user ids, integers or strings.
+            item: The column of item ids, likewise.
+            rating: The column of ratings; None where there are only events (clicks, purchases): each row then makes an item relevant.
+            time: A column of numbers, dates or times, for splits by time.
+            relevant: From which rating on an item is relevant.
+            least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
+            catalogue: The ids of all items; by default those that occur. Name it where several tables must agree.
         """
         from rankwise.data.ratings import arranged
 

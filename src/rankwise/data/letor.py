@@ -35,16 +35,17 @@ def read_letor(
 ) -> RankingDataset:
     r"""Read a LETOR or SVMLight file, plain, gzip or Zstandard.
 
-    :param path: The file. Document ids are taken from comments if every document has one: ``#docid = GX1 …``, or the
-        first word of the comment.
-    :param errors: What to do about a line that cannot be read: ``"raise"`` an error that names it, or ``"skip"`` it and
-        warn at the end how many there were. A query that comes back after another is always an error.
-    :param n_features: The number of features; by default the highest index in the file decides. Give it for sparse
-        files that are used together.
-    :param first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
-    :param sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
-        default the file that LightGBM looks for, ``<path>.query``, if it is there.
-    :param progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block.
+    Args:
+        path: The file. Document ids are taken from comments if every document has one: ``#docid = GX1 …``, or the
+            first word of the comment.
+        errors: What to do about a line that cannot be read: ``"raise"`` an error that names it, or ``"skip"`` it and
+            warn at the end how many there were. A query that comes back after another is always an error.
+        n_features: The number of features; by default the highest index in the file decides. Give it for sparse
+            files that are used together.
+        first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
+        sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
+            default the file that LightGBM looks for, ``<path>.query``, if it is there.
+        progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory

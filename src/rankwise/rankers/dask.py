@@ -43,21 +43,22 @@ def fit(
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and give it back trained.
 
-    :param ranker: With any objective. ``every`` says how many rounds are a block: after each the validation data are
-        measured and the ``checkpoint``, if there is one, is written. ``threads`` are those of each worker; by default
-        as many as Dask gave it.
-    :param data: A Parquet file or folder that every worker can read, or a Dask DataFrame. Queries may lie across files
-        or partitions: they are put together, and a warning says how many were.
-    :param client: The ``distributed.Client``; by default the current one.
-    :param valid: Validation data, which the client holds: a RankingDataset, a Parquet file or folder, or a Dask
-        DataFrame.
-    :param init_model: As in ``fit`` of the ranker, which continues that model.
-    :param resume: Go on from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
-    :param timeout: Seconds for workers to find each other, and to wait for one that no longer answers. A worker that
-        dies is noticed within seconds.
-    :param watch: Called after every round, block by block, with its number and the history so far.
-    :param columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
-        features=…, weight=…`` ….
+    Args:
+        ranker: With any objective. ``every`` says how many rounds are a block: after each the validation data are
+            measured and the ``checkpoint``, if there is one, is written. ``threads`` are those of each worker; by
+            default as many as Dask gave it.
+        data: A Parquet file or folder that every worker can read, or a Dask DataFrame. Queries may lie across files
+            or partitions: they are put together, and a warning says how many were.
+        client: The ``distributed.Client``; by default the current one.
+        valid: Validation data, which the client holds: a RankingDataset, a Parquet file or folder, or a Dask
+            DataFrame.
+        init_model: As in ``fit`` of the ranker, which continues that model.
+        resume: Go on from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
+        timeout: Seconds for workers to find each other, and to wait for one that no longer answers. A worker that
+            dies is noticed within seconds.
+        watch: Called after every round, block by block, with its number and the history so far.
+        **columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
+            features=…, weight=…`` ….
 
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """
