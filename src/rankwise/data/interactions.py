@@ -85,7 +85,8 @@ class Interactions:
             frame: A polars, pandas or Arrow table with one row per rating.
             user: The column of user ids, integers or strings.
             item: The column of item ids, likewise.
-            rating: The column of ratings; None where there are only events (clicks, purchases): each row then makes an item relevant.
+            rating: The column of ratings; None where there are only events (clicks, purchases): each row then makes an
+                item relevant.
             time: A column of numbers, dates or times, for splits by time.
             relevant: From which rating on an item is relevant.
             least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
