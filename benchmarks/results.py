@@ -20,6 +20,7 @@ each: ``--reports`` keeps them, and takes those that are there.
 import argparse
 import html
 import re
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,8 +42,8 @@ from rankwise.experiments.verdicts import comparison, places, verdicts
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
-WIDTH = 1200  # pixels
-COLOURS = 64
+WIDTH = 1100  # pixels
+COLOURS = 256
 PRINTED_IN = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
 BLOCK = re.compile(r"<!-- (?P<what>\w+) (?P<run>[\w/.-]+):begin -->.*?<!-- (?P=what) (?P=run):end -->", re.DOTALL)
 FIGURE = re.compile(
@@ -82,7 +83,8 @@ class Shelf:
 def command(results: Results) -> str:
     """What to type for these results, where DIR holds the data."""
     spec, recipe = results.spec, find_spec(results.spec["name"])
-    data = [PRINTED_IN.get(name, name) for name in (str(one).partition("=")[0] for one in spec["data"])]
+    named = (re.sub(r"^([\w-]+)=.*", r"\1", one) for one in spec["data"])
+    data = [shlex.quote(PRINTED_IN.get(name, name)) for name in named]
     words = ["rankwise reproduce", spec["name"], *(f"--data {name}" for name in data), "--data-folder DIR"]
     if spec["trials"] != recipe.trials:
         words.append(f"--trials {spec['trials']}")
