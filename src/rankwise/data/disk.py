@@ -19,7 +19,7 @@ from rankwise import check
 from rankwise.data.cache import mapped
 from rankwise.data.dataset import RankingDataset
 
-_BLOCK = 1 << 25  # bytes of features that are in memory at once
+_BLOCK = 1 << 23  # bytes of features that are in memory at once
 
 
 class DiskDataset(RankingDataset):
