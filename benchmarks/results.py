@@ -218,7 +218,8 @@ def figure(shelf: Shelf, run: str, name: str) -> str:
         flat.paste(drawn, mask=drawn.getchannel("A"))
         if flat.width > WIDTH:
             flat = flat.resize((WIDTH, round(flat.height * WIDTH / flat.width)), Image.Resampling.LANCZOS)
-        flat.quantize(COLOURS).save(picture, optimize=True)
+        # An octree keeps rare colours, such as those of a thin line, where median cut would merge them.
+        flat.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(picture, optimize=True)
     alt = alt.replace("[", "(").replace("]", ")")
     return f"![{alt}](img/{picture.name})\n\n*{title}.* {caption}"
 
