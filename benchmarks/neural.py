@@ -155,7 +155,7 @@ def pair(both: dict[str, float]) -> str:
     """Ours, theirs, and how many times ours theirs is; a dash for what is not known."""
     ours, peer = both.get("ours"), both.get("peer")
     cells = [f"{number:11,.1f}" if number is not None else f"{'-':>11}" for number in (ours, peer)]
-    return "".join(cells) + (f"{peer / ours:10,.0f}x" if ours and peer else f"{'-':>11}")
+    return "".join(cells) + (f"{peer / ours:10,.1f}x" if ours and peer else f"{'-':>11}")
 
 
 def peaks(threads: int) -> dict[int, dict[str, float]]:
