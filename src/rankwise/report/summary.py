@@ -32,7 +32,7 @@ def verdict(data: str, comparison: Comparison, metric: str) -> str:
     found = Verdict.of(comparison, metric)
     best = found.ranked[0]
     low, high = comparison.interval[metric][best]
-    unit, n = comparison.paired.unit, int(comparison.paired.ids.size)
+    unit, n = comparison.paired.unit, gain(comparison, metric, best, found.ranked[1]).units  # those that count
     units = tables.count(n, unit, {"query": "queries"}.get(unit))
     text = f"On {data}, {best} ranks best: mean {metric} {tables.number(comparison.mean[metric][best])} "
     text += f"{tables.interval(low, high)} over {units}. "
