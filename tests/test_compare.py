@@ -12,6 +12,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.evaluation import significance
+from rankwise.evaluation.verdict import Verdict
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)
@@ -307,3 +308,15 @@ REFUSALS = {
 def test_refusals(sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         REFUSALS[sentence]()
+
+
+def test_a_lead_that_its_interval_does_not_bear_out_is_no_lead():
+    """Trials that share their data: the plain t-test finds the difference, the corrected interval holds 0."""
+    gaps = [0.01 + 0.012 * one for one in (-1.4, -1.0, -0.6, -0.3, 0.0, 0.1, 0.3, 0.6, 1.0, 1.3)]
+    systems = {"a": [{"ap": 0.5 + gap} for gap in gaps], "b": [{"ap": 0.5}] * 10}
+    shared = rw.compare(systems, test="t", split=(0.6, 0.2, 0.2))
+    (pair,) = shared.pairs
+    assert pair.significant
+    assert pair.low < 0 < pair.high
+    assert Verdict.of(shared, "ap").close == ["b"]
+    assert Verdict.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]

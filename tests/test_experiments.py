@@ -517,6 +517,14 @@ def test_folds_are_put_together_and_paired_by_query():
     assert compared.differences("LambdaMART", "ListNet").tolist() == pytest.approx([0.2, 0.2, 0.3, 0.3])
 
 
+def test_folds_of_ratings_are_put_together_and_paired_by_user():
+    # Every fold tests every user, on other items: a user's folds are averaged.
+    compared = comparison(made([0.1, 0.2, 0.3, 0.4], protocol="ratings", noise=0.0), "mine", 0.0)
+    assert compared is not None
+    assert compared.paired.unit == "query"
+    assert compared.differences("LambdaMART", "ListNet").tolist() == pytest.approx([0.25, 0.25])
+
+
 def test_a_single_method_has_a_table_too():
     frame = made([0.1, 0.2]).queries.filter(method="ListNet").with_columns(pl.lit(2.0).alias("ideal ndcg@5"))
     table = summary.means_table(Results(spec=made([0.1]).spec, queries=frame), "mine", 0.0)
