@@ -96,9 +96,9 @@ class NothingLearnedError(ValueError):
     """Training ended where it began."""
 
 
-def nothing_learned(data: RankingDataset, got: str, cure: str) -> NothingLearnedError:
+def nothing_learned(n_queries: int, got: str, cure: str) -> NothingLearnedError:
     """Say that a model learned nothing, and why."""
-    what = f"the model learned nothing from {data.n_queries} queries"
+    what = f"the model learned nothing from {n_queries} queries"
     return NothingLearnedError(str(check.error(what, got=got, cure=cure)))
 
 
@@ -110,9 +110,9 @@ def no_gradient(data: RankingDataset, objective: Any) -> ValueError:
     else:
         got = f"a gradient of 0 for every document from {objective}"
         cure = "check the weights, and which labels the objective takes for relevant"
-    return nothing_learned(data, got, cure)
+    return nothing_learned(data.n_queries, got, cure)
 
 
 def no_feature(data: RankingDataset) -> ValueError:
     """Say that features do not tell documents apart."""
-    return nothing_learned(data, "features that are the same for every document", "check the features")
+    return nothing_learned(data.n_queries, "features that are the same for every document", "check the features")

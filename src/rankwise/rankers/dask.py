@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers import blocks, inputs, trees
+from rankwise.rankers import blocks, course, inputs, trees
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.crew import Crew
 from rankwise.rankers.network import connect, supported
@@ -199,9 +199,8 @@ class _Scores:
 
 
 def _nothing_learned(plan: trees.Plan, parts: Parts, grown: list[blocks.Grown]) -> ValueError:
-    what = f"the model learned nothing from {parts.about.queries} queries"
     if all(one.flat for one in grown):
         got, cure = f"a gradient of 0 for every document from {plan.objective}", "check the labels and the query ids"
     else:
         got, cure = trees.no_split(parts.about.documents, plan.settings)
-    return check.error(what, got=got, cure=cure)
+    return course.nothing_learned(parts.about.queries, got, cure)

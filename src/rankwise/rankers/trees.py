@@ -234,7 +234,7 @@ def _nothing_learned(plan: Plan, stop: str) -> ValueError:
         return course.no_gradient(data, plan.objective)
     if not data.n_docs or (data.features == data.features[0]).all():
         return course.no_feature(data)
-    return course.nothing_learned(data, *no_split(data.n_docs, settings))
+    return course.nothing_learned(data.n_queries, *no_split(data.n_docs, settings))
 
 
 def no_split(n_docs: int, settings: Settings) -> tuple[str, str]:
