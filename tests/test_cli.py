@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 import rankwise as rw
 from rankwise.check import extra
 from rankwise.cli.app import app
+from rankwise.cli.inputs import read_parts
 from tests import shared
 
 ANSI = re.compile(r"\x1b\[")
@@ -207,6 +208,56 @@ def test_evaluate_a_set_that_a_toml_file_describes():
     assert means("evaluate", "mine.toml", "up.txt", "-m", "ndcg@10")["up"]["ndcg@10"] == pytest.approx(NDCG_UP)
     document = json.loads(run("data", "info", "mine.toml", "--part", "train", "--json").stdout)
     assert document["queries"] == 1
+
+
+def sets_of_two_folds():
+    """A set whose parts are told by their number of queries: train 10 × fold + 3, valid + 2, test + 1."""
+    Path("mine.toml").write_text("".join(f'{name} = "{name}-{{fold}}.txt"\n' for name in PARTS) + "folds = 2\n")
+    for fold in (1, 2):
+        for more, name in enumerate(PARTS[::-1]):
+            rw.write_letor(rw.synthetic(10 * fold + 1 + more, 3, documents=4.0), f"{name}-{fold}.txt")
+
+
+PARTS = ["train", "valid", "test"]
+PERTURB = [
+    "data convert mine.toml out.parquet",
+    "data noise mine.toml out.parquet --flips 0",
+    "data clicks mine.toml out.parquet --impressions 1 --keep-empty",
+    "data split mine.toml --into out.parquet --proportions 1",
+]
+
+
+@pytest.mark.parametrize("line", PERTURB)
+@pytest.mark.parametrize("fold", [1, 2])
+def test_commands_on_data_take_the_training_part_of_a_set_unless_told_otherwise(line: str, fold: int):
+    sets_of_two_folds()
+    told = run(*line.split(), "--fold", str(fold)).stderr
+    assert "reading the training part of mine.toml; --part names another" in told
+    assert rw.read_parquet("out.parquet").n_queries == 10 * fold + 3
+    for more, part in ((2, "valid"), (1, "test")):
+        told = run(*line.split(), "--fold", str(fold), "--part", part, "--force").stderr
+        assert "reading" not in told
+        assert rw.read_parquet("out.parquet").n_queries == 10 * fold + more
+
+
+def test_data_info_takes_the_training_part_and_scoring_commands_the_test_part():
+    sets_of_two_folds()
+    assert json.loads(run("data", "info", "mine.toml", "--json").stdout)["queries"] == 13
+    np.save("scores.npy", rw.read_letor("test-2.txt").features[:, 0])
+    found = json.loads(run("evaluate", "mine.toml", "scores.npy", "--fold", "2", "--json").stdout)
+    metric = found["rankings"]["scores"]["metrics"]["rr"]
+    assert metric["scored"] + metric["skipped"] == 21
+
+
+def test_validation_data_of_a_set_are_of_the_fold_that_is_asked_for():
+    sets_of_two_folds()
+    for data in ("mine.toml", "train-1.txt"):
+        train, valid = read_parts(data, "mine.toml", 2)
+        assert train.n_queries == (23 if data == "mine.toml" else 13)
+        assert valid is not None
+        assert valid.n_queries == 22
+    with pytest.raises(ValueError, match="--part and --fold belong to sets"):
+        read_parts("train-1.txt", "valid-1.txt", 2)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ Lossy = Annotated[
 ]
 
 
-def info(source: Source, part: options.Part = None, fold: options.Fold = None, json: options.Json = False) -> None:
+def info(source: Source, part: options.TrainPart = None, fold: options.Fold = None, json: options.Json = False) -> None:
     """Say what is in a data set: how many queries, documents and features, which labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
@@ -53,7 +53,7 @@ def info(source: Source, part: options.Part = None, fold: options.Fold = None, j
 def convert(
     source: Source,
     target: Target,
-    part: options.Part = None,
+    part: options.TrainPart = None,
     fold: options.Fold = None,
     lossy: Lossy = False,
     force: options.Force = False,
@@ -73,7 +73,7 @@ def split(
     proportions: Annotated[
         str, typer.Option(metavar="NUMBERS", help="The share of the queries that each file gets, between commas.")
     ] = "0.6,0.2,0.2",
-    part: options.Part = None,
+    part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
     lossy: Lossy = False,
@@ -108,7 +108,7 @@ def noise(
     flips: Annotated[
         float | None, typer.Option(metavar="FRACTION", help="Redraw the labels of this share of each list.")
     ] = None,
-    part: options.Part = None,
+    part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
     lossy: Lossy = False,
@@ -162,7 +162,7 @@ def clicks(
     ] = None,
     eta: Annotated[float, typer.Option(help="How fast attention falls with the rank, for --model position.")] = 1.0,
     keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
-    part: options.Part = None,
+    part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
     lossy: Lossy = False,
@@ -218,6 +218,10 @@ def catalog(json: options.Json = False) -> None:
 
 
 def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":
+    """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
+    if part is None and inputs.is_set(source):
+        part = "train"
+        screen.note(f"reading the training part of {source}; --part names another")
     with screen.progress(1) as bar:
         bar.step(f"Reading {source}")
         return inputs.read_data(source, part=part, fold=fold, progress=bar.part)

@@ -82,15 +82,21 @@ def read_data(
 
 def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
     """Read training and validation data: two files, or parts of a set that a .toml file or the catalog describes."""
-    held_out = None if valid is None else read_data(valid, part="valid" if is_set(valid) else None, fold=None)
+    held_out = None if valid is None else read_valid(valid, fold)
     if not is_set(data):
-        return read_data(data, part=None, fold=fold), held_out
+        fold_of_data = None if valid is not None and is_set(valid) else fold
+        return read_data(data, part=None, fold=fold_of_data), held_out
     from rankwise.data.load import load_dataset
 
     whole = load_dataset(data, fold)
     if not hasattr(whole, "train"):
         raise check.error("ratings are no ranking data", got=data, cure=f"say 'rankwise recommend {data}'")
     return whole.train, held_out or whole.valid
+
+
+def read_valid(name: str, fold: int | None) -> "RankingDataset":
+    """Read validation data: a file, or the validation part of a set, in the same fold as the training data."""
+    return read_data(name, part="valid", fold=fold) if is_set(name) else read_data(name, part=None, fold=None)
 
 
 def is_set(name: str) -> bool:

@@ -18,6 +18,12 @@ Part = Annotated[
         metavar="train|valid|test", help="Which part of a catalog set or a .toml file; test unless you say so."
     ),
 ]
+TrainPart = Annotated[
+    str | None,
+    typer.Option(
+        metavar="train|valid|test", help="Which part of a catalog set or a .toml file; train unless you say so."
+    ),
+]
 Fold = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Which fold of a catalog set or a .toml file; 1 unless you say so."),

@@ -89,7 +89,7 @@ def train(
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
     with screen.progress(2) as bar:
         bar.step(f"Reading {data}")
-        parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid)
+        parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid, fold)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
         if dask is None:
@@ -221,14 +221,13 @@ def _described(model: Any, output: Path) -> dict[str, Any]:
     }
 
 
-def _held_out(data: str, valid: str | None) -> "tuple[None, RankingDataset | None]":
+def _held_out(data: str, valid: str | None, fold: int | None) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data import files
 
     if inputs.is_set(data) or not files.is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, cure="convert it: rankwise data convert")
-    part = "valid" if valid is not None and inputs.is_set(valid) else None
-    return None, None if valid is None else inputs.read_data(valid, part=part, fold=None)
+    return None, None if valid is None else inputs.read_valid(valid, fold)
 
 
 def _fit_on_cluster(model: Any, address: str, data: str, valid: "RankingDataset | None", *, resume: bool) -> None:
