@@ -1,5 +1,6 @@
 """Data that stay on disk: the same data sets, the same models, and features that are never all in memory."""
 
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,90 @@ def test_xgboosts_own_file_goes_with_the_matrix(stored):
     opened = rw.open_data(stored)
     rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
     assert not list(place(opened).parent.glob("rankwise-*"))
+
+
+def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
+    expected = rw.XGBoostRanker("xendcg", **SMALL).fit(data, data).predict(data)
+    (tmp_path / "links").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "links"))
+    (tmp_path / "größe 大").mkdir()
+    stored = rw.write_parquet(data, tmp_path / "größe 大" / "train.parquet")
+    opened = rw.open_data(stored)
+    np.testing.assert_array_equal(rw.XGBoostRanker("xendcg", **SMALL).fit(opened, opened).predict(data), expected)
+    assert not list((tmp_path / "links").iterdir())
+    assert not list(place(opened).parent.glob("rankwise-*"))
+    monkeypatch.setattr("tempfile.tempdir", str(stored.parent))
+    with pytest.raises(ValueError, match="through an ASCII path alone.*größe 大.*TMPDIR"):
+        rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
+    assert not list(place(opened).parent.glob("rankwise-*"))
+
+
+# Matrices whose memory is somebody else's.
+
+
+def of_torch(matrix):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(matrix).numpy()
+
+
+def of_bytes(matrix):
+    return np.frombuffer(matrix.tobytes(), np.float32).reshape(matrix.shape)
+
+
+def of_polars(matrix):
+    return pl.Series(matrix.ravel()).to_numpy().reshape(matrix.shape)
+
+
+def of_arrow(matrix):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.array(matrix.ravel()).to_numpy().reshape(matrix.shape)
+
+
+def of_an_anonymous_mapping(matrix):
+    pages = mmap.mmap(-1, matrix.nbytes)  # what shared memory is, too
+    found = np.ndarray(matrix.shape, np.float32, pages)
+    found[:] = matrix
+    return found
+
+
+OWNERS = (of_torch, of_bytes, of_polars, of_arrow, of_an_anonymous_mapping)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_memory_that_is_not_numpys_is_no_file(owner, data):
+    given = owner(data.features)
+    np.testing.assert_array_equal(given, data.features)
+    assert disk.Mapping.of(given) is None
+    assert [block.shape for block in disk.blocks(given)] == [given.shape]
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+@pytest.mark.parametrize("owner", OWNERS)
+def test_trees_take_memory_that_is_not_numpys(ranker, owner, data):
+    model = ranker("xendcg", **{**SMALL, "rounds": 2}).fit(data.with_(features=owner(data.features)))
+    expected = ranker("xendcg", **{**SMALL, "rounds": 2}).fit(data).predict(data)
+    np.testing.assert_array_equal(model.predict(owner(data.features)), expected)
+
+
+def test_a_mapping_is_found_behind_views(stored):
+    features = rw.open_data(stored).features
+    plain = np.asarray(features).view(np.ndarray)
+    for hidden in (plain, plain[3:], np.asarray(memoryview(features))[5:]):  # type: ignore[arg-type]
+        matrix = hidden.reshape(-1, features.shape[1])
+        file = disk.Mapping.of(matrix)
+        assert file is not None
+        np.testing.assert_array_equal(file.read(0, 4), matrix[:4])
+
+
+def test_rows_that_differ_from_their_file_are_read_from_memory(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "rows.npy", rows)
+    changed = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    changed[2, 1] = 99.0
+    (block,) = disk.blocks(changed)
+    assert block[2, 1] == 99.0
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    np.save(tmp_path / "other.npy", rows + 100.0)
+    (tmp_path / "other.npy").replace(tmp_path / "rows.npy")
+    (block,) = disk.blocks(mapped)
+    np.testing.assert_array_equal(block, rows)

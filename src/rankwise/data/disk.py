@@ -20,6 +20,7 @@ from rankwise.data.cache import mapped
 from rankwise.data.dataset import RankingDataset
 
 _BLOCK = 1 << 23  # bytes of features that are in memory at once
+_ROWS_COMPARED = 8  # of a file with its mapping
 
 
 class DiskDataset(RankingDataset):
@@ -98,15 +99,24 @@ class Mapping:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> "Mapping | None":
-        """Find where rows of float32 lie in a file; None if they are in memory."""
-        root: Any = array
-        while isinstance(root, np.ndarray) and not (isinstance(root, np.memmap) and not _is_array(root.base)):
-            root = root.base
+        """Find where rows of float32 lie in a file; None if they are in memory, or the file may hold other numbers."""
+        root = _mapped(array)
         fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous
         if root is None or not fits or not Path(root.filename or "").is_file():
             return None
         start = root.offset + array.ctypes.data - root.ctypes.data
-        return cls(root, int(start), (int(array.shape[0]), int(array.shape[1])))
+        try:
+            file = cls(root, int(start), (int(array.shape[0]), int(array.shape[1])))
+        except OSError:  # what is mapped stays, even where it may no longer be opened
+            return None
+        return file if file.holds(array) else None
+
+    def holds(self, array: NDArray[Any]) -> bool:
+        """Whether the file under this name is the one that is mapped, as far as some rows tell."""
+        if os.fstat(self.handle).st_size < self.start + array.nbytes:
+            return False
+        rows = np.unique(np.linspace(0, self.shape[0] - 1, _ROWS_COMPARED, dtype=np.int64)).tolist()
+        return all(self.read(row, row + 1).tobytes() == array[row].tobytes() for row in rows)
 
     def release(self) -> None:
         """Give back pages of the mapping that were looked at; they are read again when they are needed."""
@@ -127,5 +137,15 @@ class Mapping:
         return found
 
 
-def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray)
+def _mapped(array: NDArray[Any]) -> "np.memmap[Any, Any] | None":
+    """Find the mapping of a file behind any number of views; None if the memory is somebody else's.
+
+    A mapping that is copied on writing may differ from its file.
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        behind = owner.obj if isinstance(owner, memoryview) else owner.base
+        if isinstance(owner, np.memmap) and isinstance(behind, mmap.mmap):
+            return None if owner.mode == "c" else owner
+        owner = behind
+    return None

@@ -4,7 +4,7 @@ Both keep a byte or two for each number: LightGBM in memory, XGBoost in a file o
 The borders of bins come from a sample of documents, so that nothing has to be sorted in full.
 """
 
-import shutil
+import contextlib
 import tempfile
 import weakref
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import DiskDataset, Mapping, rows_at_once
 from rankwise.rankers.newton import Array, Floats
@@ -67,7 +68,6 @@ def xgboost_matrix(file: Mapping, columns: dict[str, Any], *, bins: int | None, 
     """Build an XGBoost matrix, of bins or of numbers, whose pages lie in a file of its own."""
     import xgboost
 
-    folder = tempfile.mkdtemp(prefix="rankwise-", dir=Path(file.path).parent)
     about = dict(columns)
     threads, categorical = about.pop("nthread"), about.pop("enable_categorical")
     sizes, weights = about.pop("group"), about.pop("weight")
@@ -89,17 +89,40 @@ def xgboost_matrix(file: Mapping, columns: dict[str, Any], *, bins: int | None, 
             input_data(data=file.read(first, self.at), **about)
             return True
 
-    iterator = Blocks(cache_prefix=str(Path(folder, "pages")))
     shared = {"nthread": threads, "enable_categorical": categorical}
     matrix: Any
-    if binned:
-        sample = xgboost.QuantileDMatrix(_sample(file), max_bin=bins, **about, **shared)
-        matrix = xgboost.ExtMemQuantileDMatrix(iterator, max_bin=bins, ref=sample, **shared)
-    else:
-        matrix = xgboost.DMatrix(iterator, **shared)
-    matrix.set_info(label=label, group=sizes, weight=weights)
-    weakref.finalize(matrix, shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.ExitStack() as made:  # removed at once if something fails
+        iterator = Blocks(cache_prefix=str(_scratch(Path(file.path).parent, made) / "pages"))
+        if binned:
+            sample = xgboost.QuantileDMatrix(_sample(file), max_bin=bins, **about, **shared)
+            matrix = xgboost.ExtMemQuantileDMatrix(iterator, max_bin=bins, ref=sample, **shared)
+        else:
+            matrix = xgboost.DMatrix(iterator, **shared)
+        matrix.set_info(label=label, group=sizes, weight=weights)
+        weakref.finalize(matrix, made.pop_all().close)
     return matrix
+
+
+def _scratch(beside: Path, made: contextlib.ExitStack) -> Path:
+    """Make a folder for XGBoost's pages, on the disk of the features; ``made`` removes it.
+
+    XGBoost cannot open a path that is not ASCII, so such a folder is reached through a link elsewhere.
+    """
+    folder = Path(
+        made.enter_context(tempfile.TemporaryDirectory(prefix="rankwise-", dir=beside, ignore_cleanup_errors=True))
+    )
+    if str(folder).isascii():
+        return folder
+    elsewhere = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="rankwise-")))
+    if not str(elsewhere).isascii():
+        raise check.error(
+            "XGBoost reads features from disk through an ASCII path alone",
+            got=f"the temporary folder {elsewhere.parent}",
+            cure="set the environment variable TMPDIR to a folder whose path is ASCII",
+        )
+    link = elsewhere / "pages"
+    link.symlink_to(folder.resolve(), target_is_directory=True)
+    return link
 
 
 def _sample(file: Mapping) -> Floats:
