@@ -526,8 +526,10 @@ def test_a_reader_who_goes_away_is_no_error():
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
 from rankwise.cli import inputs, main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
 
 def read_data(*_, **__):
     print("ready", file=sys.stderr, flush=True)

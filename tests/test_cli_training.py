@@ -336,9 +336,11 @@ def test_help_costs_no_heavy_import():
 def test_a_real_ctrl_c_while_training(data: dict[str, rw.RankingDataset]):
     words = ["train", "train.parquet", "--valid", "valid.parquet", "-o", "model", "--rounds", "1000000"]
     words += ("--threads", "1", "--patience", "0", "--checkpoint", "kept", "--every", "5")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rankwise", *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    # Tests may have been started with SIGINT ignored, as in the background of a shell.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from rankwise.cli import main; main()"
     )
+    process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     while process.poll() is None and not Path("kept").exists():
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)

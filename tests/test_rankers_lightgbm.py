@@ -548,6 +548,15 @@ def _cut(model, n_trees):
     return model._description() | {"trees": n_trees}, model._files()
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT interrupts, also where tests were started with it ignored, as in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupting_keeps_the_best_model_so_far(data, valid):
     press = Counting(at=6, then=lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.warns(RuntimeWarning, match="interrupted after round 6: the best model so far, of [1-6] rounds"):
@@ -557,6 +566,7 @@ def test_interrupting_keeps_the_best_model_so_far(data, valid):
     assert same(model, ranker(rounds=6).fit(data, valid), valid)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupting_before_the_first_round_is_an_interruption(data):
     press = Counting(at=0, then=lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):

@@ -35,9 +35,10 @@ class State:
         return self.before + self.done
 
     def record(self, values: Mapping[str, float]) -> None:
-        """Add what was measured in a round."""
+        """Count a round, with all that was measured in it."""
         for name, value in values.items():
             self.history.setdefault(name, []).append(value)
+        self.done += 1  # last: an interruption before it finds a round that does not count yet
 
     def settle(self) -> None:
         """Forget a round that was cut short: one counts once everything about it is known."""

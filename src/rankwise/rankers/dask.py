@@ -125,26 +125,26 @@ def _learn(
     crew, fresh = parts.crew, True
     scores = _Scores(plan, state.content)
     stop = ""
-    while not stop and not (stop := plan.finished(state)):
-        rounds = min(plan.rounds, state.done - state.done % plan.every + plan.every)
-        doing = f"growing trees {state.done + 1} to {rounds}"
-        try:
+    try:
+        while not stop and not (stop := plan.finished(state)):
+            rounds = min(plan.rounds, state.done - state.done % plan.every + plan.every)
+            doing = f"growing trees {state.done + 1} to {rounds}"
             job = blocks.Job(
                 training, ranker, connect(ranker.library.name, crew, timeout), state.before, state.done, rounds, fresh
             )
             grown = _block(crew, doing, job, state.content, parts.futures)
-        except KeyboardInterrupt:
-            if not state.done:
-                raise
-            stop = "interrupted"
-            break
-        fresh = False
-        state.content = grown[0].content
-        stop = _record(plan, state, grown, scores)
-        if not stop and grown[0].trees < rounds - job.done:
-            stop = "no split"
-        if plan.checkpoint is not None and state.done % plan.every == 0:
-            plan.checkpoint(state)
+            fresh = False
+            state.content = grown[0].content
+            stop = _record(plan, state, grown, scores)
+            if not stop and grown[0].trees < rounds - job.done:
+                stop = "no split"
+            if plan.checkpoint is not None and state.done % plan.every == 0:
+                plan.checkpoint(state)
+    except KeyboardInterrupt:
+        state.settle()
+        if not state.done:
+            raise
+        stop = "interrupted"
     if not state.done:
         raise _nothing_learned(plan, parts, grown)
     forest = plan.library.forest(state.content or b"")
@@ -164,13 +164,14 @@ def _record(plan: trees.Plan, state: trees.State, grown: list[blocks.Grown], sco
     """Take note of every round of a block; says why training ends with one of them, or nothing."""
     weights = np.array([one.weight for one in grown])
     for number in range(grown[0].trees):
+        found = {}
         if grown[0].losses:
             losses = np.array([one.losses[number] for one in grown])
             kept = weights > 0
-            state.record({"loss": float(np.average(losses[kept], weights=weights[kept]))})
+            found["loss"] = float(np.average(losses[kept], weights=weights[kept]))
         if plan.valid is not None:
-            state.record(plan.measure(scores.after(state.content or b"", state.total)))
-        state.done += 1
+            found |= plan.measure(scores.after(state.content or b"", state.total))
+        state.record(found)
         if plan.report is not None:
             plan.report(state, plan.best(state))
         if stop := plan.finished(state):

@@ -99,7 +99,6 @@ def learn(plan: Plan, state: State) -> State:
                     stop = "converged"
                     break
                 state.record({"loss": loss, **_measured(plan)})
-                state.done += 1
                 if plan.best(state) == state.done:
                     state.best = snapshot(plan.module)
                 if plan.checkpoint is not None and state.done % plan.every == 0 and plan.leads:

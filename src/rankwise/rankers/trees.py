@@ -170,11 +170,10 @@ def grow(plan: Plan, state: State) -> State:
             if not grown:
                 stop = "no split"
                 break
-            state.done += 1
-            if plan.objective is not None:
-                state.record({"loss": step.loss})
+            found = {} if plan.objective is None else {"loss": step.loss}
             if plan.valid is not None:
-                state.record(plan.measure(growth.valid_scores()))
+                found |= plan.measure(growth.valid_scores())
+            state.record(found)
             if plan.checkpoint is not None and state.done % plan.every == 0:
                 state.content = growth.content()
                 plan.checkpoint(state)
