@@ -1,5 +1,7 @@
 """The error sentences that no other room tests: what, got, where, cure."""
 
+from pathlib import Path
+
 import pytest
 
 from rankwise import check
@@ -10,6 +12,26 @@ def test_an_error_has_only_the_parts_it_was_given():
     assert str(check.error("wrong", got=3)) == "wrong: got 3."
     assert str(check.error("wrong", where="line 2")) == "wrong: line 2."
     assert str(check.error("wrong", got=3, where="line 2", cure="mend it")) == "wrong: got 3 at line 2. Cure: mend it."
+
+
+def test_what_a_file_holds_cannot_act_on_the_terminal():
+    wild = "\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b"
+    text = str(check.error(f"wrong {wild}", got=wild, where=wild, cure=wild))
+    assert text.isprintable()
+    assert text.count(r"\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b") == 4
+    assert check.printable("naïve 検索 “Ω”\xa0𝔮 é") == "naïve 検索 “Ω”\xa0𝔮 é"
+
+
+def test_an_error_names_its_file_once():
+    with pytest.raises(ValueError, match=r"^rows\.txt: wrong\.$"), check.naming(Path("rows.txt")):
+        raise check.error("wrong")
+    with pytest.raises(ValueError, match=r"^wrong: rows\.txt, line 3\.$"), check.naming("rows.txt"):
+        raise check.error("wrong", where="rows.txt, line 3")
+    with pytest.raises(ValueError, match=r"^model: the model is wrong\.$"), check.naming("model"):
+        raise check.error("the model is wrong")
+    with pytest.raises(ValueError, match=r"^rows\.txt: 'utf-8' codec") as caught, check.naming("rows.txt"):
+        b"\xff".decode()
+    assert type(caught.value) is ValueError
 
 
 def test_choice_suggests():

@@ -191,6 +191,25 @@ def test_evaluate_writes_the_value_of_every_query():
         assert frame["rr"].to_list() == pytest.approx([0.5, 1.0, 1.0, 0.5])
 
 
+def test_text_of_others_is_no_formula_in_csv_and_no_command_to_the_terminal():
+    """Ids come from data files: spreadsheets would compute some, and terminals obey others."""
+    Path("ids.txt").write_text(
+        "".join(f"1 qid:{query} 1:1\n0 qid:{query} 1:2\n" for query in ('=HYPERLINK("x")', "-7"))
+    )
+    Path("four.txt").write_text("1\n2\n3\n4\n")
+    run("evaluate", "ids.txt", "four.txt", "-m", "rr", "--per-query", "values.csv")
+    assert [line.split(",")[1] for line in Path("values.csv").read_text().split()[1:]] == [
+        '"\'=HYPERLINK(""x"")"',
+        "-7",
+    ]
+    Path("wild.txt").write_bytes(b"1 qid:1 1:1\n1 qid:1 \x1b]0;owned\x07:2\n")
+    said = refused("data", "info", "wild.txt")
+    assert r"\x1b]0;owned\x07:2" in said
+    assert "\x1b" not in said
+    Path("esc.toml").write_text('train = "\\u001b[2J"\ntest = "t"\n')
+    assert r"\x1b[2J" in refused("data", "info", "esc.toml")
+
+
 def test_evaluate_writes_its_summary_in_the_format_that_the_ending_names():
     for ending in ("json", "csv", "md", "tex", "txt"):
         result = run("evaluate", "data.txt", "up.txt", "-m", "rr", "-o", f"summary.{ending}")

@@ -1,5 +1,6 @@
 """Evaluations: means, weights, skipped queries, bootstrap intervals and how they print."""
 
+import csv
 import math
 import re
 from typing import Any
@@ -253,3 +254,15 @@ def test_numbers():
     assert tables.labels(3) == ["a", "b", "c"]
     assert tables.labels(30)[28:] == ["29", "30"]
     assert tables.raised(tables.joined(["2", "13"])) == "²˒¹³"
+
+
+@pytest.mark.parametrize("text", ["=1", "+a", "-a", "@SUM(A1)", "\t=1", "\r=1", "-1+2", "-", "=", "+", "-2.5.1", "-e5"])
+def test_csv_makes_no_formula_of_text(text):
+    frame = pl.DataFrame({"a": [text, "x"], text: pl.Series([text, None], dtype=pl.Categorical), "n": [-1.5, 2.0]})
+    rows = list(csv.reader(tables.as_csv(frame).splitlines(keepends=True)))
+    assert rows == [["a", f"'{text}", "n"], [f"'{text}", f"'{text}", "-1.5"], ["x", "", "2.0"]]
+
+
+@pytest.mark.parametrize("text", ["a", "", "a=1", "-1", "+2.5", "-.5", "-1e-5", "'=1"])
+def test_csv_leaves_other_text_alone(text):
+    assert next(csv.reader(tables.as_csv(pl.DataFrame({"a": [text]})).split("\n")[1:])) == [text]

@@ -4,9 +4,13 @@ An error says what was wrong, what was given, where, and what to do about it. Ch
 that the rest of the package works with, so that a caller reads ``labels = check.labels(labels, n)``.
 """
 
+import contextlib
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +30,33 @@ def error(what: str, *, got: object = None, where: str = "", cure: str = "") -> 
         text += f": got {got}"
     if where:
         text += f" at {where}" if got is not None else f": {where}"
-    return ValueError(f"{text}." + (f" Cure: {cure}." if cure else ""))
+    return ValueError(printable(f"{text}." + (f" Cure: {cure}." if cure else "")))
+
+
+def printable(text: str) -> str:
+    r"""Escape what could move the cursor, colour the screen, break the line or turn the direction of the letters.
+
+    Errors quote files and names that others wrote, and end up on terminals and in logs.
+
+    >>> print(printable("a\x1b[2J\nb\u202ec"))
+    a\x1b[2J\nb\u202ec
+    """
+    if text.isprintable():
+        return text
+    unsafe = {letter for letter in set(text) if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    return text.translate({ord(letter): repr(letter)[1:-1] for letter in unsafe})
+
+
+@contextlib.contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Put the file that an error is about in front of it, unless the error names it already."""
+    try:
+        yield
+    except ValueError as wrong:
+        name = printable(str(place))
+        if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
+            raise
+        raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -86,11 +116,16 @@ def free_path(path: str | Path, *, force: bool = False) -> Path:
     return path
 
 
-def readable(path: str | Path) -> Path:
-    """Return ``path`` if it is a file that exists."""
+def readable(path: str | Path, *, pipe: bool = False) -> Path:
+    """Return ``path`` if it is a file that exists; or a ``pipe``, which can be read but once and not searched."""
     path = Path(path)
-    if path.is_file():
+    kind = stat.S_IFMT(path.stat().st_mode) if path.exists() else None
+    if kind == stat.S_IFREG or (pipe and kind in (stat.S_IFIFO, stat.S_IFCHR)):
         return path
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(f"{path} is a folder, and a file is needed here.")
+    if kind is not None:
+        raise error("a file that can be read again is needed", got=str(path), cure="write what it gives to a file")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, n=1)
     raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))

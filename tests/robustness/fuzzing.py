@@ -46,7 +46,7 @@ _NUMBERS = (
 def cases(usual: int) -> Iterator[tuple[str, random.Random]]:
     """Give the random numbers of every case, with the words that say how to repeat it."""
     for number in range(int(os.environ.get("RANKWISE_FUZZ_CASES", usual))):
-        yield f"case {number} of RANKWISE_FUZZ_SEED={SEED}", random.Random(f"{SEED}/{number}")
+        yield f"case {number} of RANKWISE_FUZZ_SEED={SEED}", random.Random(f"{SEED}/{number}")  # noqa: S311
 
 
 def damaged(content: bytes, chance: random.Random, words: Sequence[bytes] = ()) -> bytes:

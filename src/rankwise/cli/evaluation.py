@@ -168,7 +168,7 @@ def _evaluations(
         for name, path in named.items():
             bar.step(f"Evaluating {path}")
             scores, judged = inputs.judged(path, data, qrels, all_topics=all_topics)
-            with inputs.naming(path):
+            with check.naming(path):
                 found[name] = rw.evaluate(scores, judged, asked, **how)
     return found
 

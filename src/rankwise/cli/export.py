@@ -42,7 +42,10 @@ def export(
     from rankwise.serving.table import FORMATS, write
 
     check.choice("format", format_, FORMATS)
-    words = None if names is None else check.readable(names).read_text(encoding="utf-8").splitlines()
+    words = None
+    if names is not None:
+        with check.naming(names):
+            words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
         path, load = write(model, output, format_, names=words, force=force)

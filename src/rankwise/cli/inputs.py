@@ -1,8 +1,7 @@
 """Reading what a command line names: data sets, files of scores, lists of metrics, ``name=FILE`` pairs."""
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,7 +143,7 @@ def read_scores(path: Path) -> "NDArray[np.float64]":
     import numpy as np
 
     if path.suffix == ".npy":
-        with naming(path):
+        with check.naming(path):
             array = np.load(path, allow_pickle=False)
         if array.ndim != 1 or array.dtype.kind not in "fiu":
             got = f"shape {array.shape} of {array.dtype}"
@@ -188,15 +187,6 @@ def judged(
     return read_scores(path), data
 
 
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Say which file an error is about."""
-    try:
-        yield
-    except ValueError as wrong:
-        raise ValueError(f"{path}: {wrong}") from wrong
-
-
 def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.float64], RankingDataset]":
     """Score the data with a model."""
     import rankwise as rw
@@ -205,7 +195,7 @@ def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.f
     if data is None:
         cure = "pass DATA instead of --qrels, or write a run with 'rankwise predict'"
         raise check.error("a model needs data with features", got=str(path), cure=cure)
-    with naming(path):
+    with check.naming(path):
         return model.predict(data), data
 
 

@@ -33,11 +33,13 @@ def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool) -> No
 
 def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.DataFrame") -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
+    from rankwise.evaluation.tables import as_csv
+
     match path.suffix.lower():
         case ".json":
             text = screen.as_json(document)
         case ".csv":
-            text = frame.write_csv()
+            text = as_csv(frame)
         case ending:
             write = {".md": "markdown", ".tex": "latex", ".txt": "text"}[ending]
             text = "\n\n".join(getattr(table, write)() for table in tables) + "\n"
@@ -82,8 +84,10 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
 
 def save_frame(path: Path, frame: "pl.DataFrame") -> None:
     """Write a frame as CSV or Parquet."""
+    from rankwise.evaluation.tables import as_csv
+
     if path.suffix.lower() == ".csv":
-        frame.write_csv(path)
+        path.write_text(as_csv(frame), encoding="utf-8")
     else:
         frame.write_parquet(path)
 

@@ -63,5 +63,5 @@ def _search(path: str) -> "Tuning":
         document = json.loads(check.readable(path).read_text(encoding="utf-8"))
     except ValueError as broken:
         raise check.error("cannot read a file of JSON", got=str(broken), where=path) from None
-    with inputs.naming(Path(path)):
+    with check.naming(path):
         return Tuning.from_dict(document)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rankwise import check
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -91,10 +93,10 @@ def problem(text: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Keep square brackets in a text from being read as markup."""
+    """Keep square brackets in a text from being read as markup, and control characters from the terminal."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape("\n".join(map(check.printable, text.split("\n"))))
 
 
 class Steps:

@@ -185,7 +185,7 @@ def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native
     cls = ranker_class(name or "lightgbm")
     if params is None:
         return cls(**{**said, **native})
-    with inputs.naming(params):
+    with check.naming(params):
         cls(**kept)
     return cls(**{**kept, **said, **native})
 

@@ -113,6 +113,7 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     from rankwise.data.files import write_data
     from rankwise.demo.picture import draw
     from rankwise.evaluation.curves import plot_curves
+    from rankwise.evaluation.tables import as_csv
 
     folder, best = result.folder, result.ranked[0]
     (folder / "models").mkdir(exist_ok=True)
@@ -129,7 +130,7 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
         "best possible": result.ceiling,
     }
     rows = [one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in evaluations.items()]
-    pl.concat(rows).write_csv(folder / "queries.csv")
+    (folder / "queries.csv").write_text(as_csv(pl.concat(rows)), encoding="utf-8")
     draw(result, folder / "means.png")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
     against = _opponent(result)

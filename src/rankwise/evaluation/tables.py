@@ -10,6 +10,10 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # Unicode has no common superscript q
 _RAISED = str.maketrans(_LETTERS + "0123456789,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹˒")
@@ -25,6 +29,7 @@ _LATEX = str.maketrans(
     }
 )
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"})
+_NUMBER = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
 NOTHING = "–"
 _NOTE_WIDTH = 88
 
@@ -100,6 +105,32 @@ def escape_latex(text: str) -> str:
     my\_model \& 50\%
     """
     return text.translate(_LATEX)
+
+
+def as_csv(frame: "pl.DataFrame") -> str:
+    """Write a frame as CSV, in which no text is a formula to Excel, LibreOffice and the like.
+
+    They compute a cell that begins with ``=``, ``+``, ``-`` or ``@``, and ids and names are chosen by others. Such text
+    gets a ``'`` in front, which spreadsheets do not show. Text that is a number stays as it is.
+
+    >>> import polars as pl
+    >>> print(as_csv(pl.DataFrame({"query": ["=1+2", "-7", "a-b"], "value": [-0.5, 0.25, 1.0]})))
+    query,value
+    '=1+2,-0.5
+    -7,0.25
+    a-b,1.0
+    <BLANKLINE>
+    """
+    import polars as pl
+    from polars import selectors
+
+    def safe(text: pl.Expr) -> pl.Expr:
+        computed = text.str.contains(r"^[=+\-@\t\r]") & ~text.str.contains(_NUMBER)
+        return pl.when(computed).then(pl.lit("'") + text).otherwise(text)
+
+    names = pl.select(safe(pl.lit(pl.Series(frame.columns, dtype=pl.String)))).to_series().to_list()
+    texts = (selectors.string() | selectors.categorical() | selectors.enum()).cast(pl.String)
+    return frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
 
 
 def width(text: str) -> int:

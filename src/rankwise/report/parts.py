@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankwise.data.files import replacing
 from rankwise.evaluation.plots import figure
+from rankwise.evaluation.tables import as_csv
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +37,7 @@ class Plot:
         with figure(vector, *self.size, also=[folder / f"{self.name}.png"], force=force) as drawing:
             self.draw(drawing)
         with replacing(folder / f"{self.name}.csv", force=force) as new:
-            self.frame.write_csv(new)
+            new.write_text(as_csv(self.frame), encoding="utf-8")
         return vector.read_text(encoding="utf-8")
 
 
@@ -57,7 +58,7 @@ class Tabled:
             with replacing(folder / f"{self.name}.{ending}", force=force) as new:
                 new.write_text(text + "\n", encoding="utf-8")
         with replacing(folder / f"{self.name}.csv", force=force) as new:
-            self.frame.write_csv(new)
+            new.write_text(as_csv(self.frame), encoding="utf-8")
         return self.table.html()
 
 
