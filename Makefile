@@ -38,12 +38,11 @@ docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 benchmarks: $(VENV)/.dev
-	@$(INSTALL) --editable '.[torch]'
 	@for name in data metrics objectives plrank trees neural scoring memory scaling; do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.
-$(VENV)/.kernels: $(shell grep -rl --include='*.py' njit src)
+$(VENV)/.kernels: $(shell grep -rl --include='*.py' -e njit -e '@kernel' src)
 	@find src -name '*.nb[ci]' -delete
 	@touch $@
 
@@ -52,7 +51,7 @@ clean:
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "rankwise needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	  || { echo "rankwise needs Python 3.11 or later; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
