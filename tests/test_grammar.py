@@ -1,11 +1,13 @@
 """Text and object are one: what is printed reads back, and what cannot be read says where and why."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise import grammar
+from rankwise.experiments.methods import method
 from rankwise.metrics import DCG, METRICS, NDCG, Precision
 
 WRITTEN = {
@@ -64,7 +66,11 @@ BROKEN = [
     ("ndcg@0", r"cutoff must be a whole number of at least 1: got 0"),
     ("ndcg@-3", r"cutoff must be a whole number of at least 1: got -3"),
     ("ndcg@2.5", r"cutoff must be a whole number of at least 1: got 2.5"),
-    ("ndcg@True", r"cutoff must be a whole number of at least 1: got True"),
+    (
+        "ndcg@True",
+        r"@ does not go between these in the metric expression: got 'ndcg@True' at character 5 of 'ndcg@True'",
+    ),
+    ("ndcg@9999999999999999999", r"character 5 of .*: cutoff must be below 2\^63: got a number of 64 bits"),
     ("ndcg(ties=avrage)", r"unknown way to treat ties: got 'avrage'. Cure: did you mean 'average'"),
     ("ndcg(empty=2)", r"the worth of an empty query must be skip, 0 or 1: got 2"),
     ("ndcg(empty=True)", r"the worth of an empty query must be skip, 0 or 1: got True"),
@@ -78,12 +84,15 @@ BROKEN = [
     ("err(highest=0)", r"highest must be a whole number of at least 1: got 0"),
     ("err(highest=99)", r"highest must be a number in \[1, 50\]: got 99"),
     ("ndcg(5)", r"cannot build ndcg: got .* at character 1 of 'ndcg\(5\)'"),
-    ("ndcg@", r"cannot read the text of a metric: got 'ndcg@' at character \d+. Cure: write it as name"),
-    ("0.5*ndcg", r"cannot read part of the text of a metric: got '0.5\*ndcg' at character 1"),
-    ("ndcg + ap", r"cannot read part of the text of a metric: got 'ndcg \+ ap' at character 1"),
-    ("ndcg(**ap)", r"cannot read part of the text of a metric"),
-    ("ndcg(gain=linear if ap else rr)", r"cannot read part of the text of a metric: got 'linear if ap else rr'"),
-    ("10", r"the text does not describe a metric: got '10'. Cure: write it like ndcg@10"),
+    ("ndcg@", r"cannot read the metric expression: got its end at character 6 of 'ndcg@'. Cure: write it as name"),
+    ("0.5*ndcg", r"\* does not go between these in the metric expression: got '0.5\*ndcg' at character 4"),
+    ("ndcg + ap", r"\+ does not go between these in the metric expression: got 'ndcg \+ ap' at character 6"),
+    ("ndcg(**ap)", r"cannot read the metric expression: got '\*' at character 6"),
+    ("ndcg(gain=linear if ap else rr)", r"got 'if' at character 18 of .* Cure: write a comma or \)"),
+    (
+        "10",
+        r"the expression does not describe a metric: got '10' at character 1 of '10'. Cure: write .* for example ndcg",
+    ),
     ("__import__('os')", r"unknown metric: got '__import__'"),
 ]
 
@@ -94,8 +103,134 @@ def test_what_cannot_be_read_is_said(text: str, sentence: str) -> None:
         rw.metric(text)
 
 
+def test_only_objectives_are_objectives() -> None:
+    for text in ("5", "None", "True", "'xendcg'", "()", "[xendcg]", "(xendcg,)", "-1e3"):
+        with pytest.raises(ValueError, match="the expression does not describe an objective: got .* at character 1 of"):
+            rw.objective(text)
+    for text in ("xendcg + 2", "2 - xendcg", "0.5*3", "xendcg*xendcg", "True*xendcg", "xendcg@5", "'a'*2000000000"):
+        with pytest.raises(
+            ValueError, match=r"[-+*@] does not go between these in the objective expression: got .* at"
+        ):
+            rw.objective(text)
+    for text in ("stochastic(5)", "weighted(None)", "bounded('smooth_rbp')", "stochastic(inner=xendcg)"):
+        with pytest.raises(ValueError, match=f"character 1 of .*: {text.partition('(')[0]} goes around an objective"):
+            rw.objective(text)
+    for other in (5, None, b"xendcg", rw.XENDCG, rw.metric("ndcg"), ["xendcg"]):
+        with pytest.raises(
+            ValueError, match="an objective is an expression, an object of one of its classes, or a fun"
+        ):
+            rw.objective(other)
+    for wrong in (rw.XENDCG, rw.metric("ndcg"), 2, "xendcg"):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            rw.XENDCG() + wrong
+    with pytest.raises(ValueError, match="stochastic goes around an objective"):
+        rw.stochastic(rw.metric("ndcg"))
+    with pytest.raises(ValueError, match="the factor of an objective must be a number in"):
+        float("nan") * rw.XENDCG()
+    data = rw.synthetic(n_queries=5, seed=0)
+    for ranker in (rw.LightGBMRanker("5"), rw.CatBoostRanker("None"), rw.XGBoostRanker(None)):
+        with pytest.raises(ValueError, match="an objective"):
+            ranker.fit(data)
+
+
+def test_only_methods_are_methods() -> None:
+    for text in ("lightgbm(5)", "lightgbm(None)", "lightgbm('5')", "lightgbm(objective='0.5*3')", "lightgbm(lightgbm)"):
+        with pytest.raises(ValueError, match="objective"):
+            method(text)
+    for text in ("5", "lightgbm + xgboost", "2*lightgbm", "stochastic(lightgbm)", "xendcg + lightgbm"):
+        with pytest.raises(ValueError, match="at character|goes around"):
+            method(text)
+    assert method("lightgbm(objective=xendcg)").objective == method("lightgbm(xendcg)").objective == "xendcg"
+    assert method("lightgbm(objective='native:lambdarank')").objective == "native:lambdarank"
+
+
+PLACES = {
+    "xendcg / 2": 8,
+    "xendcg(epsilon=2**3)": 18,
+    "xendcg(epsilon=2*3)": 17,
+    "rw.XENDCG()": 3,
+    "-" * 9_999 + "1": 1,
+    "1" + "-" * 9_998: 3,
+    "-xendcg": 1,
+    "xendcg xendcg": 8,
+    "(" * 9_999: 51,
+    "stochastic(" * 60 + "xendcg" + ")" * 60: 551,
+    "xendcg(epsilon=" + "[" * 100: 65,
+    "+".join(["xendcg"] * 1_400) + " / 2": 9_801,
+    "f'xendcg'": 2,
+    "f'{5}'": 2,
+    "xendcg(gamma=b'x')": 15,
+    "ｘendcg": 1,
+    "xendcg(gamma=größe)": 16,
+    "xen\0dcg": 4,
+    "xendcg\ud800": 7,
+    "\x1b[2J": 1,
+    "xendcg\u2028+ xendcg": 7,
+    "xendcg(epsilon=" + "9" * 9_000 + ")": 16,
+    "xendcg(epsilon=99999999999999999999)": 16,
+    "xendcg(epsilon=1e400)": 16,
+    "xendcg(epsilon=1j)": 17,
+    "xendcg(epsilon=0x10)": 17,
+    "xendcg(gamma='\\d')": 14,
+    "xendcg(gamma='\\N{DIGIT ONE}')": 14,
+    "xendcg(gamma='one)": 14,
+    "xendcg(epsilon=1, epsilon=2)": 19,
+    "stochastic(samples=2, xendcg)": 23,
+    "xendcg(*xendcg)": 8,
+    "xendcg(5=5)": 9,
+    "xendcg(())(1)": 11,
+    "xendcg[0]": 7,
+    "lambda: xendcg": 7,
+    "xendcg; xendcg": 7,
+    "xendcg := xendcg": 8,
+    "": 1,
+    "  ": 3,
+    "unknown + xendcg": 1,
+    "xendcg + unknown": 10,
+    "xendcg + stochastic(xendcg, scale=-1)": 10,
+    "xendcg + stochastic(xendcg, noise=loud)": 10,
+    "xendcg + xendcg(unknown=1)": 10,
+}
+
+
+@pytest.mark.parametrize("text", PLACES, ids=lambda text: ascii(text[:20]))
+def test_errors_point_at_the_place(text: str) -> None:
+    with pytest.raises(ValueError, match=rf"\bcharacter {PLACES[text]} of ['\"]") as raised:
+        rw.objective(text)
+    sentence = str(raised.value)
+    assert len(sentence) < 500
+    assert sentence.isprintable()
+
+
+def test_expressions_are_limited_in_length_and_nothing_is_made_of_one_that_is_broken() -> None:
+    with pytest.raises(ValueError, match="the objective expression may have 10000 characters at most: got 10001"):
+        rw.objective("-" * 10_000 + "1")
+    made = []
+    with pytest.raises(ValueError, match="character 8"):
+        grammar.parse("make + /", {"make": lambda: made.append(1)}, "thing")
+    assert not made
+
+
+@given(st.text(max_size=30) | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63))
+def test_every_value_reads_back(value: object) -> None:
+    assert grammar.parse(f"keep({grammar.word(value)}, b={grammar.word((value,))})", {"keep": _keep}, "thing") == (
+        value,
+        (value,),
+    )
+
+
+def _keep(a: object, b: object) -> tuple[object, object]:
+    return a, b
+
+
+def test_numbers_of_numpy_read_back() -> None:
+    smooth = rw.SmoothAP(eta=np.float64(0.5))
+    assert repr(smooth) == "smooth_ap(eta=0.5)"
+    assert rw.objective(repr(smooth)) == smooth
+
+
 def test_other_things_than_text() -> None:
-    with pytest.raises(ValueError, match="a metric must be given as text: got 10"):
+    with pytest.raises(ValueError, match="a metric must be given as an expression: got 10"):
         rw.metric(10)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"unknown option of ndcg: got 'gian'. Cure: did you mean 'gain'"):
         rw.metric("ndcg", gian="linear")

@@ -170,7 +170,7 @@ BAD_RANGES = [
     ("choice(1, 2, start=3)", "the start of a choice must be one of its values: got 3"),
     ("choice(1, None)", "a choice is between words, numbers or truths: got None"),
     ("lgo(1, 2)", "unknown range: got 'lgo' at character 1 of 'lgo(1, 2)'. Cure: did you mean 'log'"),
-    ("7", "the text does not describe a range: got '7'"),
+    ("7", "the expression does not describe a range: got '7'"),
 ]
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 def error(what: str, *, got: object = None, where: str = "", cure: str = "") -> ValueError:
     """Build the one kind of error that bad input gets.
@@ -81,21 +83,23 @@ def choice(what: str, value: object, known: Iterable[str]) -> str:
 
 
 def integer(what: str, value: object, *, least: int) -> int:
-    """Return ``value`` as an int that is at least ``least``."""
+    """Return ``value`` as an int that is at least ``least``, and that kernels can count with."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise error(f"{what} must be a whole number of at least {least}", got=repr(value))
+    if value >= 2**63:
+        raise error(f"{what} must be below 2^63", got=f"a number of {int(value).bit_length()} bits")
     return int(value)
 
 
 def number(what: str, value: object, *, least: float = -np.inf, most: float = np.inf, open_ends: bool = False) -> float:
-    """Return ``value`` as a float inside the interval (without its ends if ``open_ends``)."""
-    brackets = "()" if open_ends else "[]"
-    fits = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if fits:
-        fits = (least < value < most) if open_ends else (least <= value <= most)  # type: ignore[operator]
-    if not fits:
-        raise error(f"{what} must be a number in {brackets[0]}{least:g}, {most:g}{brackets[1]}", got=repr(value))
-    return float(value)  # type: ignore[arg-type]
+    """Return ``value`` as a finite float inside the interval (without its ends if ``open_ends``)."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        inside = least < value < most if open_ends else least <= value <= most
+        if inside and -_LARGEST <= value <= _LARGEST:
+            return float(value)
+    left = "(" if open_ends or least == -np.inf else "["
+    right = ")" if open_ends or most == np.inf else "]"
+    raise error(f"{what} must be a number in {left}{least:g}, {most:g}{right}", got=repr(value))
 
 
 def extra(module: str, extra_name: str) -> ModuleType:

@@ -1,24 +1,34 @@
-"""One grammar for objects and texts: ``ndcg(gain=linear)@5``, ``stochastic(xendcg, samples=8)``, ``0.7*a + 0.3*b``.
+"""One grammar for objects and expressions: ``ndcg(gain=linear)@5``, ``stochastic(xendcg)``, ``0.7*a + 0.3*b``.
 
-The text is Python's own expression syntax, read with ``ast`` and never evaluated: names and calls are looked up in a
-table, operators are applied to the objects that result. A bare word after ``=`` is a string.
+An expression is read to its end before anything is made of it. Then names and calls are looked up in a table, and
+operators join what came from the table, with each other or with a number; numbers and words are never computed with.
+A bare word after ``=`` is a string.
 """
 
-import ast
 import dataclasses
 import inspect
-import keyword
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rankwise import check
+import numpy as np
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.MatMult: operator.matmul,
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+from rankwise import check, syntax
+from rankwise.syntax import Call, Chain, Constant, Items, Name, Node
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "@": operator.matmul,
+}
+_JOINED = {
+    ("object", "+", "object"),
+    ("object", "-", "object"),
+    ("number", "*", "object"),
+    ("object", "*", "number"),
+    ("object", "@", "number"),
 }
 
 
@@ -32,85 +42,103 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     ValueError: unknown number: got 'comlpex' at character 1 of 'comlpex(1)'. Cure: did you mean 'complex'.
     """
     if not isinstance(text, str):
-        raise check.error(f"a {kind} must be given as text", got=repr(text))
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as broken:
-        at = getattr(broken, "offset", None) or 1
-        raise check.error(
-            f"cannot read the text of a {kind}",
-            got=repr(text),
-            where=f"character {at}",
-            cure=f"write it as name(argument=value), for example {next(iter(table))}",
-        ) from None
-    return _Builder(text, table, kind).build(tree)
+        raise check.error(f"{_a(kind)} must be given as an expression", got=repr(text))
+    return _Builder(text, table, kind).whole()
 
 
 class _Builder:
     def __init__(self, text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> None:
         self.text, self.table, self.kind = text, table, kind
 
-    def build(self, node: ast.expr) -> Any:
+    def whole(self) -> Any:
+        node = syntax.read(self.text, self.kind)
+        if _sort(node) != "object":
+            raise check.error(
+                f"the expression does not describe {_a(self.kind)}",
+                got=repr(self.text[node.start : node.end]),
+                where=self.place(node.start),
+                cure=f"write it as name(argument=value), for example {next(iter(self.table))}",
+            )
+        return self.build(node)
+
+    def build(self, node: Node) -> Any:
         match node:
-            case ast.Name(id=name):
+            case Name(name=name):
                 return self.make(node, name, [], {})
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-                named = {word.arg: self.value(word.value) for word in keywords if word.arg}
-                if len(named) < len(keywords):
-                    raise self.unreadable(node)
-                return self.make(node, name, [self.build(arg) for arg in args], named)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return self.apply(node, _OPERATORS[type(op)], self.build(left), self.build(right))
+            case Call(name=name, arguments=arguments, named=named):
+                values = {word: self.value(argument) for word, argument in named.items()}
+                return self.make(node, name, [self.build(argument) for argument in arguments], values)
+            case Chain(first=first, rest=rest):
+                return self.join(node, first, rest)
             case _:
                 return self.value(node)
 
-    def value(self, node: ast.expr) -> Any:
-        """Read what stands after ``=``: a bare word is a string, everything else as usual."""
+    def value(self, node: Node) -> Any:
+        """Give what stands after ``=`` or in a list: a bare word is a string, everything else as usual."""
         match node:
-            case ast.Name(id=word):
-                return word
-            case ast.Constant(value=bool() | int() | float() | str() | None as constant):
-                return constant
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as constant)):
-                return -constant
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return tuple(self.value(element) for element in elements)
-            case ast.Call() | ast.BinOp():
-                return self.build(node)
+            case Name(name=name):
+                return name
+            case Constant(value=value):
+                return value
+            case Items(items=items):
+                return tuple(self.value(item) for item in items)
             case _:
-                raise self.unreadable(node)
+                return self.build(node)
 
-    def make(self, node: ast.expr, name: str, args: list[Any], named: dict[str, Any]) -> Any:
+    def make(self, node: Node, name: str, args: list[Any], named: dict[str, Any]) -> Any:
         if name not in self.table:
+            cure = check.suggestion(name, self.table).rstrip("?")
             raise check.error(
-                f"unknown {self.kind}",
-                got=repr(name),
-                where=self.place(node),
-                cure=check.suggestion(name, self.table).rstrip("?"),
+                f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), cure=cure
             )
         maker = self.table[name]
         known = keywords_of(maker)
         for word in named:
             if known is not None and word not in known:
                 cure = check.suggestion(word, known).rstrip("?") if known else f"{name} takes no arguments"
-                raise check.error(f"unknown argument of {name}", got=repr(word), where=self.place(node), cure=cure)
+                got, where = syntax.short(repr(word)), self.place(node.start)
+                raise check.error(f"unknown argument of {name}", got=got, where=where, cure=cure)
         try:
             return maker(*args, **named)
         except TypeError as wrong:
-            raise check.error(f"cannot build {name}", got=str(wrong), where=self.place(node)) from None
+            raise check.error(f"cannot build {name}", got=str(wrong), where=self.place(node.start)) from None
+        except ValueError as wrong:
+            raise ValueError(f"{self.place(node.start)}: {wrong}") from None
 
-    def apply(self, node: ast.expr, apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        try:
-            return apply(left, right)
-        except TypeError:
-            raise self.unreadable(node) from None
+    def join(self, node: Node, left: Node, rest: list[tuple[str, int, Node]]) -> Any:
+        """Apply operators from left to right."""
+        made, before = self.build(left), _sort(left)
+        for mark, at, right in rest:
+            after = self.build(right)
+            try:
+                if (before, mark, _sort(right)) not in _JOINED:
+                    raise TypeError
+                made = _OPERATORS[mark](made, after)
+            except TypeError:
+                raise check.error(
+                    f"{mark} does not go between these in the {self.kind} expression",
+                    got=syntax.short(repr(self.text[node.start : right.end])),
+                    where=self.place(at),
+                    cure="write numbers out: nothing is computed" if before == _sort(right) == "number" else "",
+                ) from None
+            except ValueError as wrong:
+                raise ValueError(f"{self.place(at)}: {wrong}") from None
+            before = "object"
+        return made
 
-    def unreadable(self, node: ast.expr) -> ValueError:
-        piece = ast.get_source_segment(self.text.strip(), node)
-        return check.error(f"cannot read part of the text of a {self.kind}", got=repr(piece), where=self.place(node))
+    def place(self, at: int) -> str:
+        return syntax.place(self.text, at)
 
-    def place(self, node: ast.expr) -> str:
-        return f"character {node.col_offset + 1} of {self.text!r}"
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _sort(node: Node) -> str:
+    """What an operator finds beside it: an object that the table makes, a number, or something else."""
+    if isinstance(node, Constant):
+        return "number" if isinstance(node.value, int | float) and not isinstance(node.value, bool) else "constant"
+    return "list" if isinstance(node, Items) else "object"
 
 
 def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
@@ -148,7 +176,8 @@ def word(value: Any) -> str:
     ('linear', "'two words'", '0.25', '(1, 2)')
     """
     if isinstance(value, str):
-        return value if value.isidentifier() and not keyword.iskeyword(value) else repr(value)
+        bare = re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", value) and value not in ("True", "False", "None")
+        return value if bare else repr(value)
     if isinstance(value, tuple):
         return "(" + ", ".join(map(word, value)) + ("," if len(value) == 1 else "") + ")"
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)

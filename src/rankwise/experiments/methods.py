@@ -7,6 +7,7 @@ from typing import Any
 
 from rankwise import grammar
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.table import RANKERS, ranker_class
 
 
@@ -43,5 +44,6 @@ def method(text: str) -> Method:
     return made if isinstance(made, Method) else _made("lightgbm", made)
 
 
-def _made(ranker: str, objective: Any = "lambdarank", /, **settings: Any) -> Method:
-    return Method(ranker, objective if isinstance(objective, str) else repr(objective), settings)
+def _made(ranker: str, /, objective: Any = "lambdarank", **settings: Any) -> Method:
+    native = isinstance(objective, str) and objective.startswith("native:")
+    return Method(ranker, objective if native else repr(find_objective(objective)), settings)

@@ -25,9 +25,7 @@ def metric(text: str | Metric, **options: Any) -> Metric:
     >>> metric("ap") @ 10, metric("rbp(p=0.95)", relevant=2)
     (ap@10, rbp(relevant=2, p=0.95))
     """
-    made = text if isinstance(text, Metric) else grammar.parse(text, METRICS, "metric")
-    if not isinstance(made, Metric):
-        raise check.error("the text does not describe a metric", got=repr(text), cure="write it like ndcg@10")
+    made: Metric = text if isinstance(text, Metric) else grammar.parse(text, METRICS, "metric")
     if options:
         known = [field.name for field in fields(made)]
         for word in options:

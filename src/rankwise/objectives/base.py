@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
+from rankwise.metrics.base import Metric
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
@@ -179,7 +180,7 @@ def _terms(objective: Any) -> tuple[tuple[float, Any], ...]:
 
 
 def _combine(left: Any, a: float, right: Any, b: float) -> Any:
-    if not callable(right):
+    if not callable(right) or isinstance(right, type | Metric):
         return NotImplemented
     parts = [(a * c, o) for c, o in _terms(left)] + [(b * c, o) for c, o in _terms(right)]
     return Sum(tuple(parts))
@@ -188,7 +189,8 @@ def _combine(left: Any, a: float, right: Any, b: float) -> Any:
 def _scale(self: Any, factor: Any) -> Any:
     if isinstance(factor, bool) or not isinstance(factor, int | float):
         return NotImplemented
-    return Sum(tuple((float(factor) * c, o) for c, o in _terms(self)))
+    factor = check.number("the factor of an objective", factor)
+    return Sum(tuple((factor * c, o) for c, o in _terms(self)))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from rankwise import grammar
+from rankwise import check, grammar
+from rankwise.metrics.base import Metric
 from rankwise.objectives.bounded import bounded
 from rankwise.objectives.classic import ListMLE, RankNet
 from rankwise.objectives.lambdarank import LambdaRank
@@ -36,7 +37,21 @@ def name_of(cls: type) -> str:
 
 
 def objective(text: Any) -> Any:
-    """Build an objective from its text, or give back one that is an object already."""
-    if not isinstance(text, str) and callable(text):
-        return text
-    return grammar.parse(text, OBJECTIVES | WRAPPERS, "objective")
+    """Build an objective from its text, or give back one that is an object already.
+
+    >>> objective("0.7*xendcg + 0.3*approx_ndcg(eta=5)")
+    0.7*xendcg + 0.3*approx_ndcg(eta=5)
+    >>> objective("0.5*3")
+    Traceback (most recent call last):
+    ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Cure:
+    write numbers out: nothing is computed.
+    """
+    if isinstance(text, str):
+        return grammar.parse(text, OBJECTIVES | WRAPPERS, "objective")
+    if not callable(text) or isinstance(text, type | Metric):
+        raise check.error(
+            "an objective is an expression, an object of one of its classes, or a function",
+            got=repr(text),
+            cure="write 'xendcg', XENDCG(), or a function of scores, labels and offsets",
+        )
+    return text

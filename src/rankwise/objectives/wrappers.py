@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.metrics.base import Metric
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.base import Array, Derivatives, Lists, Operators, algebra, drawing, lists, read_only
 from rankwise.objectives.fastmath import log
@@ -164,7 +165,7 @@ def _times(first, last, offsets, factors, array, product):  # type: ignore[no-un
 
 def check_inner(inner: object, wrapper: str) -> None:
     """A wrapper goes around something that can be called like an objective."""
-    if not callable(inner) or isinstance(inner, type):
+    if not callable(inner) or isinstance(inner, type | Metric):
         raise check.error(
             f"{wrapper} goes around an objective",
             got=repr(inner),

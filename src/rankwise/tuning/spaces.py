@@ -146,10 +146,7 @@ def dimension(given: Any) -> Dimension:
         return given
     if isinstance(given, list | tuple):
         return Choice(*given)
-    made = grammar.parse(given, _MAKERS, "range")
-    if not isinstance(made, Range | Choice):
-        cure = "write log(0.01, 0.3), whole(7, 63) or a choice(…); a value that is fixed is not searched"
-        raise check.error("the text does not describe a range", got=repr(given), cure=cure)
+    made: Dimension = grammar.parse(given, _MAKERS, "range")
     return made
 
 

@@ -1,0 +1,259 @@
+"""From the text of an expression to a tree of nodes that know where they stand; nothing is looked up or made here.
+
+An expression is names, calls, numbers, quoted words, lists and the operators ``+ - * @``, with Python's own meaning
+of each, but none of the rest of Python. Length and depth are limited, so that a tree can be walked by recursion.
+"""
+
+import ast
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from rankwise import check
+
+MOST_CHARACTERS = 10_000
+MOST_NESTED = 50
+_TOO_LARGE = 2**64
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:
+      (?P<number>(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<quoted>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+    | (?P<mark>[-+*@(),=\[\]])
+    | (?P<end>\Z)
+    | (?P<other>.)
+    )""",
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+_ESCAPES = re.compile(r"""\\(?:['"\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})""")
+_CONSTANTS = {"True": True, "False": False, "None": None}
+_CLOSING = {"(": ")", "[": "]"}
+_HINTS = {
+    ".": "write names without a module, and numbers with a digit first",
+    "/": "multiply by the inverse instead",
+    "*": "write numbers out: nothing is computed",
+    "-": "a minus sign belongs to a number: write -1*name",
+    "'": "close the quote",
+    '"': "close the quote",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Node:
+    """A piece of an expression: the characters from ``start`` to before ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant(Node):
+    """A number, a quoted word, True, False or None."""
+
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Items(Node):
+    """A list, in either kind of brackets."""
+
+    items: list[Node]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Name(Node):
+    """A bare name."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call(Node):
+    """A name with arguments."""
+
+    name: str
+    arguments: list[Node]
+    named: dict[str, Node]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain(Node):
+    """Operators of one rank from left to right: a list and not a tree, so that a long sum is not a deep one."""
+
+    first: Node
+    rest: list[tuple[str, int, Node]]
+    """Operator, where it stands, and its right-hand side."""
+
+
+def read(text: str, kind: str) -> Node:
+    """Read an expression; ``kind`` says in errors what it describes.
+
+    >>> read("0.5*ndcg(gain=linear)", "metric").first.value
+    0.5
+    >>> read("ndcg / 2", "metric")
+    Traceback (most recent call last):
+    ValueError: cannot read the metric expression: got '/' at character 6 of 'ndcg / 2'. Cure: multiply by the inverse
+    instead.
+    """
+    if len(text) > MOST_CHARACTERS:
+        got = f"{len(text)} characters, {text[:20]!r} and so on"
+        raise check.error(f"the {kind} expression may have {MOST_CHARACTERS} characters at most", got=got)
+    return _Reader(text, kind).read()
+
+
+def place(text: str, at: int) -> str:
+    """Say where in the text; of a long one, only the surroundings are shown.
+
+    >>> place("ndcg + ap", 7)
+    "character 8 of 'ndcg + ap'"
+    """
+    first, last = max(at - 30, 0), at + 50
+    cut = text if len(text) <= 80 else "…" * (first > 0) + text[first:last] + "…" * (last < len(text))
+    return f"character {at + 1} of {cut!r}"
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+class _Reader:
+    """Recursive descent: sums of products of single pieces."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        self.text, self.kind = text, kind
+        self.tokens = self.scan()
+        self.token = next(self.tokens)
+        self.end = 0  # of the token before
+        self.depth = 0
+
+    def scan(self) -> Iterator[_Token]:
+        at = 0
+        while True:
+            found = _TOKEN.match(self.text, at)
+            kind = str(found.lastgroup)  # type: ignore[union-attr]  # any character matches
+            token = _Token(kind, *(getattr(found, part)(kind) for part in ("group", "start", "end")))
+            if kind == "other":
+                raise self.unexpected(token)
+            yield token
+            at = token.end
+
+    def read(self) -> Node:
+        node = self.sum()
+        if self.token.kind != "end":
+            raise self.unexpected(self.token)
+        return node
+
+    def step(self) -> _Token:
+        """Go one token further, and give that which was passed."""
+        passed, self.token = self.token, next(self.tokens)
+        self.end = passed.end
+        return passed
+
+    def passed(self, mark: str) -> bool:
+        """Go past a mark if it is here."""
+        here = self.token.kind == "mark" and self.token.text == mark
+        if here:
+            self.step()
+        return here
+
+    def sum(self) -> Node:
+        return self.chain("+-", self.product)
+
+    def product(self) -> Node:
+        return self.chain("*@", self.piece)
+
+    def chain(self, marks: str, part: Callable[[], Node]) -> Node:
+        start, first = self.token.start, part()
+        rest: list[tuple[str, int, Node]] = []
+        while self.token.kind == "mark" and self.token.text in marks:
+            mark = self.step()
+            rest.append((mark.text, mark.start, part()))
+        return Chain(start, self.end, first, rest) if rest else first
+
+    def piece(self) -> Node:
+        token = self.step()
+        if token.kind == "mark" and token.text == "-" and self.token.kind == "number":
+            return Constant(token.start, self.token.end, -self.number(self.step()))
+        if token.kind == "number":
+            return Constant(token.start, token.end, self.number(token))
+        if token.kind == "quoted":
+            return Constant(token.start, token.end, self.quoted(token))
+        if token.text in _CONSTANTS:
+            return Constant(token.start, token.end, _CONSTANTS[token.text])
+        if token.text in _CLOSING or (token.kind == "name" and self.token.text == "("):
+            self.depth += 1
+            if self.depth > MOST_NESTED:
+                raise self.unexpected(token, f"put at most {MOST_NESTED} brackets inside each other")
+            node = self.call(token) if token.kind == "name" else self.brackets(token)
+            self.depth -= 1
+            return node
+        if token.kind == "name":
+            return Name(token.start, token.end, token.text)
+        raise self.unexpected(token)
+
+    def call(self, name: _Token) -> Node:
+        arguments: list[Node] = []
+        named: dict[str, Node] = {}
+        self.step()
+        while not self.passed(")"):
+            here, value = self.token, self.sum()
+            if isinstance(value, Name) and self.passed("="):
+                if value.name in named:
+                    raise self.unexpected(here, "name every argument once")
+                named[value.name] = self.sum()
+            elif named:
+                raise self.unexpected(here, "arguments without a name come first")
+            else:
+                arguments.append(value)
+            self.comma(")")
+        return Call(name.start, self.end, name.text, arguments, named)
+
+    def brackets(self, opening: _Token) -> Node:
+        """Read a list; round brackets around one piece, without a comma, only hold it together."""
+        closing, items, comma = _CLOSING[opening.text], [], False
+        while not self.passed(closing):
+            items.append(self.sum())
+            comma = self.comma(closing) or comma
+        if opening.text == "(" and len(items) == 1 and not comma:
+            return items[0]
+        return Items(opening.start, self.end, items)
+
+    def comma(self, closing: str) -> bool:
+        """Go past the comma before the next item; without one, the list must end here."""
+        if self.passed(","):
+            return True
+        if self.token.kind != "mark" or self.token.text != closing:
+            raise self.unexpected(self.token, f"write a comma or {closing}")
+        return False
+
+    def number(self, token: _Token) -> int | float:
+        value: int | float = math.inf
+        if len(token.text) < 400:  # Python itself refuses to read integers of thousands of digits
+            value = int(token.text) if token.text.replace("_", "").isdigit() else float(token.text)
+        if value >= _TOO_LARGE if isinstance(value, int) else math.isinf(value):
+            raise self.unexpected(token, "write a whole number below 2^64, or one like 1e300")
+        return value
+
+    def quoted(self, token: _Token) -> str:
+        if "\\" in _ESCAPES.sub("", token.text):
+            raise self.unexpected(token, "write two backslashes for one")
+        return str(ast.literal_eval(token.text))
+
+    def unexpected(self, token: _Token, hint: str = "") -> ValueError:
+        return check.error(
+            f"cannot read the {self.kind} expression",
+            got=short(repr(token.text)) if token.text else "its end",
+            where=place(self.text, token.start),
+            cure=hint or _HINTS.get(token.text, "write it as name(argument=value)"),
+        )
+
+
+def short(text: str) -> str:
+    """Cut a long piece of text, for an error."""
+    return text if len(text) <= 60 else text[:60] + "…"
