@@ -63,25 +63,9 @@ def test_a_folder_with_categories_and_weights(data, tmp_path, small_blocks):
     for part in range(3):
         chosen = [str(query) for query in range(part * 15, part * 15 + 15)]
         frame.filter(pl.col("qid").is_in(chosen)).write_parquet(tmp_path / f"{part}.parquet")
-    columns = {"weight": "weight"}
-    opened = rw.open_data(tmp_path, **columns)
+    opened = rw.open_data(tmp_path, weight="weight")
     assert opened.categorical == (12,)
-    same(opened, rw.read_parquet(tmp_path, **columns))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2 qid:a 1:0.5 3:7 #docid = D1\n0 qid:a 2:25e-2 #docid = D2\n1 qid:b 1:1 2:2 3:3 #docid = D3\n",
-        "1 qid:1 1:1\n0 qid:2 7:1\n2 qid:2 3:1\n",  # the second line is wider
-        "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n2 qid:1 0:5 1:6\n",  # the third line shows that indexes begin at 0
-    ],
-)
-def test_letor_opened_is_letor_read(text, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.data.letor_reader._BLOCK", 128)  # a line or two, so that rows are written at once
-    path = tmp_path / "rows.txt"
-    path.write_text(text)
-    same(rw.open_data(path), rw.read_letor(path))
+    same(opened, rw.read_parquet(tmp_path, weight="weight"))
 
 
 def test_a_skipped_line_adds_no_columns(tmp_path):

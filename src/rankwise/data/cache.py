@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rankwise._version import __version__
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = ".rankwise-cache"
 _ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
 _BLOCK = 1 << 16

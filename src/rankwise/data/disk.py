@@ -9,6 +9,7 @@ system takes them back.
 import mmap
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from rankwise import check
 from rankwise.data.cache import mapped
 from rankwise.data.dataset import RankingDataset
 
-_BLOCK = 1 << 23  # bytes of features that are in memory at once
 _ROWS_COMPARED = 8  # of a file with its mapping
+_BLOCK = 1 << 23  # bytes that are in memory at once
 
 
 class DiskDataset(RankingDataset):
@@ -34,12 +35,15 @@ class DiskDataset(RankingDataset):
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
 
 
-def open_data(path: str | Path, *, folder: str | Path | None = None, **options: Any) -> DiskDataset:
+def open_data(
+    path: str | Path, *, folder: str | Path | None = None, block: int = _BLOCK, **options: Any
+) -> DiskDataset:
     r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
 
     The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
     the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document.
-    ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
+    ``block`` is how many bytes, of text or of features, are in memory at once meanwhile; the copy does not depend on
+    it. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
     XGBoostRanker then train without ever having all features in memory; every other use works as well.
 
     >>> import tempfile
@@ -57,7 +61,7 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, **options: 
         check.readable(path)
     if options.get("sort") or options.get("progress"):
         raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
-    write = spill.parquet if is_parquet(path) else spill.letor
+    write = partial(spill.parquet if is_parquet(path) else spill.letor, block=check.integer("block", block, least=1))
     data = mapped(path, write, None if folder is None else Path(folder), **options)
     file = Mapping.of(data.features)
     if file is not None:
@@ -81,9 +85,9 @@ def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield file.read(first, min(first + step, len(features)))
 
 
-def rows_at_once(n_features: int) -> int:
+def rows_at_once(n_features: int, block: int | None = None) -> int:
     """How many rows are read at once."""
-    return max(1, _BLOCK // max(1, 4 * n_features))
+    return max(1, (block or _BLOCK) // max(1, 4 * n_features))
 
 
 class Mapping:

@@ -87,6 +87,11 @@ class Growing:
         _narrow(self.flat, self.rows, self.width, width)
         self.width = width
 
+    def clear(self) -> None:
+        """Forget all rows; memory is kept, and is zero again."""
+        self.flat[: self.rows * self.width] = 0
+        self.rows = 0
+
     def finish(self) -> NDArray[Any]:
         """Give back the memory that was not used and return the matrix."""
         self._resize(self.rows * self.width)

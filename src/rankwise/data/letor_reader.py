@@ -40,16 +40,16 @@ _WRONG = {
 }
 
 
-def blocks(source: IO[bytes]) -> Iterator[tuple[NDArray[np.uint8], int]]:
+def blocks(source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Read whole lines into a buffer that is used again and again: (buffer, where the last line ends).
 
-    The buffer grows only for a line that does not fit into it.
+    The buffer takes ``size`` bytes of text, and grows only for a line that does not fit into it.
     """
-    space = np.empty(_BLOCK, np.uint8)
+    space = np.empty((size or _BLOCK) + 1 + SLACK, np.uint8)
     kept = 0
     start = True
     while True:
-        if kept > space.size // 2:
+        if 2 * kept > space.size - 1 - SLACK:
             space = np.concatenate((space, np.empty_like(space)))
         view = space.data
         count = source.readinto(view[kept : -1 - SLACK])  # type: ignore[attr-defined]

@@ -11,23 +11,27 @@ from numpy.typing import NDArray
 from rankwise.data import files, frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import rows_at_once
+from rankwise.data.letor_kernels import highest_index
 from rankwise.data.letor_reader import Reader, blocks
 
 
-def parquet(path: Path, target: Path, **columns: Any) -> RankingDataset:
-    """Write the features of Parquet files to ``target``; gives the data set with the features mapped from there."""
+def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
+    """Write the features of Parquet files to ``target``; gives the data set with the features mapped from there.
+
+    ``block`` is how many bytes of features are in memory at once.
+    """
     paths = frames.parquet_files(path)
     known, absent = frames.described(paths, columns)
     table = pl.scan_parquet(paths)
     names = frames.feature_columns(table, known)
     thin: RankingDataset = frames.from_frame(table, **{**known, "features": (), "categorical": ()})
-    step = rows_at_once(len(names))
+    step = rows_at_once(len(names), block)
     coded = set(known.get("categorical", ()))
     with target.open("xb") as file:
-        out = _Matrix(file)
-        for first in range(0, thin.n_docs, step):
-            block, listed = frames.matrix(table.slice(first, step), names, min(step, thin.n_docs - first))
-            out.add(block)
+        out = _Matrix(file, len(names))
+        for first in range(0, max(thin.n_docs, 1), step):
+            rows, listed = frames.matrix(table.slice(first, step), names, min(step, thin.n_docs - first))
+            out.add(rows)
             coded |= listed
         features = out.finish()
     numbers = tuple(number for number, name in enumerate(names) if name in coded)
@@ -39,6 +43,7 @@ def letor(
     path: Path,
     target: Path,
     *,
+    block: int,
     errors: str = "raise",
     n_features: int | None = None,
     first_index: object = "auto",
@@ -46,58 +51,77 @@ def letor(
 ) -> RankingDataset:
     """Write the features of LETOR text to ``target``; gives the data set with the features mapped from there.
 
-    How many features there are shows only as the text is read. If a line has more than those whose rows are written
-    already, the file is begun again: dense text is read once.
+    ``block`` is how many bytes of text, and of features, are in memory at once. How many features there are shows only
+    as the text is read. If a line has more than those whose rows are written already, the rest of the text is looked
+    through for its highest index and the file is begun again: dense text is read once.
     """
     width = 0
     while True:
-        reader = _Spilling(path, errors=errors, n_features=n_features, first_index=first_index, sizes=sizes)
-        reader.features.width = max(reader.features.width, width)
-        reader.make_room_for_width()
-        try:
-            with target.open("wb") as file, files.open_bytes(path) as (source, _):
-                reader.out = _Matrix(file)
-                for text, last in blocks(source):
+        with target.open("w+b") as file, files.open_bytes(path) as (source, _):
+            out = _Matrix(file)
+            reader = _Spilling(
+                path, out, block, errors=errors, n_features=n_features, first_index=first_index, sizes=sizes
+            )
+            reader.features.width = max(reader.features.width, width)
+            reader.make_room_for_width()
+            lines = blocks(source, block)
+            try:
+                for text, last in lines:
                     reader.feed(text, last)
                 return reader.dataset()
-        except _OtherWidth as found:
-            width, base, n_features = found.args
-            first_index = "auto" if base < 0 else base
+            except _OtherWidth as found:
+                width, base = found.args
+                first_index = "auto" if base < 0 else base
+                for text, last in lines:
+                    width = max(width, int(highest_index(text, 0, last)) + (base == 0))
+                width = min(width, n_features or width)
 
 
 class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
-    """The matrix turns out to have another number of columns, or the first index another number."""
+    """The matrix turns out to have more columns, or its first column another index."""
 
 
 class _Spilling(Reader):
-    """A reader that keeps no features."""
+    """A reader that keeps no features: it writes them to ``out`` whenever there are ``block`` bytes of them."""
 
-    out: "_Matrix"
+    def __init__(self, path: Path, out: "_Matrix", block: int, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.out, self.block = out, block
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
         """Read lines, and write their features."""
         super().feed(text, last)
+        self.spill()
+
+    def keep_batch(self, text: NDArray[np.uint8]) -> None:
+        """Take a batch of rows; sparse lines may mean far more bytes than they have themselves."""
+        super().keep_batch(text)
+        if 4 * self.features.rows * self.features.width >= self.block:
+            self.spill()
+
+    def spill(self) -> None:
+        """Write the rows that are in memory."""
         self.out.add(self.features.matrix()[: self.features.rows])
-        self.features.rows = 0
+        self.features.clear()
 
     def widen(self, width: int, shift: int = 0) -> None:
         """Make the matrix wider, if none of it is written."""
         if self.out.rows:
-            raise _OtherWidth(max(width, self.features.width), self.base, self.limit or None)
+            raise _OtherWidth(max(width, self.features.width), self.base)
         super().widen(width, shift)
 
     def matrix(self, width: int) -> NDArray[np.float32]:
         """Map the features."""
         if width < self.out.width:  # the widest line was one that could not be read
-            raise _OtherWidth(width, self.base, width)
+            self.out.narrow(width, rows_at_once(self.out.width, self.block))
         return self.out.finish()
 
 
 class _Matrix:
     """A ``.npy`` file that grows by rows; its header, which has room for any number, is written again at the end."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.rows, self.width = file, 0, 0
+    def __init__(self, file: IO[bytes], width: int = 0) -> None:
+        self.file, self.rows, self.width = file, 0, width
 
     def add(self, rows: NDArray[np.float32]) -> None:
         """Write more rows."""
@@ -107,15 +131,26 @@ class _Matrix:
         self.file.write(np.ascontiguousarray(rows).data)
         self.rows += len(rows)
 
+    def narrow(self, width: int, step: int) -> None:
+        """Keep the first ``width`` columns, going through ``step`` rows at a time; rows move towards the beginning."""
+        start = self.file.seek(0, os.SEEK_END) - 4 * self.rows * self.width
+        for first in range(0, self.rows, step):
+            self.file.seek(start + 4 * first * self.width)
+            rows = np.frombuffer(self.file.read(4 * step * self.width), np.float32).reshape(-1, self.width)
+            self.file.seek(start + 4 * first * width)
+            self.file.write(np.ascontiguousarray(rows[:, :width]).data)
+        self.file.truncate(start + 4 * self.rows * width)
+        self.width = width
+
     def finish(self) -> NDArray[np.float32]:
         """Map what was written into memory."""
-        self.file.seek(0)
         self._head()
         self.file.flush()
         os.fsync(self.file.fileno())
-        mapped: NDArray[np.float32] = np.load(self.file.name, mmap_mode="r")
+        mapped: NDArray[np.float32] = np.load(self.file.name, mmap_mode="r" if self.rows and self.width else None)
         return mapped
 
     def _head(self) -> None:
         shape = (self.rows, self.width)
+        self.file.seek(0)
         np.lib.format.write_array_header_1_0(self.file, {"descr": "<f4", "fortran_order": False, "shape": shape})
