@@ -1,5 +1,6 @@
 """What every library of trees must keep to: objectives learn, weights count, models continue, failures speak."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -288,3 +289,74 @@ def test_the_native_file_opens_in_the_library(library, data, tmp_path):
 
         scores = catboost.CatBoost().load_model(path).predict(data.features)
     assert np.array_equal(scores, model.predict(data))
+
+
+# Parameters of the libraries' own losses, with a value that is not the default one -> what says it to ours.
+LOSSES: dict[str, dict[str, tuple[Any, str]]] = {
+    "lightgbm": {
+        "lambdarank_truncation_level": (3, "set it on the objective, lambdarank(truncation=3)"),
+        "lambdarank_norm": (False, "set it on the objective, lambdarank(norm=False)"),
+        "sigmoid": (2.0, "set it on the objective, lambdarank(sigma=2.0)"),
+        "label_gain": ([0, 1, 2, 3, 4], "set it on the objective, lambdarank(gain=(0, 1, 2, 3, 4))"),
+        "lambdarank_position_bias_regularization": (0.5, "set it on the ranker, debias=True"),
+    },
+    "xgboost": {
+        "lambdarank_num_pair_per_sample": (3, "set it on the objective, lambdarank(truncation=3)"),
+        "lambdarank_pair_method": ("mean", "lambdarank(truncation=…), or truncation=None for all pairs"),
+        "lambdarank_normalization": (False, "set it on the objective, lambdarank(norm=False)"),
+        "lambdarank_score_normalization": (False, "set it on the objective, lambdarank(norm=False)"),
+        "lambdarank_unbiased": (True, "set it on the ranker, debias=True"),
+        "ndcg_exp_gain": (False, "lambdarank(gain='exponential') or gain='linear'"),
+    },
+    "catboost": {"target_border": (1.5, "rw.binarize")},
+}
+
+
+@pytest.mark.parametrize(("library", "name"), [(library, name) for library in LOSSES for name in LOSSES[library]])
+def test_parameters_of_the_librarys_own_losses_reach_them_and_are_refused_elsewhere(library, name, data):
+    value, ours = LOSSES[library][name]
+    for objective in ("lambdarank", "stochastic(lambdarank)", rw.XENDCG()):
+        with pytest.raises(
+            ValueError, match=re.escape(f"'{name}' belongs to other objectives of {library}")
+        ) as refused:
+            ranker(library, objective, **{name: value})
+        assert ours in str(refused.value)
+        assert f"train native:{NATIVE[library] if library != 'catboost' else 'YetiRank'}" in str(refused.value)
+    shown = data.with_(positions=np.concatenate([np.arange(size, 0, -1) for size in data.sizes]))
+    plain = ranker(library, f"native:{NATIVE[library]}").fit(shown)
+    model = ranker(library, f"native:{NATIVE[library]}", **{name: value}).fit(shown)
+    assert not same(model, plain, data)
+    with pytest.raises(ValueError, match=f"'{name}' belongs to other objectives"):
+        model.set_params(objective="lambdarank").fit(shown)
+
+
+def test_a_parameter_of_another_native_objective_is_refused(data):
+    with pytest.raises(
+        ValueError, match="'sigmoid' .*got the objective native:rank_xendcg.*or train native:lambdarank"
+    ):
+        ranker("lightgbm", "native:rank_xendcg", sigmoid=2.0)
+    with pytest.raises(ValueError, match="'ndcg_exp_gain' .*got the objective native:rank:pairwise"):
+        ranker("xgboost", "native:rank:pairwise", ndcg_exp_gain=False)
+    with pytest.raises(ValueError, match="'tweedie_variance_power' .*Cure: leave it out.$"):
+        ranker("lightgbm", "native:lambdarank", tweedie_variance_power=1.1)
+    with pytest.raises(
+        ValueError, match="CatBoost's YetiRank has no such parameter: got 'mod'. Cure: did you mean 'mode'"
+    ):
+        ranker("catboost", "native:YetiRank:mod=NDCG").fit(data)
+    with pytest.raises(ValueError, match="position_bias_regularization needs displayed positions"):
+        ranker("lightgbm", "native:lambdarank", lambdarank_position_bias_regularization=0.5).fit(data)
+    plain, steep = (ranker("catboost", f"native:LambdaMart{more}").fit(data) for more in ("", ":sigma=3"))
+    assert not same(plain, steep, data)
+
+
+@pytest.mark.parametrize("alias", ["eval_at", "ndcg_at", "map_eval_at", "first_metric_only"])
+def test_what_is_measured_is_said_to_the_ranker(alias):
+    for objective in ("lambdarank", "native:lambdarank"):
+        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Cure: say metrics"):
+            ranker("lightgbm", objective, **{alias: [3]})
+
+
+def test_parameters_of_lightgbms_program_are_refused():
+    for name in ("task", "model_input", "num_machine", "predict_raw_score"):
+        with pytest.raises(ValueError, match=f"'{name}' of lightgbm has no effect here. Cure: leave it out"):
+            ranker("lightgbm", **{name: "1"})

@@ -8,6 +8,7 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.rankers import trees
+from rankwise.rankers.native_parameters import check_parameters
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.training import Trained
 
@@ -76,6 +77,7 @@ class TreeRanker(Trained):
         self.progress = progress
         self._check_native(native)
         self.native = native
+        self._check_losses()
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -104,6 +106,7 @@ class TreeRanker(Trained):
             return self.model_.explain(features)
 
     def _plan(self, train: RankingDataset, valid: RankingDataset | None) -> trees.Plan:
+        self._check_losses()  # the objective may be another one by now
         builtin, objective = self._chosen()
         settings = trees.Settings(
             builtin=builtin,
@@ -159,10 +162,19 @@ class TreeRanker(Trained):
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, cure=f"say {ours}")
+            if self.library.canonical(name) in self.library.idle:
+                raise check.error(f"{name!r} of {self.library.name} has no effect here", cure="leave it out")
             if name not in known:
                 near = check.suggestion(name, [*self.own_parameters(), *known]).rstrip("?")
                 cure = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), cure=cure)
+
+    def _check_losses(self) -> None:
+        given = self.objective
+        builtin = given.removeprefix("native:") if isinstance(given, str) and given.startswith("native:") else None
+        library, text = self.library, self._text_of_objective()
+        canonical = {name: library.canonical(name) for name in self.native}
+        check_parameters(library.name, library.losses, self.native, canonical, text, builtin)
 
     def _description(self) -> dict[str, Any]:
         return super()._description() | self._made_of(self.model_.n_trees)

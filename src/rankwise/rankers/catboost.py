@@ -10,7 +10,7 @@ CatBoost samples.
 import functools
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from rankwise.rankers.catboost_model import (
     scores_of,
     strip,
 )
+from rankwise.rankers.native_parameters import Loss, check_options
 from rankwise.rankers.newton import Array
 from rankwise.rankers.trees import Derive, Library, Settings
 from rankwise.stream import Stream
@@ -54,6 +55,8 @@ _BINNING = ("border_count", "feature_border_type", "per_float_feature_quantizati
 _ACROSS_ROUNDS = (
     "langevin",
     "posterior_sampling",
+    "diffusion_temperature",
+    "model_shrink_mode",
     "model_shrink_rate",
     "first_feature_use_penalties",
     "per_object_feature_penalties",
@@ -106,7 +109,10 @@ class CatBoost:
         "od_pval": "patience",
         "cat_features": "RankingDataset(categorical=…)",
         "verbose": "progress",
+        "silent": "progress",
     }
+    losses: Mapping[str, Loss] = {"target_border": Loss(tuple(builtins), "labels made by rw.binarize")}
+    idle: Collection[str] = ("metric_period",)
 
     def version(self) -> str:
         """Give CatBoost's version."""
@@ -342,7 +348,9 @@ class CatBoostRanker(TreeRanker):
         if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
             return super()._chosen()
         builtin, colon, parameters = self.objective.removeprefix("native:").partition(":")
-        return check.choice("objective of catboost itself", builtin, self.library.builtins) + colon + parameters, None
+        check.choice("objective of catboost itself", builtin, self.library.builtins)
+        check_options(builtin, parameters)
+        return builtin + colon + parameters, None
 
 
 @functools.cache
@@ -353,8 +361,10 @@ def _names() -> frozenset[str]:
 
 def _loss(settings: Settings) -> str:
     """What CatBoost is told to minimise."""
-    loss = settings.builtin or "RMSE"
-    return loss + ":metric=NDCG" if loss in ("StochasticRank", "LambdaMart") else loss
+    loss, _, options = (settings.builtin or "RMSE").partition(":")
+    if loss in ("StochasticRank", "LambdaMart") and "metric=" not in options:
+        options = ";".join(filter(None, ("metric=NDCG", options)))
+    return f"{loss}:{options}" if options else loss
 
 
 def _feature_names(data: RankingDataset) -> list[str]:

@@ -2,16 +2,18 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
+from rankwise.rankers.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.trees import Derive, Library, Settings, numbers
 from rankwise.threads import thread_count
@@ -29,6 +31,7 @@ _NOTHING_DRAWN = {
     "extra_trees": False,
     "use_quantized_grad": False,
 }
+_POSITION_BIAS = "lambdarank_position_bias_regularization"
 _REFUSED_AT_ALL = {
     "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
 }
@@ -53,11 +56,16 @@ class LightGBM:
         "seed": "seed",
         "num_threads": "threads",
         "metric": "metrics",
+        "eval_at": "metrics",
+        "first_metric_only": "metrics",
         "early_stopping_round": "patience",
+        "early_stopping_min_delta": "patience",
         "categorical_feature": "RankingDataset(categorical=…)",
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
+    losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
+    idle: Collection[str] = LIGHTGBM_PROGRAM
 
     def version(self) -> str:
         """Give LightGBM's version."""
@@ -108,6 +116,7 @@ class LightGBM:
             _labels(settings, train),
             group=train.sizes,
             weight=np.repeat(train.weights, train.sizes) if rows else None,  # type: ignore[arg-type]
+            position=_positions(parameters, train),
             feature_name=_feature_names(train),
             categorical_feature=list(train.categorical),
             params=parameters,
@@ -315,6 +324,16 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
             cure="use our own objective, which takes real ones, or round the labels",
         )
     return data.labels
+
+
+def _positions(parameters: Mapping[str, Any], data: RankingDataset) -> NDArray[np.int64] | None:
+    """Displayed positions, which make LightGBM's lambdarank learn a bias of each; only where that is asked for."""
+    if _POSITION_BIAS not in parameters:
+        return None
+    if data.positions is None:
+        cure = "use click data that has them, such as rw.simulate_clicks(…)"
+        raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", cure=cure)
+    return data.positions
 
 
 def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:

@@ -24,6 +24,7 @@ import numpy as np
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import course
 from rankwise.rankers.course import Course
+from rankwise.rankers.native_parameters import Loss
 from rankwise.rankers.newton import Array, Floats, newton
 from rankwise.stream import Stream
 
@@ -98,6 +99,10 @@ class Library(Protocol):
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
     """Parameters of the library that have a name of ours: theirs -> ours."""
+    losses: Mapping[str, Loss]
+    """Parameters that only some objectives take."""
+    idle: Collection[str]
+    """Parameters that would have no effect here."""
 
     def version(self) -> str:
         """Give the library's version."""

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
+from rankwise.rankers.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.trees import Derive, Library, Settings, numbers
 from rankwise.threads import thread_count
@@ -54,10 +55,13 @@ class XGBoost:
         "seed": "seed",
         "nthread": "threads",
         "eval_metric": "metrics",
+        "disable_default_eval_metric": "metrics",
         "early_stopping_rounds": "patience",
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
+    losses: Mapping[str, Loss] = XGBOOST_LOSSES
+    idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
 
     def version(self) -> str:
         """Give XGBoost's version."""
