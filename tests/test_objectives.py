@@ -195,6 +195,25 @@ def test_extreme_scores_stay_finite(text, gap, order):
 
 
 @pytest.mark.parametrize("text", ALL)
+def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
+    objective, largest = rw.objective(text), np.finfo(np.float64).max
+    labels = np.array([2.0, 0, 1, 0])
+    for size in (1e100, 1e308, largest):
+        for signs in ([1, -1, 0, 1], [-1, 1, 1, 0], [1, 1, 1, 1], [-1, -1, 1, 1], [1, 0, 0, 0]):
+            for part in objective(size * np.array(signs), labels, [0, 4], rw.Stream(1)):
+                assert np.isfinite(part).all()
+                assert np.isfinite(part.astype(np.float32)).all()  # as trees and nets see it
+    for labels in ([largest, 0, 0, 1], [largest] * 4, [1e-320, 0, 0, 0]):
+        try:
+            found = objective([1.0, 2.0, 3.0, 4.0], np.array(labels), [0, 4], rw.Stream(1))
+        except ValueError as wrong:
+            assert "a label is too large" in str(wrong)
+        else:
+            for part in found:
+                assert np.isfinite(part).all()
+
+
+@pytest.mark.parametrize("text", ALL)
 def test_lists_without_information(text):
     found = rw.objective(text)([1.0], [2.0], [0, 1], rw.Stream(1))
     assert found.gradient == found.hessian == found.numerator == 0.0

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
+from rankwise.metrics.mann_whitney import counted, discordant_pairs, inverted
 from rankwise.metrics.permutations import (
     AP,
     DISCORDANCE,
     LINEAR,
     Orderings,
     distribution,
-    mann_whitney,
     ndcg_orderings,
     quantiles,
 )
@@ -85,7 +85,7 @@ def test_the_thesis_example():
 
 @pytest.mark.parametrize(("few", "many"), [(1, 1), (3, 5), (7, 7), (10, 40)])
 def test_mann_whitney_is_scipys(few, many):
-    chances = mann_whitney(few, many)
+    chances = counted(few, many)
     assert chances.size == few * many + 1
     np.testing.assert_array_equal(chances, chances[::-1])
     # scipy's exact p-value of a statistic is the chance of it or a smaller one.
@@ -96,12 +96,40 @@ def test_mann_whitney_is_scipys(few, many):
 
 
 def test_mann_whitney_of_long_lists():
-    chances = mann_whitney(300, 700)
+    chances = counted(300, 700)
     steps = np.arange(chances.size)
     mean, variance = 300 * 700 / 2, 300 * 700 * 1001 / 12
     np.testing.assert_allclose((chances * steps).sum(), mean)
     np.testing.assert_allclose((chances * (steps - mean) ** 2).sum(), variance, rtol=1e-6)
     assert chances.min() > 0  # even 1 in 10^263 is not lost
+
+
+@pytest.mark.parametrize(
+    ("few", "many"), [(8, 2_000), (8, 17_000), (30, 1_111), (100, 100), (97, 150), (216, 216), (64, 1000)]
+)
+def test_waves_give_what_the_recurrence_counts(few, many):
+    exact = np.cumsum(counted(few, many))
+    numbers, chances = inverted(few, many)
+    width = int(numbers[1] - numbers[0])
+    ends = (numbers + (width - 1) / 2).astype(np.int64)  # the largest number in each cell
+    np.testing.assert_allclose(np.cumsum(chances), exact[np.minimum(ends, few * many)], rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("relevant", "others"), [(2_000, 2_000), (40_000, 30_000), (9, 200_000), (3_000, 17)])
+def test_discordance_of_very_long_lists(relevant, others):
+    numbers, chances = discordant_pairs(relevant, others)
+    assert numbers.size < 2**18
+    pairs = relevant * others
+    mean, variance = pairs / 2, pairs * (relevant + others + 1) / 12
+    deviations = (numbers - mean) / np.sqrt(variance)
+    np.testing.assert_allclose((chances * deviations).sum(), 0.0, atol=1e-9)
+    np.testing.assert_allclose((chances * deviations**2).sum(), 1.0, rtol=1e-6)
+    fourth = -(relevant**2 + others**2 + pairs + relevant + others) * 6 / (5 * pairs * (relevant + others + 1))
+    np.testing.assert_allclose((chances * deviations**4).sum() - 3.0, fourth, rtol=1e-3, atol=1e-6)
+    # And by the normal limit, whose error is that of the fourth cumulant: at most .55·|κ₄|/24.
+    np.testing.assert_allclose(
+        np.cumsum(chances) - 0.5 * chances, stats.norm.cdf(deviations), atol=0.6 * abs(fourth) / 24 + 1e-5
+    )
 
 
 def test_drawn_distributions_have_the_right_moments_and_repeat():

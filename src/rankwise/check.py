@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_LARGEST_SCORE = 1e30
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -391,6 +392,19 @@ def scores(
     """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
     cure = "look at the model's output there; -inf is allowed and means 'not retrieved'"
     return document_values("scores", values, query_offsets, query_ids, missing_scores=True, cure=cure)
+
+
+def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Check the scores that a loss is taken of: finite; what is beyond ±1e30 counts as ±1e30.
+
+    Differences of larger ones, times a parameter, or summed over pairs, would not be finite, in single precision at
+    last; every loss is flat or straight there.
+    """
+    cure = "look at the learning rate and the features: a trainer that diverges produces such scores"
+    array = document_values("scores", values, query_offsets, cure=cure)
+    if array.size and (array.max() > _LARGEST_SCORE or array.min() < -_LARGEST_SCORE):
+        return array.clip(-_LARGEST_SCORE, _LARGEST_SCORE)
+    return array
 
 
 def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) -> NDArray[np.float64]:

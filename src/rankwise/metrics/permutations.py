@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.metrics.base import discounts
 from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.metrics.mann_whitney import discordant_pairs
 from rankwise.stream import Stream, uniform
 from rankwise.threads import over_queries
 
@@ -96,8 +97,8 @@ def distribution(
 ) -> Distribution:
     """Give the distribution of a metric over all orderings of one list.
 
-    Exact where the number of different orderings is at most ``orderings``, and for the discordance always; drawn from
-    ``orderings`` random ones otherwise.
+    Exact where the number of different orderings is at most ``orderings``, and for the discordance always, to twelve
+    digits; drawn from ``orderings`` random ones otherwise.
 
     >>> found = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))
     >>> found.values, found.chances.round(4)
@@ -107,8 +108,8 @@ def distribution(
     check.integer("orderings", orderings, least=1)
     if kind == DISCORDANCE:
         relevant = int(worths.sum())
-        chances = mann_whitney(relevant, worths.size - relevant)
-        return Distribution(np.arange(chances.size, dtype=np.float64), chances, chances.size, True)
+        others = worths.size - relevant
+        return Distribution(*discordant_pairs(relevant, others), relevant * others + 1, True)
     levels, counts = np.unique(worths, return_counts=True)
     exact = _distinct_orderings(counts, orderings) <= orderings
     if exact:
@@ -132,28 +133,6 @@ def quantiles(given: Distribution, most: int = 4096) -> Distribution:
     means = np.bincount(group, given.chances * given.values, most)
     some = chances > 0.0
     return Distribution(means[some] / chances[some], chances[some], given.different, given.exact)
-
-
-def mann_whitney(relevant: int, others: int) -> Array:
-    """Chances of 0, 1, 2, … discordant pairs between ``relevant`` and ``others`` documents in random order.
-
-    The generating function is the Gaussian binomial Π (1 − q^(m+i))/(1 − q^i), multiplied out factor by factor; the
-    upper half mirrors the lower one. Good to twelve digits for lists of fifty documents, to six for a thousand.
-
-    >>> (mann_whitney(2, 2) * 6).round(12)
-    array([1., 1., 2., 1., 1.])
-    """
-    few, many = sorted((relevant, others))
-    top = few * many
-    chances = np.zeros(top + 1)
-    chances[0] = 1.0
-    half = top // 2 + 1
-    _gaussian_binomial(chances[:half], few, many)
-    lower = np.maximum(chances[:half], 0.0)
-    chances[:half] = lower
-    chances[top - half + 1 :] = lower[::-1]
-    chances /= chances.sum()
-    return chances
 
 
 def _over_draws(draws: NDArray[np.int64], *arguments: object) -> None:
@@ -259,17 +238,3 @@ def _draw(first, last, draws, key, worths, thetas, is_ap, out):  # type: ignore[
             ranked[place[k]] = 0.0
         for k in range(n):
             place[k] = k
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _gaussian_binomial(chances, few, many):  # type: ignore[no-untyped-def]
-    for i in range(1, few + 1):
-        step = many + i
-        for u in range(chances.size - 1, step - 1, -1):
-            chances[u] -= chances[u - step]
-        for u in range(i, chances.size):
-            chances[u] += chances[u - i]
-        # Dividing by how the total grows keeps the numbers near 1.
-        scale = i / step
-        for u in range(chances.size):
-            chances[u] *= scale

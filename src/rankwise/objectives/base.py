@@ -70,9 +70,8 @@ class Lists(NamedTuple):
 def lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Lists:
     """Check the input of an objective; an error names the query."""
     cuts = check.offsets(offsets, int(np.size(labels)))
-    cure = "look at the learning rate and the features: a trainer that diverges produces such scores"
     return Lists(
-        read_only(check.document_values("scores", scores, cuts, cure=cure)),
+        read_only(check.loss_scores(scores, cuts)),
         read_only(check.labels(labels, cuts)),
         read_only(cuts),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.metrics.base import NO_CUTOFF, discounts, gain_rule, longest_of
+from rankwise.metrics.base import NO_CUTOFF, bad_label, discounts, gain_rule, longest_of
 from rankwise.metrics.order import order
 from rankwise.objectives.base import (
     Array,
@@ -57,7 +57,10 @@ class RankNet(Operators):
         settings = Settings(float(self.sigma), NO_CUTOFF, False, COUNT, 1.0, 0.0)
         none = document_weights(None, given)
         work = 0.5 * sizes**2 + 20.0 * sizes
-        return differentiate(pairwise, given, none, gain_rule("linear"), discounts(1), settings, work=work)
+        parts = differentiate(pairwise, given, none, gain_rule("linear"), discounts(1), settings, work=work)
+        if np.isnan(parts.value).any():
+            raise bad_label(given.labels, given.offsets, "linear")
+        return parts
 
 
 @algebra
