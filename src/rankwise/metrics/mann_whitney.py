@@ -73,8 +73,9 @@ def inverted(few: int, many: int) -> tuple[Array, Array]:
     spectrum = np.zeros(cells // 2 + 1, np.complex128)
     first = -0.5 * (cells - 1) * width
     spectrum[: waves.size] = waves * np.exp(1j * frequencies * first)
-    chances = np.maximum(np.fft.irfft(spectrum, cells), 0.0)
-    return 0.5 * top + first + width * np.arange(cells), chances / chances.sum()
+    chances: Array = np.maximum(np.fft.irfft(spectrum, cells), 0.0)
+    numbers: Array = 0.5 * top + first + width * np.arange(cells, dtype=np.float64)
+    return numbers, chances / chances.sum()
 
 
 def _characteristic(few: int, many: int, period: int) -> Array:
