@@ -430,7 +430,7 @@ REFUSALS = [
         "one number per line: got 'two' at line 2 of words.txt. Cure: write one number per document",
     ),
     ("evaluate data.txt nan.txt", "nan.txt: scores must be finite: got nan at row 1 (query 'a')"),
-    ("evaluate data.txt broken.npy", "broken.npy:"),
+    ("evaluate data.txt broken.npy", "cannot read a .npy file: got the magic string is not correct"),
     ("evaluate data.txt matrix.npy", "a file of scores holds one number per document: got shape (2, 2) of float64"),
     ("evaluate plain.txt a.run", "a TREC run needs data with document ids: got a.run and data without"),
     ("evaluate --qrels qrels.txt up.txt", "query Q0 document rank score tag"),

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 _LARGEST_SCORE = 1e30
 _LARGEST = float(np.finfo(np.float64).max)
+_QUOTED = 200  # letters of a library's error that ours quotes
 
 
 def error(what: str, *, got: object = None, where: str = "", cure: str = "") -> ValueError:
@@ -60,6 +61,18 @@ def naming(place: object) -> Iterator[None]:
         if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
             raise
         raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
+
+
+@contextlib.contextmanager
+def library(what: str, path: object, *, cure: str = "get the file again, or write it anew") -> Iterator[None]:
+    """Say which file a library could not read, in place of the library's own error, of whatever kind that is."""
+    try:
+        yield
+    except (OSError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as broken:  # polars panics outside of Exception
+        got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
+        raise error(f"cannot read {what}", got=got, where=str(path), cure=cure) from broken
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

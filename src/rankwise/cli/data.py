@@ -180,7 +180,7 @@ def clicks(
     from rankwise.data.clicks import CLICK_PROBABILITIES
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
-    scores = None if ranker is None else inputs.read_scores(check.readable(ranker))
+    scores = None if ranker is None else inputs.read_scores(ranker)
     log = rw.simulate_clicks(
         _read(source, part, fold),
         model=model,

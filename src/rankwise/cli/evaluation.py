@@ -160,14 +160,16 @@ def _evaluations(
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
     with screen.progress(len(named) + (not qrels)) as bar:
-        data = None
-        if not qrels:
+        by: Any
+        if qrels:
+            by = rw.read_qrels(qrels)  # once, for all runs
+        else:
             bar.step(f"Reading {words[0]}")
-            data = inputs.read_data(words[0], part=part, fold=fold, progress=bar.part)
+            by = inputs.read_data(words[0], part=part, fold=fold, progress=bar.part)
         found = {}
         for name, path in named.items():
             bar.step(f"Evaluating {path}")
-            scores, judged = inputs.judged(path, data, qrels, all_topics=all_topics)
+            scores, judged = inputs.judged(path, by, all_topics=all_topics)
             with check.naming(path):
                 found[name] = rw.evaluate(scores, judged, asked, **how)
     return found

@@ -1,5 +1,6 @@
 """Reading what a command line names: data sets, files of scores, lists of metrics, ``name=FILE`` pairs."""
 
+import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from rankwise import check
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
 
     from rankwise.data.dataset import RankingDataset
@@ -140,51 +142,67 @@ def _value(text: str) -> object:
 
 def read_scores(path: Path) -> "NDArray[np.float64]":
     """Read one score per document: a .npy array, or text with one number per line, compressed or not."""
+    from rankwise.data.files import read_bytes
+
+    return _scores(read_bytes(path), path)
+
+
+def _scores(content: bytes, path: Path) -> "NDArray[np.float64]":
+    """Read scores from what a file holds."""
     import numpy as np
 
-    if path.suffix == ".npy":
-        with check.naming(path):
-            array = np.load(path, allow_pickle=False)
-        if array.ndim != 1 or array.dtype.kind not in "fiu":
-            got = f"shape {array.shape} of {array.dtype}"
-            raise check.error("a file of scores holds one number per document", got=got, where=str(path))
-        return np.asarray(array, dtype=np.float64)
-    from rankwise.data.files import open_bytes
-
-    with open_bytes(path) as (source, _):
-        lines = source.read().decode("utf-8", "replace").rstrip().split("\n")
+    if _is_array(content, path):
+        return _array(content, path)
+    lines = content.decode("utf-8", "replace").rstrip().split("\n")
     try:
-        return np.array([float(line) for line in lines])
+        return np.array([_number(line) for line in lines])
     except ValueError:
-        bad = next(number for number, line in enumerate(lines) if not _is_number(line))
+        bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
         got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {path}"
         cure = "write one number per document, in the order of the data, or a TREC run"
         raise check.error("a file of scores holds one number per line", got=got, where=where, cure=cure) from None
 
 
-def is_run(path: Path) -> bool:
-    """Tell a TREC run, ``query Q0 document rank score tag``, by the number of words on its first line."""
-    if check.readable(path).suffix == ".npy":
-        return False
-    from rankwise.data.files import open_bytes
+def _is_array(content: bytes, path: Path) -> bool:
+    return path.suffix == ".npy" or content.startswith(b"\x93NUMPY")
 
-    with open_bytes(path) as (source, _):
-        return len(source.read(4096).lstrip().split(b"\n", 1)[0].split()) >= 6
+
+def _array(content: bytes, path: Path) -> "NDArray[np.float64]":
+    """Read a .npy file, whose header must fit what follows."""
+    import numpy as np
+
+    with check.library("a .npy file", path):
+        file = io.BytesIO(content)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+    if len(shape) != 1 or dtype.kind not in "fiu":
+        got = f"shape {shape} of {dtype}"
+        raise check.error("a file of scores holds one number per document", got=got, where=str(path))
+    values = content[file.tell() :]
+    if len(values) != shape[0] * dtype.itemsize:
+        got = f"{len(values):,} bytes for {shape[0]:,} numbers of {dtype}"
+        raise check.error("a .npy file is cut short, or longer than it says", got=got, where=str(path))
+    return np.frombuffer(values, dtype).astype(np.float64)
 
 
 def judged(
-    path: Path, data: "RankingDataset | None", qrels: Path | None, *, all_topics: bool
+    path: Path, by: "RankingDataset | pl.DataFrame", *, all_topics: bool
 ) -> "tuple[NDArray[np.float64], RankingDataset]":
-    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with judgments."""
-    if path.is_dir():
-        return _predicted(path, data)
-    if data is None:
-        from rankwise.evaluation import trec
+    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
+    from rankwise.data.dataset import RankingDataset
+    from rankwise.data.files import read_bytes
+    from rankwise.evaluation import trec
 
-        return trec.judge(path, check.readable(qrels or ""), all_topics=all_topics)
-    if is_run(path):
-        return _join(path, data)
-    return read_scores(path), data
+    if path.is_dir():
+        return _predicted(path, by if isinstance(by, RankingDataset) else None)
+    if not isinstance(by, RankingDataset):
+        with check.naming(path):
+            return trec.judge(trec.read_run(path), by, all_topics=all_topics)
+    content = read_bytes(path)  # once: it may be a pipe
+    words = content[:4096].lstrip().split(b"\n", 1)[0].split()
+    if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
+        return _join(trec.parse_run(content, path), by, path)
+    return _scores(content, path), by
 
 
 def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.float64], RankingDataset]":
@@ -199,7 +217,7 @@ def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.f
         return model.predict(data), data
 
 
-def _join(path: Path, data: "RankingDataset") -> "tuple[NDArray[np.float64], RankingDataset]":
+def _join(run: "pl.DataFrame", data: "RankingDataset", path: Path) -> "tuple[NDArray[np.float64], RankingDataset]":
     """Take the data for qrels; every query counts, also those for which the run found nothing."""
     import polars as pl
 
@@ -209,8 +227,15 @@ def _join(path: Path, data: "RankingDataset") -> "tuple[NDArray[np.float64], Ran
         cure = "give one score per line instead, in the order of the data, or judge the run with --qrels"
         raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", cure=cure)
     frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
-    scores, judged = trec.judge(path, frame, all_topics=True)
+    with check.naming(path):
+        scores, judged = trec.judge(run, frame, all_topics=True)
     return scores, judged.with_(weights=data.weights)
+
+
+def _number(line: str) -> float:
+    if "_" in line:  # which Python allows in a number, and no other program
+        raise ValueError
+    return float(line)
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import io
 import secrets
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 _TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
 _PARQUET = (".parquet", ".pq")
 _COMPRESSED = (".gz", ".zst")
+_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_NO_TEXT = {
+    b"PK\x03\x04": ("a zip archive", "unpack it first"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it first"),
+    b"\xfd7zXZ\x00": ("an xz file", "unpack it first, or compress it with gzip or zstd instead"),
+    b"PAR1\x15": ("a Parquet file", "end its name in .parquet, or read it with rw.read_parquet"),
+}
 
 
 def read_data(path: str | Path, **options: Any) -> "RankingDataset":
@@ -61,19 +70,20 @@ def write_data(data: "RankingDataset", path: str | Path, *, force: bool = False)
 def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
 
-    How far the file itself has been read tells the progress.
+    A pipe will do, such as the shell's ``<(zcat run.gz)``. How far the file itself has been read tells the progress,
+    unless it is a pipe.
     """
-    path = check.readable(path)
-    with path.open("rb") as raw:
-        magic = raw.read(4)
-        raw.seek(0)
-        if magic[:2] == b"\x1f\x8b":
+    path = check.readable(path, pipe=True)
+    with path.open("rb") as file:
+        magic = file.read(8)
+        raw = _from_beginning(magic, file)
+        if magic.startswith(_GZIP):
             try:
                 with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
                     yield plain, raw  # type: ignore[misc]
             except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
                 raise _cannot_unpack(path, broken) from None
-        elif magic == b"\x28\xb5\x2f\xfd":
+        elif magic.startswith(_ZSTANDARD):
             import zstandard
 
             try:
@@ -81,7 +91,43 @@ def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             except (EOFError, zstandard.ZstdError) as broken:
                 raise _cannot_unpack(path, broken) from None
         else:
+            for beginning, (what, cure) in _NO_TEXT.items():
+                if magic.startswith(beginning):
+                    raise check.error("cannot read this kind of file", got=what, where=str(path), cure=cure)
             yield raw, raw
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Give the whole content of a file, unpacked; a pipe will do."""
+    with open_bytes(path) as (plain, _):
+        return plain.read()
+
+
+def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
+    """Give a file of which ``head`` has been read as if nothing had been."""
+    if file.seekable():
+        file.seek(0)
+        return file
+    return io.BufferedReader(_Rejoined(head, file))
+
+
+class _Rejoined(io.RawIOBase):
+    """The first bytes of a pipe, which were read to know what it holds, and the rest."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self.head, self.rest = head, rest
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, space: Any) -> int:
+        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        if not self.head:
+            return self.rest.readinto1(space)  # type: ignore[attr-defined, no-any-return]
+        count = min(len(space), len(self.head))
+        space[:count], self.head = self.head[:count], self.head[count:]
+        return count
 
 
 def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
@@ -159,7 +205,8 @@ def create_bytes(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]
         elif suffix == ".zst":
             import zstandard
 
-            with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as packed:
+            # The checksum tells damage from data; gzip always has one.
+            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(raw, closefd=False) as packed:
                 yield packed
         else:
             yield raw

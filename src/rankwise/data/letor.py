@@ -36,8 +36,8 @@ def read_letor(
     r"""Read a LETOR or SVMLight file, plain, gzip or Zstandard.
 
     Args:
-        path: The file. Document ids are taken from comments if every document has one: ``#docid = GX1 …``, or the
-            first word of the comment.
+        path: The file, or a pipe. Document ids are taken from comments if every document has one:
+            ``#docid = GX1 …``, or the first word of the comment.
         errors: What to do about a line that cannot be read: ``"raise"`` an error that names it, or ``"skip"`` it and
             warn at the end how many there were. A query that comes back after another is always an error.
         n_features: The number of features; by default the highest index in the file decides. Give it for sparse
@@ -45,7 +45,7 @@ def read_letor(
         first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
         sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
             default the file that LightGBM looks for, ``<path>.query``, if it is there.
-        progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block.
+        progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block, unless the file is a pipe.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -64,7 +64,7 @@ def read_letor(
         total = Path(path).stat().st_size
         for text, last in blocks(source):
             reader.feed(text, last)
-            if progress is not None:
+            if progress is not None and raw.seekable():
                 progress(raw.tell(), total)
     return reader.dataset()
 

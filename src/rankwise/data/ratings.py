@@ -28,9 +28,11 @@ def read_ratings(path: str | Path) -> pl.DataFrame:
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
     user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
     """
-    path = check.readable(path)
+    path = Path(path)
     try:
-        table = pl.read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
+        table = (
+            pl.read_parquet(check.readable(path)) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
+        )
     except pl.exceptions.PolarsError as broken:
         raise check.error("cannot read a table of ratings", got=str(broken).split("\n")[0], where=str(path)) from None
     plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}

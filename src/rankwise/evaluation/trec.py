@@ -28,6 +28,7 @@ _HEAD = f"^{_BLANK}*(?<query>{_WORD}){_BLANK}+{_WORD}{_BLANK}+(?<document>{_WORD
 _RUN = f"{_HEAD}{_WORD}{_BLANK}+(?<score>{_WORD}){_BLANK}+(?<tag>{_WORD})"
 _QRELS = f"{_HEAD}(?<grade>{_WORD}){_BLANK}*$"
 _SHOWN = 80
+_NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
 
 
 def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
@@ -37,7 +38,12 @@ def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
     together. ``.gz`` and ``.zst`` are unpacked. A broken line is an error that names file, line and text;
     ``errors="skip"`` leaves such lines out and warns with their number instead.
     """
-    return _read(path, _RUN, "score", "query Q0 document rank score tag", errors)
+    return parse_run(files.read_bytes(path), path, errors=errors)
+
+
+def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+    """Read a run from the content of a file; ``path`` is what errors name."""
+    return _read(content, path, _RUN, "score", "query Q0 document rank score tag", errors)
 
 
 def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
@@ -45,7 +51,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
     Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`.
     """
-    return _read(path, _QRELS, "grade", "query 0 document grade", errors)
+    return _read(files.read_bytes(path), path, _QRELS, "grade", "query 0 document grade", errors)
 
 
 def write_run(
@@ -132,16 +138,14 @@ def judge(
     return rows["score"].to_numpy().astype(np.float64), data
 
 
-def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) -> "pl.DataFrame":
+def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str, errors: str) -> "pl.DataFrame":
     import polars as pl
 
     check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
-    with files.open_bytes(path) as (plain, _):
-        content = plain.read()
     lines = pl.read_csv(
         content,
         has_header=False,
-        separator="\x01",  # no separator and no quotes: each line is one piece of text
+        separator=_absent(content, path),  # no separator and no quotes: each line is one piece of text
         quote_char=None,
         schema={"line": pl.String},
         encoding="utf8-lossy",
@@ -173,6 +177,14 @@ def _read(path: str | Path, pattern: str, value: str, form: str, errors: str) ->
     if frame.is_empty():
         raise check.error("the file has no lines that can be read", where=str(path), cure=f"each must read '{form}'")
     return frame.drop("number", "line", "reason")
+
+
+def _absent(content: bytes, path: str | Path) -> str:
+    """Find a byte that does not occur."""
+    for byte in _NEVER_IN_TEXT:
+        if byte not in content:
+            return chr(byte)
+    raise check.error("the file holds no text", where=str(path), cure="check that it is a run or qrels")
 
 
 def _frame(source: Any, read: Any, name: str, value: str) -> "pl.DataFrame":
