@@ -395,6 +395,43 @@ def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
     assert (tmp_path / "text.db").read_text().startswith("this is no database")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a%20b.db", "{x}.db", "s?mode=ro.db", "s#1.db", "with blanks.db", "größe.db", ":memory:", "file:x", "a'b;.db"],
+)
+def test_a_study_may_have_any_name(name: str, parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rw.tune(*parts, trials=1, study=name, **QUICK)
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+    folder = tmp_path / "{in} % another?"
+    folder.mkdir()
+    Path(name).rename(folder / name)
+    found = rw.tune(*parts, trials=2, study=folder / name, resume=True, **QUICK)
+    assert len(found.trials) == 2
+    assert [entry.name for entry in folder.iterdir()] == [name]
+
+
+def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path):
+    study = tmp_path / "search.db"
+    rw.tune(*parts, trials=1, study=study, **QUICK)
+    whole = study.read_bytes()
+    for damaged in (
+        whole[:5000],
+        whole[:20000] + b"\xff" * 40000 + whole[60000:],
+        whole.replace(b"identity", b"identit\xff"),
+    ):
+        study.write_bytes(damaged)
+        with pytest.raises(
+            ValueError, match=r"cannot open the file of a search: got .* at .*search\.db. Cure: name ano"
+        ):
+            rw.tune(*parts, trials=2, study=study, resume=True, **QUICK)
+        assert study.read_bytes()[:4000] == damaged[:4000]
+    with pytest.raises(
+        OSError, match=rf"the study {tmp_path} could not be read or written: unable to open database file"
+    ):
+        rw.tune(*parts, trials=2, study=tmp_path, resume=True, **QUICK)
+
+
 # The file of the best parameters
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,27 +14,44 @@ from rankwise.tuning.plan import Plan
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial
 
 _NAME = "rankwise"
+_CIRCUMSTANCES = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
 _LEFT_OUT = ("checkpoint", "every", "progress", "threads")  # say how a ranker trains, and not what it becomes
 
 
 @contextlib.contextmanager
 def opened(optuna: Any, path: Path | None, plan: Plan, *, resume: bool) -> Iterator[Any]:
     """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
+    import sqlalchemy.exc
+
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = None
     try:
         if path is not None:
             storage = _storage(optuna, path, resume=resume)
-        study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
-        was, now = study.user_attrs.get("identity"), plan.identity()
+        now = plan.identity()
+        try:
+            study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
+            was = study.user_attrs.get("identity")
+            study.get_trials(deepcopy=False)  # what cannot be read is found now
+        except (ValueError, KeyError, RuntimeError) as broken:
+            raise _damaged(path, str(broken)) from None
         if was is None:
             study.set_user_attr("identity", now)
         elif was != now:
             raise _changed(path, was, now)
         yield study
-    except optuna.exceptions.StorageInternalError as failed:
-        raise OSError(f"the study {path} could not be written: {failed}; what it held before is kept") from failed
+    except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as failed:
+        raise _failure(path, failed) from None
     finally:
         if storage is not None:
             storage.remove_session()
@@ -42,19 +60,41 @@ def opened(optuna: Any, path: Path | None, plan: Plan, *, resume: bool) -> Itera
 
 
 def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
-    import sqlalchemy.exc
-
     if path.exists() and not resume:
         raise FileExistsError(
             f"{path} exists already and is kept. Cure: go on with the search in it with resume=True, or name another."
         )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into. Cure: create it first.")
+    place = path.absolute()  # the pool may connect again after the user has changed folders
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(place, check_same_thread=False)  # the pool hands a connection to one thread at a time
+
     try:
-        return optuna.storages.RDBStorage(f"sqlite:///{path}")
-    except (sqlalchemy.exc.SQLAlchemyError, RuntimeError) as broken:
-        reason = str(getattr(broken, "orig", broken)).splitlines()[0]
-        raise check.error("cannot open the file of a search", got=reason, where=str(path)) from None
+        # A URL would give %, ?, # and { in the path a meaning of their own; it only says what kind of storage this is.
+        return optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
+    except (ValueError, KeyError, RuntimeError) as broken:
+        raise _damaged(path, str(broken)) from None
+
+
+def _failure(path: Path | None, failed: BaseException) -> Exception:
+    """Tell what keeps SQLite from working, such as a full disk, from what is wrong in the file."""
+    reason: Any = failed
+    while not isinstance(reason, sqlite3.Error) and (inner := getattr(reason, "orig", None) or reason.__cause__):
+        reason = inner
+    if getattr(reason, "sqlite_errorcode", 0) & 0xFF in _CIRCUMSTANCES:
+        return OSError(f"the study {path} could not be read or written: {reason}; what it held before is kept")
+    return _damaged(path, str(reason))
+
+
+def _damaged(path: Path | None, reason: str) -> ValueError:
+    return check.error(
+        "cannot open the file of a search",
+        got=(reason.splitlines() or [""])[0],
+        where=str(path),
+        cure="name another file; the trials in this one can no longer be read",
+    )
 
 
 def _changed(path: Path | None, was: Mapping[str, Any], now: Mapping[str, Any]) -> ValueError:
