@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, what it refuses, and with which exit codes."""
 
+import errno
 import gzip
 import json
 import os
@@ -422,7 +423,7 @@ REFUSALS = [
     ),
     (
         "evaluate data.txt up.txt --per-query no/x.csv",
-        "the folder of an output file must exist: got no/x.csv. Cure: mkdir -p no",
+        "there is no folder no to write x.csv into. Cure: create it first: mkdir -p no",
     ),
     ("evaluate data.txt short.txt", "short.txt: scores must be one number per document"),
     (
@@ -482,6 +483,63 @@ def test_nothing_is_computed_before_outputs_are_known_to_be_free(monkeypatch: py
     refused("data", "convert", "data.txt", "up.txt")
     refused("data", "split", "data.txt", "--into", "x.txt,y.txt,up.txt")
     assert not Path("x.txt").exists()
+
+
+OUTPUTS = [
+    "train missing.txt -o OUT/m",
+    "train missing.txt -o m --checkpoint OUT/c",
+    "train missing.txt --valid missing.txt -o m --plot OUT/p.png",
+    "predict missing missing.txt -o OUT/s.txt",
+    "tune missing.txt --valid missing.txt -o OUT/best.toml",
+    "tune missing.txt --valid missing.txt -o best.toml --study OUT/s.db",
+    "tune missing.txt --valid missing.txt -o best.toml --plot OUT/p.png",
+    "evaluate missing.txt up.txt -o OUT/s.json",
+    "evaluate missing.txt up.txt --per-query OUT/q.csv",
+    "compare missing.txt up.txt down.txt -o OUT/t.md",
+    "compare missing.txt up.txt down.txt --plot OUT/p.png",
+    "recommend missing.csv -o OUT/t.csv",
+    "recommend missing.csv --save OUT/m",
+    "export missing OUT/m.onnx --format onnx",
+    "data convert missing.txt OUT/x.parquet",
+    "data split missing.txt --into x.txt,y.txt,OUT/z.txt",
+    "data noise missing.txt OUT/x.parquet --flips 0.1",
+    "data clicks missing.txt OUT/x.parquet",
+]
+FOLDERS = ["report missing -o OUT/r", "reproduce absent.toml -o OUT/r", "demo -o OUT/d"]
+
+
+@pytest.mark.parametrize("line", [*OUTPUTS, *FOLDERS])
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+    line: str, here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The inputs do not exist, which nobody must have noticed by then."""
+    Path("absent.toml").write_text('data = ["missing.txt"]\n[methods]\nx = "lightgbm(xendcg)"\n')
+    before = {path.name for path in here.iterdir()}
+    for place, words in (("up.txt", "up.txt is no folder"), ("nowhere", "there is no folder nowhere to write")):
+        if place == "up.txt" or line not in FOLDERS:
+            assert words in refused(*line.replace("OUT", place).split())
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "touch", read_only)
+    message = refused(*line.replace("OUT", ".").split())
+    assert re.search("cannot be written into the folder .*: read-only file system. Cure: choose another", message)
+    assert {path.name for path in here.iterdir()} == before
+
+
+def test_other_outputs_that_cannot_be():
+    assert "end it in .parquet" in refused("data", "convert", "missing.txt", "out.csv")
+    assert "two outputs cannot go to the same file" in refused(
+        "evaluate", "missing.txt", "up.txt", "-o", "all.csv", "--per-query", "./all.csv"
+    )
+    assert "the study needs a file of its own" in refused("tune", "x.txt", "-o", "b.toml", "--study", "b.toml")
+    Path("model").mkdir()
+    assert "model is not a model of rankwise and is kept" in refused("train", "x.txt", "-o", "model", "--force")
+    Path("c").mkdir()
+    Path("s.db").touch()
+    for name, line in (("c", "train x.txt -o m --checkpoint c"), ("s.db", "tune x.txt -o b.toml --study s.db")):
+        assert f"{name} exists already and is kept. Cure: go on" in refused(*line.split())
 
 
 def test_force_replaces():

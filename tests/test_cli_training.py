@@ -272,7 +272,10 @@ def test_interrupted_tune_writes_the_best_so_far(monkeypatch: pytest.MonkeyPatch
 # What they refuse
 
 REFUSALS = [
-    ("train train.parquet -o no/model", "the folder of an output must exist: got no/model. Cure: mkdir -p no"),
+    (
+        "train train.parquet -o no/model",
+        "there is no folder no to write model into. Cure: create it first: mkdir -p no",
+    ),
     ("train nowhere.txt -o model", "there is no file nowhere.txt"),
     ("train train.parquet -o model --objective xendgc", "unknown objective: got 'xendgc'"),
     ("train train.parquet -o model --ranker lightgmb", "unknown ranker: got 'lightgmb'. Cure: did you mean 'lightgbm'"),

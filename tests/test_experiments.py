@@ -311,6 +311,47 @@ def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):
     assert len(computed) == 2
 
 
+def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, monkeypatch):
+    go(tiny(trials=1), tmp_path / "tiny")
+    before = {path: path.read_bytes() for path in (tmp_path / "tiny").rglob("*.*")}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    monkeypatch.setattr(engine, "plan", lambda *_, **__: pytest.fail("planned first"))
+    for begin in (go, engine.begin, lambda spec, folder: rw.reproduce(spec, folder, jobs=1)):
+        with pytest.raises(
+            ValueError, match="holds the results of another experiment: got tiny in .*tiny. Cure: choose"
+        ):
+            begin(tiny().changed({"name": "other"}), tmp_path / "tiny")
+        with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Cure: choose another folder"):
+            begin(tiny(), tmp_path / "mine")
+    with pytest.raises(NotADirectoryError, match="notes.txt is no folder"):
+        go(tiny(), tmp_path / "mine" / "notes.txt")
+    assert {path: path.read_bytes() for path in (tmp_path / "tiny").rglob("*.*")} == before
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_a_run_gives_its_own_results_whatever_else_is_run_in_its_folder(tmp_path):
+    few, many = tiny(trials=1).changed({"settings.rounds": 2}), tiny(trials=1).changed({"settings.rounds": 9})
+    others: list[Results] = []
+
+    def intrude(progress):
+        if progress.done == 1 and not others:
+            others.append(go(few, tmp_path))
+
+    results = go(many, tmp_path, watch=intrude)
+    assert [one.curves["round"].max() for one in (results, *others)] == [9, 2]
+    assert results.spec["settings_for"][""]["rounds"] == Results.read(tmp_path).spec["settings_for"][""]["rounds"] == 9
+    again = go(few, tmp_path)
+    assert again.curves["round"].max() == 2
+
+
+def test_trials_are_found_again_without_the_description(tmp_path, monkeypatch):
+    whole = go(tiny(trials=1), tmp_path)
+    (tmp_path / "experiment.json").rename(tmp_path / ".rankwise-0123456789abcdef.part")  # as if killed there
+    monkeypatch.setattr(engine, "compute", lambda _: pytest.fail("computed again"))
+    assert_frame_equal(go(tiny(trials=1), tmp_path).queries, whole.queries)
+
+
 def test_a_trial_that_cannot_be_trained_does_not_stop_the_others(tmp_path):
     spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, leaves=1)", "good": "lightgbm(xendcg)"})
     with pytest.raises(ValueError, match=r"2 of 4 trials failed; the others are kept: got first bad on synthetic"):
@@ -345,6 +386,16 @@ def test_a_damaged_file_and_a_foreign_folder_are_named(done, tmp_path):
         store.read(["a"])
     with pytest.raises(ValueError, match="not a folder of results"):
         Results.read(tmp_path)
+    for text in ("{", "[]", "{}", '{"spec": {"name": 3}, "about": {}, "files": []}', "[" * 100_000, "\ud800"):
+        (tmp_path / "experiment.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        with pytest.raises(
+            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Cure: delete"
+        ):
+            Results.read(tmp_path)
+        with pytest.raises(
+            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Cure: delete"
+        ):
+            go(tiny(), tmp_path)
     name = json.loads((done / "experiment.json").read_text())["files"][0]
     about = Store(done).about(name)
     assert about["seed"] == seed_of(0, 0)

@@ -585,7 +585,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_training(data, tmp_pat
         model = ranker(Counting(at=5, then=fill_the_disk), rounds=8, every=3, checkpoint=place).fit(data)
     assert same(model, ranker(rounds=8).fit(data), data)
     assert rw.load(place).model_.n_trees == 3  # the one before is kept
-    with pytest.raises(FileNotFoundError, match="there is no folder .*missing for the checkpoint"):
+    with pytest.raises(FileNotFoundError, match="there is no folder .*missing to write"):
         ranker(checkpoint=tmp_path / "missing" / "c").fit(data)
 
 

@@ -179,14 +179,19 @@ def test_every_damaged_byte_is_found(saved):
             (saved / name).write_bytes(whole)
 
 
+def forge(path, change):
+    """Change a description and give it a right checksum."""
+    about = json.loads((path / "rankwise.json").read_text())
+    del about["checksum"]
+    change(about)
+    (path / "rankwise.json").write_text(json.dumps({**about, "checksum": storage._checksum(about)}))
+
+
 def test_a_file_cannot_lead_out_of_its_folder(model, tmp_path):
     (tmp_path / "model.txt").write_bytes(model.model_.content())
     path = model.save(tmp_path / "model")
-    about = json.loads((path / "rankwise.json").read_text())
-    del about["checksum"]
-    about["files"]["model.txt"]["name"] = "../model.txt"
-    (path / "rankwise.json").write_text(json.dumps({**about, "checksum": storage._checksum(about)}))
-    with pytest.raises(ValueError, match=r"\.\./model.txt is missing"):
+    forge(path, lambda about: about["files"]["model.txt"].update(name="../model.txt"))
+    with pytest.raises(ValueError, match=r"damaged: got rankwise.json does not say which files there are at .*model\."):
         rw.load(path)
 
 
@@ -296,13 +301,112 @@ for path, force in ((sys.argv[1], True), (sys.argv[2], False)):
     assert not (tmp_path / "new").exists()
 
 
-def test_what_a_killed_process_left_behind_is_passed_over_and_cleared(model, saved, data):
-    (saved / "model-2.txt").write_text("half")  # as if killed before rankwise.json was replaced
-    (saved / ".rankwise.json.abcd.part").write_text("half")
+LEFT = ("model-0123456789abcdef.txt", ".rankwise-0123456789abcdef.part")
+MINE = (
+    *("model-notes.txt", "thesis.part", "model.txt.bak", "model-2.txt", ".rankwise.json.abcd.part", "notes-2.md"),
+    *("model-0123456789ABCDEF.txt", "model-0123456789abcdef.txt.gz", ".rankwise-notes.part", "rankwise.json.old"),
+)
+
+
+def test_what_a_killed_process_left_behind_is_passed_over_and_cleared_once_it_is_old(model, saved, data):
+    for name in LEFT:  # as if killed before rankwise.json was replaced
+        (saved / name).write_text("half")
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+    model.save(saved, force=True)
+    assert set(LEFT) < set(contents(saved))  # another process may be about to make them its model
+    for name in LEFT:
+        os.utime(saved / name, (0, 0))
     model.save(saved, force=True)
     assert len(contents(saved)) == 2
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+
+
+def test_files_that_the_model_does_not_list_are_the_users(model, saved, data):
+    for name in MINE:
+        (saved / name).write_text(name)
+        os.utime(saved / name, (0, 0))
+    (saved / "model-folder.txt").mkdir()
+    for _ in range(3):
+        model.save(saved, force=True)
+    assert {name: (saved / name).read_text() for name in MINE} == {name: name for name in MINE}
+    assert len(list(saved.iterdir())) == 2 + len(MINE) + 1
+    assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+
+
+@pytest.mark.parametrize("name", ["../precious.txt", "sub/precious.txt", "precious.txt/.", "..", "rankwise.json"])
+def test_a_forged_description_cannot_have_other_files_removed(name, model, saved, tmp_path):
+    for folder in (tmp_path, saved / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / "precious.txt").write_text("mine")
+    forge(saved, lambda about: about["files"]["model.txt"].update(name=name))
+    model.save(saved, force=True)
+    assert (tmp_path / "precious.txt").read_text() == (saved / "sub" / "precious.txt").read_text() == "mine"
+    rw.load(saved)
+
+
+def test_an_interruption_after_the_rename_leaves_the_new_model(model, saved, data, monkeypatch):
+    """Ctrl-C between the rename and the end of saving: the files that are now the model must stay."""
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    real = Path.replace
+
+    def interrupted(self, target):
+        real(self, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            other.save(saved, force=True)
+    assert np.array_equal(rw.load(saved).predict(data), other.predict(data))
+
+
+def test_a_model_may_be_replaced_while_it_is_read(model, saved, data, monkeypatch):
+    """The files that a description lists are gone when they are to be opened: the new description is read."""
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    real, turns = storage._contents, []
+
+    def overtaken(path, description):
+        turns.append(path)
+        if len(turns) < 4:
+            (other if len(turns) % 2 else model).save(saved, force=True)
+        return real(path, description)
+
+    monkeypatch.setattr(storage, "_contents", overtaken)
+    assert np.array_equal(rw.load(saved).predict(data), other.predict(data))
+    assert len(turns) == 4
+
+
+def test_two_first_savers_do_not_harm_each_other(model, tmp_path, data, monkeypatch):
+    """Another process creates the folder while this one fills its own."""
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    real = storage._text
+
+    def beaten(*arguments):
+        monkeypatch.undo()
+        model.save(tmp_path / "new")
+        return real(*arguments)
+
+    monkeypatch.setattr(storage, "_text", beaten)
+    with pytest.raises(FileExistsError, match="exists already and is kept"):
+        other.save(tmp_path / "new")
+    assert np.array_equal(rw.load(tmp_path / "new").predict(data), model.predict(data))
+    monkeypatch.setattr(storage, "_text", beaten)
+    (tmp_path / "new").rename(tmp_path / "old")
+    other.save(tmp_path / "new", force=True)
+    assert np.array_equal(rw.load(tmp_path / "new").predict(data), other.predict(data))
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+
+
+def test_a_model_behind_a_symbolic_link(model, saved, tmp_path, data):
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    (tmp_path / "latest").symlink_to("model")
+    other.save(tmp_path / "latest", force=True)
+    (tmp_path / "next").symlink_to("to-come")
+    model.save(tmp_path / "next")
+    for link, one in (("latest", other), ("model", other), ("next", model), ("to-come", model)):
+        assert np.array_equal(rw.load(tmp_path / link).predict(data), one.predict(data))
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "next").is_symlink()
 
 
 KILLED = """

@@ -63,7 +63,7 @@ def convert(
     [cyan]rankwise data convert train.txt.gz train.parquet[/cyan]
     [cyan]rankwise data convert mq2008 test.parquet --part test[/cyan]
     """
-    outputs.free(target, force=force)
+    _free(target, force=force)
     _write(_read(source, part, fold), target, force=force, lossy=lossy)
 
 
@@ -91,7 +91,7 @@ def split(
         got = f"{len(set(targets))} different files for {len(shares)} proportions"
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
-        outputs.free(target, force=force)
+        _free(target, force=force)
     import rankwise as rw
 
     data = _read(source, part, fold)
@@ -125,7 +125,7 @@ def noise(
         raise check.error(
             "noise is one of --negatives FRACTION and --flips FRACTION", got="both" if flips else "neither"
         )
-    outputs.free(target, force=force)
+    _free(target, force=force)
     import rankwise as rw
 
     data = _read(source, part, fold)
@@ -175,7 +175,7 @@ def clicks(
     [cyan]rankwise data clicks train.txt clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
     [cyan]rankwise data clicks train.txt clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
     """
-    outputs.free(target, force=force)
+    _free(target, force=force)
     import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
 
@@ -215,6 +215,14 @@ def catalog(json: options.Json = False) -> None:
         rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
     header = ("name", "queries", "documents", "features", "labels", "folds", "download")
     screen.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
+
+
+def _free(target: Path, *, force: bool) -> None:
+    """Complain at once about a file that could not be written at the end, or whose name does not say its format."""
+    from rankwise.data.files import format_of
+
+    format_of(target)
+    outputs.free(target, force=force)
 
 
 def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":

@@ -52,17 +52,17 @@ def evaluate(
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     """
     outputs.free(output, outputs.TABLES, force=force)
-    outputs.free(per_query, outputs.FRAMES, force=force)
+    outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
     table = _summary(found)
     if output is not None:
         summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=[table], frame=summaries)
+        outputs.save(output, document=document, tables=[table], frame=summaries, force=force)
     if per_query is not None:
         outputs.save_frame(
-            per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking")
+            per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking"), force=force
         )
     if json:
         screen.document(document)
@@ -126,7 +126,7 @@ def compare(
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     if output is not None:
         tables = [result.table(), result.pairs_table()][: 1 + pairs]
-        outputs.save(output, document=result.to_dict(), tables=tables, frame=result.to_frame())
+        outputs.save(output, document=result.to_dict(), tables=tables, frame=result.to_frame(), force=force)
     if plot is not None:
         result.plot(plot, force=force)
     if json:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check
+from rankwise import check, files
 from rankwise.cli import screen
 
 if TYPE_CHECKING:
@@ -20,18 +20,25 @@ FRAMES = (".csv", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
 
 
-def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool) -> None:
-    """Complain at once about a file that could not be written at the end."""
+def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:
+    """Complain at once about a file that could not be written at the end, or that another output would replace."""
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
         raise check.error("a file's ending says its format", got=str(path), cure=f"end it with {', '.join(endings)}")
-    if not path.parent.is_dir():
-        raise check.error("the folder of an output file must exist", got=str(path), cure=f"mkdir -p {path.parent}")
-    check.free_path(path, force=force)
+    files.ready(path, force=force)
+    if beside is not None and path.resolve() == beside.resolve() and not files.is_device(path):
+        raise check.error("two outputs cannot go to the same file", got=str(path), cure="name another for one of them")
 
 
-def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.DataFrame") -> None:
+def free_model(path: Path, *, force: bool) -> None:
+    """Complain at once about a folder that a model could not be written to at the end."""
+    from rankwise.rankers import storage
+
+    storage.ready(path, force=force)
+
+
+def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
     from rankwise.evaluation.tables import as_csv
 
@@ -43,7 +50,8 @@ def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.Dat
         case ending:
             write = {".md": "markdown", ".tex": "latex", ".txt": "text"}[ending]
             text = "\n\n".join(getattr(table, write)() for table in tables) + "\n"
-    path.write_text(text, encoding="utf-8")
+    with files.replacing(path, force=force) as new:
+        new.write_text(text, encoding="utf-8")
 
 
 def scores_format(path: Path) -> str:
@@ -60,7 +68,7 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
     """Write scores as a TREC run, as a table, as an array or as lines."""
     import numpy as np
 
-    from rankwise.data.files import create_bytes, replacing
+    from rankwise.data.files import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":
@@ -72,7 +80,7 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
 
             numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
             documents = numbers if data.document_ids is None else data.document_ids
-            with replacing(path, force=force) as new:
+            with files.replacing(path, force=force) as new:
                 pl.DataFrame({"query": data.qids(), "document": documents, "score": scores}).write_parquet(new)
         case ending:
             with create_bytes(path, force=force) as out:
@@ -82,14 +90,15 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
                     out.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
 
 
-def save_frame(path: Path, frame: "pl.DataFrame") -> None:
+def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
     """Write a frame as CSV or Parquet."""
     from rankwise.evaluation.tables import as_csv
 
-    if path.suffix.lower() == ".csv":
-        path.write_text(as_csv(frame), encoding="utf-8")
-    else:
-        frame.write_parquet(path)
+    with files.replacing(path, force=force) as new:
+        if path.suffix.lower() == ".csv":
+            new.write_text(as_csv(frame), encoding="utf-8")
+        else:
+            frame.write_parquet(new)
 
 
 def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":

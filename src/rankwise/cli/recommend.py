@@ -69,19 +69,20 @@ def recommend(
     [cyan]rankwise recommend ratings.csv --objective "bounded(approx_ndcg)" --set factors=64 --set negatives=50[/cyan]
     """
     outputs.free(output, outputs.FRAMES, force=force)
+    if save is not None:
+        outputs.free_model(save, force=force)
     found: Comparison | None = None
     if (Path(source) / "rankwise.json").is_file():
         import rankwise as rw
+
+        if save is not None:
+            raise check.error("--save keeps what is learned from ratings", got=f"the model {source}", cure="copy it")
 
         model = rw.load(Path(source))
         if model.name != "factorization":
             cure = "use 'rankwise predict'"
             raise check.error("only a factorization recommends", got=f"a model of {model.name}", cure=cure)
     else:
-        if save is not None:
-            from rankwise.cli.training import free_folder
-
-            free_folder(save, force=force)
         settings: dict[str, Any] = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
         settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])
         with screen.progress(4) as bar:
@@ -92,7 +93,7 @@ def recommend(
             model.save(save, force=force)
     table = model.recommend(None if users is None else _ids(users, model), k=k)
     if output is not None:
-        outputs.save_frame(output, table)
+        outputs.save_frame(output, table, force=force)
     if json:
         screen.document({"evaluation": found and found.to_dict(), "epochs": model.epochs_, "items": table.to_dicts()})
         return

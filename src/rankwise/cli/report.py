@@ -38,10 +38,10 @@ def report(
     [cyan]rankwise report results/2021-table1 --out report --force[/cyan]
     """
     from rankwise.experiments.results import Results
-    from rankwise.report.write import FILES, PAGE, write_report
+    from rankwise.report.write import FILES, ready, write_report
 
     folder = results if out is None else out
-    check.free_path(folder / PAGE, force=force)
+    ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
     found = Results.read(results)
     with screen.progress(None) as bar:

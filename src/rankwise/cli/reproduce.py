@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise import check
 from rankwise.cli import inputs, options, screen
 from rankwise.cli.watching import duration, watching
 
@@ -76,7 +75,6 @@ def reproduce(
 
     spec = _changed(find_spec(name), data, trials, quick, set_ or [])
     folder = folder or Path("results") / (f"{spec.name}-quick" if quick else spec.name)
-    _ours(folder, spec)
     command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
     if estimate:
         work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
@@ -110,20 +108,6 @@ def _changed(spec: "Spec", data: list[str] | None, trials: int | None, quick: bo
     if trials is not None:
         changes["trials"] = trials
     return spec.changed(changes) if changes else spec
-
-
-def _ours(folder: Path, spec: "Spec") -> None:
-    """Complain about a folder that holds something else before the work begins."""
-    from rankwise.experiments.results import DESCRIPTION, Results
-
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    if not (folder / DESCRIPTION).is_file():
-        raise check.error("the folder holds other files", got=str(folder), cure="choose another with --folder")
-    other = Results.name_in(folder)
-    if other != spec.name:
-        cure = "choose another with --folder"
-        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", cure=cure)
 
 
 def _list(json: bool) -> None:

@@ -68,7 +68,11 @@ def train(
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
-    free_folder(output, force=force)
+    outputs.free_model(output, force=force)
+    if checkpoint is not None:
+        from rankwise.rankers import checkpoints
+
+        checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     if plot is not None and valid is None and not inputs.is_set(data):
         raise check.error("a learning curve needs validation data", cure="add --valid DATA")
@@ -188,17 +192,6 @@ def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native
     with check.naming(params):
         cls(**kept)
     return cls(**{**kept, **said, **native})
-
-
-def free_folder(path: Path, *, force: bool) -> None:
-    """Complain at once about a folder that the model could not be written to at the end."""
-    from rankwise.rankers.storage import DESCRIPTION
-
-    if not path.parent.is_dir():
-        raise check.error("the folder of an output must exist", got=str(path), cure=f"mkdir -p {path.parent}")
-    check.free_path(path, force=force)
-    if path.exists() and not (path / DESCRIPTION).is_file():
-        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Cure: choose another name.")
 
 
 def _curve(model: Any) -> dict[str, list[float]]:

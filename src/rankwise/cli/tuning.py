@@ -61,9 +61,14 @@ def tune(
     [cyan]rankwise tune train.txt --valid valid.txt --space none --search "leaves=whole(7, 63)" -o best.toml[/cyan]
     """
     from rankwise.tuning.result import ENDINGS
+    from rankwise.tuning.study import ready
 
     outputs.free(output, ENDINGS, force=force or resume)
     outputs.free(plot, outputs.PICTURES, force=force or resume)
+    study = study or output.with_suffix(".db")
+    if study in (output, plot):
+        raise check.error("the study needs a file of its own", got=str(study), cure="name another with --study")
+    ready(study, resume=resume)
     import rankwise as rw
 
     fixed = inputs.settings(set_ or [])
@@ -87,7 +92,7 @@ def tune(
         space=space,
         search=ranges,
         fixed=fixed,
-        study=study or output.with_suffix(".db"),
+        study=study,
         resume=resume,
         prune=prune,
         seed=seed,

@@ -1,15 +1,15 @@
-"""Data files: opening what may be compressed, replacing a file as a whole, and choosing the format by the name."""
+"""Data files: opening what may be compressed, and choosing the format by the name."""
 
 import contextlib
 import gzip
 import io
-import secrets
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rankwise import check
+from rankwise.files import replacing
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -54,11 +54,18 @@ def write_data(data: "RankingDataset", path: str | Path, *, force: bool = False)
     from rankwise.data import frames, letor
 
     path = Path(path)
+    if format_of(path) == "parquet":
+        return frames.write_parquet(data, path, force=force)
+    return letor.write_letor(data, path, force=force)
+
+
+def format_of(path: Path) -> str:
+    """Tell by its name which format a data file is to have: ``parquet`` or ``letor``."""
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     if path.suffix.lower() in _PARQUET:
-        return frames.write_parquet(data, path, force=force)
+        return "parquet"
     if plain.suffix.lower() in _TEXT:
-        return letor.write_letor(data, path, force=force)
+        return "letor"
     raise check.error(
         "cannot tell the format of a data file from its name",
         got=repr(path.name),
@@ -177,20 +184,6 @@ class _Zstandard:
         space[:count] = self.plain[:count]
         self.plain = self.plain[count:]
         return count
-
-
-@contextlib.contextmanager
-def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """Give the name of a new file beside ``path`` that takes its place only once it has been written in full."""
-    path = check.free_path(path, force=force)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into. Cure: create it first.")
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        yield new
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

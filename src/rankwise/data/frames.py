@@ -14,9 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
+from rankwise.files import replacing
 
 Data = TypeVar("Data", bound=RankingDataset)
 
@@ -162,7 +162,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "categorical": [names[number] for number in data.categorical],
         "absent": [name for name in ("query_ids", "feature_names") if getattr(data, name) is None],
     }
-    with files.replacing(path, force=force) as new:
+    with replacing(path, force=force) as new:
         table.write_parquet(new, metadata={_METADATA: json.dumps(known)})
     return path
 

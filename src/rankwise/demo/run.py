@@ -9,6 +9,8 @@ import numpy as np
 
 from rankwise.demo.rankers import OBJECTIVES, trained
 from rankwise.demo.result import HEADLINE, METRICS, Demonstration
+from rankwise.files import ready_folder, replacing
+from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
 STEPS = 6 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
+_MODELS = "models"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
 
 
@@ -101,9 +104,17 @@ def _prepare(folder: Path, force: bool) -> Path:
                 f"{folder} exists already and was not made by rankwise demo. "
                 "Cure: choose another folder with --output, or add files to this one with --force."
             )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text(_NOTE, encoding="utf-8")
+    ready_folder(folder)
+    (folder / _MODELS).mkdir(parents=True, exist_ok=True)
+    for name in OBJECTIVES:
+        storage.ready(folder / _file(name), force=True)
+    _write_text(folder / MARK, _NOTE)
     return folder
+
+
+def _write_text(path: Path, text: str) -> None:
+    with replacing(path, force=True) as new:
+        new.write_text(text, encoding="utf-8")
 
 
 def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: "dict[str, Scores]") -> None:
@@ -116,32 +127,31 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     from rankwise.evaluation.tables import as_csv
 
     folder, best = result.folder, result.ranked[0]
-    (folder / "models").mkdir(exist_ok=True)
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
     for name, values in scores.items():
         if name in rankers:
             rankers[name].save(folder / _file(name), force=True)
         else:
-            np.savetxt(folder / _file(name), values, fmt="%.9g")
+            _write_text(folder / _file(name), "".join(f"{value:.9g}\n" for value in values.tolist()))
     evaluations = {
         **result.comparison.paired.evaluations,
         "random order": result.floor,
         "best possible": result.ceiling,
     }
     rows = [one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in evaluations.items()]
-    (folder / "queries.csv").write_text(as_csv(pl.concat(rows)), encoding="utf-8")
+    _write_text(folder / "queries.csv", as_csv(pl.concat(rows)))
     draw(result, folder / "means.png")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
     against = _opponent(result)
     result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
-    (folder / "results.json").write_text(json.dumps(result.to_dict(), indent=2) + "\n", encoding="utf-8")
+    _write_text(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
     page = [f"# {best} ranks best", result.introduction(), result.table().markdown(), result.conclusion()]
     page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
     page += [f"![{best} against {against}, query by query](differences.png)"]
     page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]
     page += ["## Go on from here", "```\n" + "\n".join(next_commands(result)) + "\n```"]
-    (folder / "results.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    _write_text(folder / "results.md", "\n\n".join(page) + "\n")
 
 
 def _opponent(result: Demonstration) -> str:
@@ -158,4 +168,4 @@ def _key(ranker: str) -> str:
 
 def _file(ranker: str) -> str:
     """Where a ranker lies: a folder for a model, a file for scores."""
-    return f"models/{_key(ranker)}" if ranker in OBJECTIVES else f"{_key(ranker)}.txt"
+    return f"{_MODELS}/{_key(ranker)}" if ranker in OBJECTIVES else f"{_key(ranker)}.txt"

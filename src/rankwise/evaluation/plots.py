@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data.files import replacing
 from rankwise.evaluation import tables
+from rankwise.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -87,10 +87,14 @@ class Results:
     @classmethod
     def read(cls, folder: str | Path) -> "Results":
         """Read what lies in a folder of results, also of a run that is not finished or was stopped."""
+        return cls.gathered(folder, _description(folder))
+
+    @classmethod
+    def gathered(cls, folder: str | Path, description: dict[str, Any]) -> "Results":
+        """Read the trials that a description lists from a folder of results."""
         from rankwise.experiments.published import figures
         from rankwise.experiments.store import Store
 
-        description = _description(folder)
         kept = Store(folder).read(description["files"])
         return cls(
             spec=description["spec"],
@@ -178,5 +182,16 @@ def _description(folder: str | Path) -> dict[str, Any]:
         raise check.error(
             "not a folder of results", got=str(folder), cure="give the folder that 'rankwise reproduce' wrote"
         )
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        spec, files, about = found["spec"], found["files"], found["about"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        spec = files = about = None
+    whole = isinstance(spec, dict) and isinstance(spec.get("name"), str) and isinstance(about, dict)
+    if not whole or not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+        raise check.error(
+            "the description of an experiment is damaged",
+            where=str(path),
+            cure="delete it and run the experiment again: its trials are kept",
+        )
     return found

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, files
 from rankwise._version import __version__
 from rankwise.evaluation.evaluate import weighted_mean
 from rankwise.experiments.estimate import Clock
@@ -20,7 +20,7 @@ from rankwise.experiments.plan import plan
 from rankwise.experiments.pools import cluster, processes
 from rankwise.experiments.results import DESCRIPTION, KEY, Results
 from rankwise.experiments.spec import Spec
-from rankwise.experiments.store import Outcome, Store
+from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
 from rankwise.threads import thread_count
 
@@ -72,6 +72,7 @@ def begin(
     estimate: bool = True,
 ) -> Work:
     """Look at what is there; with ``estimate``, time a few rounds of what nothing is known about. Writes nothing."""
+    _check_ours(Path(folder), spec)
     threads = thread_count()
     jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
     cells = plan(spec, data_folder=data_folder, threads=max(1, threads // jobs))
@@ -105,11 +106,15 @@ def run(
 
     ``jobs`` processes work at once (one for each core), and the threads are divided among them; with ``dask``, the
     address of a cluster, its workers do the work, which must be able to read the data. Every trial is kept as it ends:
-    a run that was stopped goes on where it was, and more trials keep the old ones.
+    a run that was stopped goes on where it was, and more trials keep the old ones. A folder that holds anything but
+    this experiment is refused. What is given is what this description asks for, also if another run with other settings
+    has meanwhile taken the folder over.
     """
+    files.ready_folder(Path(folder) / TRIALS)
     work = begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder, estimate=estimate)
     progress, waiting = work.progress, {cell.name: cell for cell in work.missing}
-    _describe(work, command)
+    description = _description(work, command)
+    work.store.describe(_text(description), DESCRIPTION)
     tell = watch or (lambda _: None)
     tell(progress)
     for cell, outcome in _outcomes(work, dask):
@@ -129,7 +134,20 @@ def run(
             got=f"first {progress.failed[0].rstrip('.')}",
             cure="change the settings there and run again: what is kept is not computed again",
         )
-    return Results.read(folder)
+    work.store.describe(_text(description), DESCRIPTION)  # another run in this folder may have put its own there
+    return Results.gathered(folder, description)
+
+
+def _check_ours(folder: Path, spec: Spec) -> None:
+    """Complain about a folder that holds something else before the work begins."""
+    if not folder.is_dir() or all(one.name == TRIALS or files.is_part(one) for one in folder.iterdir()):
+        return  # nothing, or what is left without a description of a run that was killed
+    if not (folder / DESCRIPTION).is_file():
+        raise check.error("the folder holds other files", got=str(folder), cure="choose another folder")
+    other = Results.name_in(folder)
+    if other != spec.name:
+        cure = "choose another folder"
+        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", cure=cure)
 
 
 def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:
@@ -153,15 +171,19 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
                 yield asked[future], wrong
 
 
-def _describe(work: Work, command: str) -> None:
+def _description(work: Work, command: str) -> dict[str, Any]:
+    """What the folder says about itself."""
     about = {
         "rankwise": __version__,
         "command": command,
         "machine": f"{platform.platform()}, {os.cpu_count()} cores",
         "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
     }
-    content = {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
-    work.store.describe(json.dumps(content, indent=1, ensure_ascii=False) + "\n", DESCRIPTION)
+    return {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
+
+
+def _text(description: dict[str, Any]) -> str:
+    return json.dumps(description, indent=1, ensure_ascii=False) + "\n"
 
 
 def _add(progress: Progress, spec: Spec, frame: "pl.DataFrame") -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
-from rankwise.data.files import replacing
+from rankwise.files import replacing
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata

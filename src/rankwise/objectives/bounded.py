@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.data.files import replacing
+from rankwise.files import replacing
 from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
 from rankwise.objectives.base import Array, Derivatives, Lists, Operators, algebra, lists
 from rankwise.objectives.fastmath import sigmoid

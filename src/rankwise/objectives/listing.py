@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check, grammar
+from rankwise.files import replacing
 from rankwise.objectives.smooth import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
@@ -161,7 +162,9 @@ def rewritten(text: str, name: str = "the text") -> str:
 def main(paths: list[str]) -> None:
     """Rewrite the tables in files."""
     for path in map(Path, paths):
-        path.write_text(rewritten(path.read_text(encoding="utf-8"), str(path)), encoding="utf-8")
+        text = rewritten(path.read_text(encoding="utf-8"), str(path))
+        with replacing(path, force=True) as new:
+            new.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,15 +57,9 @@ class Checkpoints:
 
     def start(self, state: State, *, resume: bool) -> dict[str, bytes] | None:
         """Set the state to that of the checkpoint and give its files, if training is resumed and there is one."""
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {self.path.parent} for the checkpoint. Cure: create it first.")
+        ready(self.path, resume=resume)
         if not self.path.exists():
             return None
-        if not resume:
-            raise FileExistsError(
-                f"{self.path} exists already and is kept. "
-                "Cure: go on from the checkpoint there with fit(…, resume=True), or remove it."
-            )
         description, files = storage.read(self.path)
         if "checkpoint" not in description:
             raise check.error(
@@ -100,6 +94,16 @@ class Checkpoints:
             where=str(self.path),
             cure="train with the same settings and data, or remove the checkpoint",
         )
+
+
+def ready(path: Path, *, resume: bool) -> None:
+    """Check, before the work begins, that a checkpoint can be written to ``path``."""
+    if path.exists() and not resume:
+        raise FileExistsError(
+            f"{path} exists already and is kept. "
+            "Cure: go on from the checkpoint there with fit(…, resume=True), or remove it."
+        )
+    storage.ready(path, force=True)
 
 
 def fingerprint(data: RankingDataset) -> str:

@@ -2,9 +2,11 @@
 
 ``rankwise.json`` names the other files with their lengths and SHA-256, and carries a checksum of itself: a folder is
 read only if every byte is what was written. Writing never damages what is there. A new folder is filled beside its
-place and renamed. In a folder that is replaced, new files get names that are free, and the new ``rankwise.json``, put
-in the place of the old by one rename, is what makes them the model; then the old files go. A process that is killed
-anywhere in between leaves either the old model or the new one.
+place and renamed. In a folder that is replaced, new files get names that nobody else chooses, and the new
+``rankwise.json``, put in the place of the old by one rename, is what makes them the model; then the files that the old
+one listed go, and no others: whatever else lies there is the user's. A process that is killed anywhere in between
+leaves either the old model or the new one. Of several that save at once the last one wins, and whoever loads meanwhile
+reads one of their models.
 """
 
 import contextlib
@@ -12,32 +14,41 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, files
 from rankwise._version import __version__
 
 DESCRIPTION = "rankwise.json"
 FORMAT = 1
 _PLAIN = str | int | float | bool | None
+_ATTEMPTS = 100
+"""How often a model is read again because another one took its place meanwhile."""
 
 
-def write(path: str | Path, description: dict[str, Any], files: dict[str, bytes], *, force: bool = False) -> Path:
+def ready(path: str | Path, *, force: bool = False) -> Path:
+    """Check, before the work begins, that a model can be written to the folder ``path``; gives where it will lie."""
+    path = files.behind_links(Path(path))
+    check.free_path(path, force=force)
+    if not path.exists():
+        return files.ready(path)
+    if not (path / DESCRIPTION).is_file():
+        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Cure: choose another name.")
+    return files.ready_folder(path)
+
+
+def write(path: str | Path, description: dict[str, Any], contents: dict[str, bytes], *, force: bool = False) -> Path:
     """Write a model to the folder ``path``; with ``force`` in the place of the model that is there."""
-    path = check.free_path(path, force=force)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into. Cure: create it first.")
-    if path.exists():
-        if not (path / DESCRIPTION).is_file():
-            raise FileExistsError(f"{path} is not a model of rankwise and is kept. Cure: choose another name.")
-        _replace(path, description, files)
-    else:
-        _create(path, description, files)
+    path = ready(path, force=force)
+    if path.exists() or not _create(path, description, contents):
+        _replace(ready(path, force=force), description, contents)
     return path
 
 
@@ -55,19 +66,16 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             where=str(path),
             cure="pass the folder that save() wrote; a library's own model file opens in that library",
         )
-    description = _parse(path / DESCRIPTION)
-    files = {}
-    for role, about in description["files"].items():
-        file = path / str(about["name"])
-        if file.parent != path or not file.is_file():
-            raise _damaged(path, f"{about['name']} is missing")
-        content = file.read_bytes()
-        if len(content) != about["bytes"]:
-            raise _damaged(path, f"{file.name} has {len(content):,} bytes and had {about['bytes']:,}")
-        if _digest(content) != about["sha256"]:
-            raise _damaged(path, f"{file.name} has other contents than were written")
-        files[role] = content
-    return description, files
+    for _ in range(_ATTEMPTS):
+        text = (path / DESCRIPTION).read_bytes()
+        try:
+            description = _parse(path, text)
+            return description, _contents(path, description)
+        except ValueError as damaged:
+            broken = damaged
+            if (path / DESCRIPTION).read_bytes() == text:
+                break  # nobody has replaced it meanwhile
+    raise broken
 
 
 def plain(value: Any) -> Any:
@@ -86,53 +94,93 @@ def versions() -> dict[str, str]:
     return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
 
 
-def _create(path: Path, description: dict[str, Any], files: dict[str, bytes]) -> None:
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+def _contents(path: Path, description: dict[str, Any]) -> dict[str, bytes]:
+    """Read the files that a description lists."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        opened = {}
+        for role, about in description["files"].items():  # all are opened first: then they may be replaced
+            if not (path / about["name"]).is_file():
+                raise _damaged(path, f"{about['name']} is missing")
+            try:
+                opened[role] = stack.enter_context((path / about["name"]).open("rb"))
+            except FileNotFoundError:
+                raise _damaged(path, f"{about['name']} is missing") from None
+        for role, file in opened.items():
+            about = description["files"][role]
+            size = os.fstat(file.fileno()).st_size
+            if size != about["bytes"]:
+                raise _damaged(path, f"{about['name']} has {size:,} bytes and had {about['bytes']:,}")
+            found[role] = file.read()
+            if _digest(found[role]) != about["sha256"]:
+                raise _damaged(path, f"{about['name']} has other contents than were written")
+    return found
+
+
+def _create(path: Path, description: dict[str, Any], contents: dict[str, bytes]) -> bool:
+    """Make a new folder; False if another one has appeared in its place."""
+    files.clear(path.parent)
+    new = files.part_in(path.parent)
     new.mkdir()
     try:
-        names = {role: role for role in files}
-        for role, content in files.items():
-            _put(new / names[role], content)
-        _put(new / DESCRIPTION, _text(description, files, names))
-        _settle(new)
-        new.rename(path)
-        _settle(path.parent)
-    except BaseException:
+        for role, content in contents.items():
+            _put(new / role, content)
+        _put(new / DESCRIPTION, _text(description, contents, {role: role for role in contents}))
+        files.settle(new)
+        try:
+            new.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
+            return False
+        files.settle(path.parent)
+    finally:
         shutil.rmtree(new, ignore_errors=True)
-        raise
+    return True
 
 
-def _replace(path: Path, description: dict[str, Any], files: dict[str, bytes]) -> None:
-    there = {entry.name for entry in path.iterdir()}
-    names = {role: _free_name(role, there) for role in files}
-    part = path / f".{DESCRIPTION}.{secrets.token_hex(4)}.part"
+def _replace(path: Path, description: dict[str, Any], contents: dict[str, bytes]) -> None:
+    """Put another model into the place of the one in a folder."""
+    files.clear(path)
+    token = secrets.token_hex(8)
+    names = {role: f"{Path(role).stem}-{token}{Path(role).suffix}" for role in contents}
+    part, complete = files.part_in(path), False
     try:
-        for role, content in files.items():
+        for role, content in contents.items():
             _put(path / names[role], content)
-        _put(part, _text(description, files, names))
-        _settle(path)
+        _put(part, _text(description, contents, names))
+        complete = True
+        files.settle(path)
+        older = _listed(path)
         part.replace(path / DESCRIPTION)
-        _settle(path)
+        files.settle(path)
     except BaseException:
-        for name in (*names.values(), part.name):
-            with contextlib.suppress(OSError):
-                (path / name).unlink(missing_ok=True)
+        if not complete or part.exists():  # else the new model is in place, and an interruption came after
+            _remove(path, {*names.values(), part.name})
         raise
-    # The old model's files, and what an earlier process may have left when it was killed.
-    for name in there - {DESCRIPTION}:
-        if any(_stem(name) == _stem(role) for role in files) or name.endswith(".part"):
-            with contextlib.suppress(OSError):
-                (path / name).unlink()
+    with contextlib.suppress(OSError):
+        _remove(path, (older | _left_behind(path, contents)) - _listed(path))
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    stem, suffix = Path(name).stem, Path(name).suffix
-    tries = (name, *(f"{stem}-{number}{suffix}" for number in range(2, len(taken) + 3)))
-    return next(one for one in tries if one not in taken)
+def _listed(path: Path) -> set[str]:
+    """The files of the model in a folder; none if its description is damaged."""
+    try:
+        return {about["name"] for about in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
+    except (OSError, ValueError):
+        return set()
 
 
-def _stem(name: str) -> tuple[str, str]:
-    return Path(name).stem.split("-")[0], Path(name).suffix
+def _left_behind(path: Path, roles: Iterable[str]) -> set[str]:
+    """Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago."""
+    shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in roles)
+    ours = re.compile("|".join(shapes))
+    return {entry.name for entry in path.iterdir() if ours.fullmatch(entry.name) and files.is_old(entry)}
+
+
+def _remove(path: Path, names: set[str]) -> None:
+    for name in names:
+        with contextlib.suppress(OSError):
+            (path / name).unlink()
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -140,16 +188,6 @@ def _put(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _settle(folder: Path) -> None:
-    """Make the names in a folder outlive a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _text(description: dict[str, Any], files: dict[str, bytes], names: dict[str, str]) -> bytes:
@@ -161,23 +199,38 @@ def _text(description: dict[str, Any], files: dict[str, bytes], names: dict[str,
     return (json.dumps({**whole, "checksum": _checksum(whole)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: Path, text: bytes) -> dict[str, Any]:
+    """Read a description and verify it."""
     try:
-        description = json.loads(path.read_bytes())
+        description = json.loads(text)
         checksum = description.pop("checksum")
-        number = int(description["format"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(path.parent, f"{DESCRIPTION} cannot be read") from None
+        number = check.integer("format", description["format"], least=1)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path, f"{DESCRIPTION} cannot be read") from None
     if number > FORMAT:
+        made_with = description.get("versions")
+        version = made_with.get("rankwise", "unknown") if isinstance(made_with, dict) else "unknown"
         raise check.error(
-            f"the model was written by a later rankwise ({description.get('versions', {}).get('rankwise', 'unknown')})",
+            f"the model was written by a later rankwise ({version})",
             got=f"format {number}, where this one reads up to {FORMAT}",
-            where=str(path.parent),
+            where=str(path),
             cure="update rankwise",
         )
     if _checksum(description) != checksum:
-        raise _damaged(path.parent, f"{DESCRIPTION} has other contents than were written")
+        raise _damaged(path, f"{DESCRIPTION} has other contents than were written")
+    listed = description.get("files")
+    if not isinstance(listed, dict) or not all(map(_is_file, listed.values())):
+        raise _damaged(path, f"{DESCRIPTION} does not say which files there are")
     return dict(description)
+
+
+def _is_file(about: Any) -> bool:
+    """Whether a description names a file, and one inside its own folder."""
+    kinds = {"name": str, "bytes": int, "sha256": str}
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in kinds.items()):
+        return False
+    name = about["name"]
+    return name not in ("", ".", "..", DESCRIPTION) and not set(name) & set("/\\\0")
 
 
 def _checksum(description: dict[str, Any]) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.data.files import replacing
 from rankwise.evaluation.plots import figure
 from rankwise.evaluation.tables import as_csv
+from rankwise.files import replacing
 
 if TYPE_CHECKING:
     import polars as pl

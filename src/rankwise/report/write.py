@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
-from rankwise.data.files import replacing
+from rankwise.files import ready_folder, replacing
 from rankwise.report import html
 from rankwise.report.parts import Plot, Section, Tabled
 from rankwise.report.view import View
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 FILES = "report-files"
+
+
+def ready(folder: Path, *, force: bool) -> None:
+    """Check, before the work begins, that a report can be written into ``folder``."""
+    check.free_path(folder / PAGE, force=force)
+    ready_folder(folder)
+    ready_folder(folder / FILES)
 
 
 def write_report(
@@ -36,7 +43,7 @@ def write_report(
     """
     folder = Path(folder)
     files = folder / FILES
-    check.free_path(folder / PAGE, force=force)
+    ready(folder, force=force)
     files.mkdir(parents=True, exist_ok=True)
     view = View(results)
     comparisons = _comparisons(view)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankwise import check
-from rankwise.data.files import replacing
+from rankwise.files import ready, replacing
 from rankwise.serving.source import Source, Written
 
 
@@ -34,7 +34,7 @@ def write(
 ) -> tuple[Path, str]:
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = FORMATS[check.choice("format", name, FORMATS)].module
-    path = check.free_path(path, force=force)
+    path = ready(path, force=force)
     written: Written = importlib.import_module(module).write(Source.of(model, names, path))
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)

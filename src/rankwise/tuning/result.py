@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise._version import __version__
-from rankwise.data.files import replacing
 from rankwise.evaluation import tables
+from rankwise.files import replacing
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rankwise import check
+from rankwise import check, files
 from rankwise.rankers.table import ranker_class
 from rankwise.tuning.plan import Plan
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial
@@ -59,13 +59,17 @@ def opened(optuna: Any, path: Path | None, plan: Plan, *, resume: bool) -> Itera
         optuna.logging.set_verbosity(before)
 
 
-def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
+def ready(path: Path, *, resume: bool) -> None:
+    """Check, before the work begins, that a study can be kept in the file ``path``."""
     if path.exists() and not resume:
         raise FileExistsError(
             f"{path} exists already and is kept. Cure: go on with the search in it with resume=True, or name another."
         )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into. Cure: create it first.")
+    files.ready(path, force=True)
+
+
+def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
+    ready(path, resume=resume)
     place = path.absolute()  # the pool may connect again after the user has changed folders
 
     def connect() -> sqlite3.Connection:
