@@ -74,9 +74,15 @@ def done(one_thread, tmp_path_factory):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("trails = 3", "unknown key in the description of an experiment: got 'trails' at x.toml. Cure: did you mean"),
-        ('[methods]\na = "lightgbm(xendgc)"', "x.toml: unknown ranker or objective: got 'xendgc'"),
-        ('[methods]\na = "lightgbm"\n[quick]\ntrials = 0', "x.toml: trials must be a whole number of at least 1"),
+        (
+            "trails = 3",
+            "unknown key in the description of an experiment: got 'trails' at line 1 of x.toml. Cure: did you",
+        ),
+        ('[methods]\na = "lightgbm(xendgc)"', "line 2 of x.toml: unknown ranker or objective: got 'xendgc'"),
+        (
+            '[methods]\na = "lightgbm"\n[quick]\ntrials = 0',
+            "line 4 of x.toml: trials must be a whole number of at least 1",
+        ),
         ('[methods]\na = "lightgbm"\n[quick]\ntrial = 1', "unknown key in the description of an experiment: got 'tri"),
         ('protocol = "fold"\n[methods]\na = "lightgbm"', "unknown protocol: got 'fold'. Cure: did you mean 'folds'"),
         ('treatment = "x"\n[methods]\na = "lightgbm"', "unknown treatment: got 'x'"),
@@ -84,12 +90,58 @@ def done(one_thread, tmp_path_factory):
         ('curves = ["train"]\n[methods]\na = "lightgbm"', "unknown curve: got 'train'"),
         ("", "x.toml: an experiment needs methods, data and at least one level"),
         ("= 1", "cannot read the description of an experiment: got "),
+        ("a = " + "[" * 5000, "cannot read the description of an experiment: got "),
+        ('data = "synthetic"', "line 1 of x.toml: data must be a list of texts: got 'synthetic'. Cure: write data = "),
+        ("data = [1]", "line 1 of x.toml: data must be a list of texts: got [1]"),
+        ('methods = "xendcg"', "line 1 of x.toml: methods must be a table of texts: got 'xendcg'"),
+        ('[methods]\na = "xendcg"\nb = 5', "line 3 of x.toml: methods must be a table of texts: got {'b': 5}"),
+        (
+            '[methods]\na = "xendcg"\nb = "5"',
+            "line 3 of x.toml: the expression does not describe a ranker or objective",
+        ),
+        ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Cure: write seed = 5"),
+        ('seed = "1"', "seed must be a whole number: got '1'"),
+        ("levels = 1", "levels must be a list of numbers: got 1"),
+        ("levels = [inf]", "a level must be a number in [0, inf): got inf"),
+        ("alpha = 2", "alpha must be a number in (0, 1): got 2"),
+        ("tune_trials = -1", "tune_trials must be a whole number of at least 0: got -1"),
+        ("early_stopping = 1", "early_stopping must be true or false: got 1"),
+        ("title = 1979-05-27", "title must be text: got datetime.date(1979, 5, 27)"),
+        ("[settings]\nrounds = 07:32:00", "settings must be a table of settings: got {'rounds': datetime.time(7, 32)}"),
+        ("[settings_for]\nweb = 5", "line 1 of x.toml: settings_for must be a table of tables of settings"),
+        ("quick = 5", "quick must be a table of settings: got 5"),
+        ('[methods]\na = "lightgbm"\n[quick]\nsettings = 5', "line 4 of x.toml: settings must be a table of settings"),
+        ('[methods]\na = "lightgbm"\n[quick]\ndata = 5', "line 4 of x.toml: data must be a list of texts: got 5"),
+        ('name = "../../home"', "the name of an experiment is that of its folder: got '../../home'"),
+        ('name = ".."', "the name of an experiment is that of its folder: got '..'"),
+        ('trials = 9999999\n[methods]\na = "lightgbm"', "an experiment may have 1000000 trainings at most"),
+        ("trials = 99999999999999999999", "trials must be below 2^63: got a number of 67 bits"),
     ],
 )
 def test_a_wrong_description_is_refused_in_words(text, words):
     with pytest.raises(ValueError) as refused:
         read_spec(text, where="x.toml", name="x")
     assert words in str(refused.value)
+
+
+def test_files_that_are_no_text_or_too_large(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'title = "a"\nclaim = "\xff"\n')
+    with pytest.raises(
+        ValueError, match=r"must be UTF-8 text: got the byte 0xff at line 2 of .*mine\.toml. Cure: save"
+    ):
+        find_spec(str(path))
+    path.write_bytes(b"#" * (2**20 + 1))
+    with pytest.raises(ValueError, match=r"may have 1048576 bytes at most: got more at .*mine\.toml"):
+        find_spec(str(path))
+    path.write_bytes(b'\xef\xbb\xbftitle = "a"\r\n[methods]\r\na = "xendcg"\r\n')  # as some editors save it
+    assert find_spec(str(path)).title == "a"
+
+
+def test_changes_of_the_wrong_type_are_refused():
+    for changes, words in (({"settings": 5}, "settings must be a table"), ({"data": "mq2008"}, "data must be a list")):
+        with pytest.raises(ValueError, match=words):
+            tiny().changed(changes)
 
 
 def test_settings_go_from_the_general_to_the_particular():

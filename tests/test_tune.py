@@ -464,6 +464,15 @@ def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
         (tmp_path / "bad.toml").write_text(text)
         with pytest.raises(ValueError, match=sentence):
             read_parameters(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_bytes(b"leaves = 3\nobjective = '\xff'")
+    with pytest.raises(ValueError, match="must be UTF-8 text: got the byte 0xff at line 2 of .*bad.toml"):
+        read_parameters(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_text("ranker = 5")
+    with pytest.raises(ValueError, match="line 1 of .*bad.toml: unknown ranker: got 5"):
+        read_parameters(tmp_path / "bad.toml")
+    (tmp_path / "bad.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="cannot read a file of parameters: got .* at .*bad.json"):
+        read_parameters(tmp_path / "bad.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="holds name = value pairs: got list"):
         read_parameters(tmp_path / "bad.json")

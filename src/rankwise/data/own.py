@@ -1,12 +1,10 @@
 """Users' own data sets: a few lines of TOML make a set load as those of the catalog do."""
 
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from rankwise import check
+from rankwise import check, settings_files
 from rankwise.data.entry import PARTS, Entry
+from rankwise.settings_files import Settings
 
 KEYS = ("name", *PARTS, "folds", "format", "query", "label", "n_features", "first_index")
 
@@ -21,18 +19,16 @@ def describe(path: Path) -> Entry:
     ...     describe(path).files["train"]
     ('{fold}/train.txt',)
     """
-    try:
-        keys = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as broken:
-        raise check.error("cannot read the description of a data set", got=str(broken), where=str(path)) from None
+    file = settings_files.load(path, "the description of a data set")
+    keys = file.keys
     for key in keys:
         if key not in KEYS:
-            cure = check.suggestion(key, KEYS).rstrip("?")
-            raise check.error("unknown key in the description of a data set", got=repr(key), where=str(path), cure=cure)
+            cure, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
+            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, cure=cure)
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    texts = {key: _text(path, keys, key) for key in ("name", *PARTS, "format", "query", "label") if key in keys}
+    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", "query", "label") if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):
@@ -42,7 +38,8 @@ def describe(path: Path) -> Entry:
             where=str(path),
             cure="write folds = 5 and put {fold} where the number of the fold stands, or neither",
         )
-    form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
+    with check.naming(file.place("format")):
+        form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
     columns: dict[str, str] = {key: texts[key] for key in ("query", "label") if key in texts}
     misplaced = {"letor": ("query", "label"), "parquet": ("n_features", "first_index")}[form]
     for key in misplaced:
@@ -50,7 +47,7 @@ def describe(path: Path) -> Entry:
             raise check.error(
                 f"{key} does not go with the format of the data set",
                 got=f"format {form!r}",
-                where=str(path),
+                where=file.place(key),
                 cure="query and label name columns of parquet files; n_features and first_index are for letor text",
             )
     title = texts.get("name", path.stem)
@@ -58,15 +55,28 @@ def describe(path: Path) -> Entry:
         name=title,
         title=title,
         files=files,
-        folds=check.integer("folds", keys["folds"], least=1) if numbered else 0,
+        folds=_number(file, "folds", 1) if numbered else 0,
         format=form,
         columns=columns,
-        first_index=keys.get("first_index", "auto"),
-        n_features=check.integer("n_features", keys["n_features"], least=1) if "n_features" in keys else None,
+        first_index=_first_index(file),
+        n_features=_number(file, "n_features", 1) if "n_features" in keys else None,
     )
 
 
-def _text(path: Path, keys: Mapping[str, Any], key: str) -> str:
-    if not isinstance(keys[key], str):
-        raise check.error(f"{key} must be text in the description of a data set", got=repr(keys[key]), where=str(path))
-    return str(keys[key])
+def _text(file: Settings, key: str) -> str:
+    if not isinstance(file.keys[key], str):
+        what = f"{key} must be text in the description of a data set"
+        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
+    return str(file.keys[key])
+
+
+def _first_index(file: Settings) -> int | str:
+    value = file.keys.get("first_index", "auto")
+    if value != "auto" and (isinstance(value, bool) or value not in (0, 1)):
+        raise check.error('first_index must be 0, 1 or "auto"', got=repr(value), where=file.place("first_index"))
+    return value if value == "auto" else int(value)
+
+
+def _number(file: Settings, key: str, least: int) -> int:
+    with check.naming(file.place(key)):
+        return check.integer(key, file.keys[key], least=least)

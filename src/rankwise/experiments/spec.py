@@ -3,20 +3,20 @@
 import dataclasses
 import hashlib
 import json
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, get_type_hints
 
-from rankwise import check
+from rankwise import check, settings_files
+from rankwise.experiments.keys import checked
 from rankwise.experiments.methods import Method, method
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS
-from rankwise.metrics import metric
+from rankwise.settings_files import Settings
 
 FORMAT = 1
-CURVES = ("valid", "test", "bound")
-_TESTS = ("t", "corrected_t", "fisher", "wilcoxon")
+MOST_CELLS = 1_000_000
+_WHAT = "the description of an experiment"
 _CHANGE_RESULTS = (
     *("queries", "protocol", "split", "seed", "treatment", "treat_valid", "relevant", "metrics", "ratios", "decide"),
     *("early_stopping", "curves", "tune_trials", "tune_minutes", "tune_space"),
@@ -89,28 +89,15 @@ class Spec:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, list):
-                object.__setattr__(self, item.name, tuple(value))
-        check.choice("protocol", self.protocol, PROTOCOLS)
-        check.choice("treatment", self.treatment, TREATMENTS)
-        check.choice("test of significance", self.test, _TESTS)
-        check.integer("trials", self.trials, least=1)
-        check.integer("seed", self.seed, least=0)
-        check.fractions(self.split)
-        for one in self.curves:
-            check.choice("curve", one, CURVES)
-        if self.queries is not None:
-            check.integer("queries", self.queries, least=3)
-        object.__setattr__(self, "levels", tuple(check.number("a level", one, least=0.0) for one in self.levels))
+            object.__setattr__(self, item.name, checked(item.name, getattr(self, item.name), _kinds()[item.name]))
         if not self.methods or not self.data or not self.levels:
             raise check.error("an experiment needs methods, data and at least one level", where=self.name)
-        for name in ("metrics", "ratios"):
-            object.__setattr__(self, name, tuple(str(metric(one)) for one in getattr(self, name)))
-        object.__setattr__(self, "decide", str(metric(self.decide)))
+        cells = self.trials * len(self.methods) * len(self.levels) * len(self.data)
+        if cells > MOST_CELLS:
+            what = f"an experiment may have {MOST_CELLS} trainings at most: trials by methods, levels and data sets"
+            raise check.error(what, got=str(cells), cure="set trials to a smaller number")
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
-        self.parsed()
 
     def parsed(self) -> dict[str, Method]:
         """Read the texts of the methods."""
@@ -149,13 +136,13 @@ class Spec:
         {'rounds': 5}
         """
         plain: dict[str, Any] = {}
-        own = dict(changes.get("settings", {}))
+        own = dict(checked("settings", changes.get("settings", {}), _kinds()["settings"]))
         for key, value in changes.items():
             if key.startswith("settings."):
                 own[key.removeprefix("settings.")] = value
             elif key != "settings":
                 plain[key] = value
-        _known(plain, where="the changes")
+        _known(plain, lambda _: "the changes")
         if own:
             everywhere = self.settings_for.get("", {}) | own
             others = {key: value for key, value in self.settings_for.items() if key}
@@ -172,12 +159,16 @@ class Spec:
         return found
 
 
-def _known(keys: Mapping[str, Any], where: str) -> None:
-    known = [item.name for item in dataclasses.fields(Spec)]
+@cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(Spec)
+
+
+def _known(keys: Iterable[str], place: Callable[[str], str]) -> None:
     for key in keys:
-        if key not in known:
-            cure = check.suggestion(key, known).rstrip("?")
-            raise check.error("unknown key in the description of an experiment", got=repr(key), where=where, cure=cure)
+        if key not in _kinds():
+            what, cure = "unknown key in the description of an experiment", check.suggestion(key, _kinds()).rstrip("?")
+            raise check.error(what, got=repr(key), where=place(key), cure=cure)
 
 
 def read_spec(text: str, *, where: str, name: str) -> Spec:
@@ -185,20 +176,32 @@ def read_spec(text: str, *, where: str, name: str) -> Spec:
 
     >>> read_spec('methdos = {a = "lightgbm"}', where="mine.toml", name="mine")
     Traceback (most recent call last):
-    ValueError: unknown key in the description of an experiment: got 'methdos' at mine.toml. Cure: did you mean
-    'methods'.
+    ValueError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml. Cure: did you
+    mean 'methods'.
     """
-    try:
-        keys = tomllib.loads(text)
-    except ValueError as broken:
-        raise check.error("cannot read the description of an experiment", got=str(broken), where=where) from None
-    _known(keys, where)
-    try:
-        spec = Spec(**({"name": name} | keys))
+    return _made(settings_files.read(text, _WHAT, where), name)
+
+
+def _made(file: Settings, name: str) -> Spec:
+    _known(file.keys, file.place)
+    _check(file.keys, file)
+    quick = {key: value for key, value in file.keys.get("quick", {}).items() if not key.startswith("settings.")}
+    _known(quick, lambda key: file.place("quick", key))
+    _check(quick, file, "quick")
+    with check.naming(file.file):
+        spec = Spec(**({"name": name} | file.keys))
         spec.quickly()  # an error in there is found now
-    except (ValueError, TypeError) as wrong:
-        raise ValueError(f"{where}: {wrong}") from None
     return spec
+
+
+def _check(keys: Mapping[str, Any], file: Settings, *table: str) -> None:
+    """Check each key by itself, so that the line can be told; methods one by one."""
+    for key, value in keys.items():
+        one_by_one = key == "methods" and isinstance(value, dict)
+        pieces = [((key, name), {name: one}) for name, one in value.items()] if one_by_one else [((key,), value)]
+        for path, piece in pieces:
+            with check.naming(file.place(*table, *path)):
+                checked(key, piece, _kinds()[key])
 
 
 def recipes() -> list[str]:
@@ -215,7 +218,7 @@ def find_spec(name: str) -> Spec:
     """
     if name.endswith(".toml"):
         path = check.readable(name)
-        return read_spec(path.read_text(encoding="utf-8"), where=str(path), name=path.stem)
+        return _made(settings_files.load(path, _WHAT), path.stem)
     file = f"{check.choice('experiment', name, recipes())}.toml"
     return read_spec(_folder().joinpath(file).read_text("utf-8"), where=file, name=name)
 

@@ -1,17 +1,16 @@
 """What a search found: its trials, the best parameters, and the file that holds them."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check
+from rankwise import check, settings_files
 from rankwise._version import __version__
 from rankwise.evaluation import tables
 from rankwise.files import replacing
-from rankwise.rankers.table import ranker_class
+from rankwise.rankers.table import RANKERS, ranker_class
 
 if TYPE_CHECKING:
     import polars as pl
@@ -214,20 +213,19 @@ _PLAIN = (str, int, float, bool, list, tuple, type(None))
 
 def read_parameters(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     """Read a file of parameters, as :meth:`Tuning.save` writes it or as written by hand: (ranker, its arguments)."""
-    path = check.readable(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        flat = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except ValueError as broken:
-        raise check.error("cannot read a file of parameters", got=str(broken), where=str(path)) from None
-    if not isinstance(flat, dict):
-        raise check.error("a file of parameters holds name = value pairs", got=type(flat).__name__, where=str(path))
+    file = settings_files.load(check.readable(path), "a file of parameters")
+    flat = dict(file.keys)
     flat.pop("tuning", None)
     nested = [name for name, value in flat.items() if isinstance(value, dict)]
     if nested:
         cure = "write every parameter as name = value"
-        raise check.error("a file of parameters is flat", got=f"the table [{nested[0]}]", where=str(path), cure=cure)
+        raise check.error(
+            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), cure=cure
+        )
     ranker = flat.pop("ranker", None)
+    if ranker is not None:
+        with check.naming(file.place("ranker")):
+            check.choice("ranker", ranker, RANKERS)
     return ranker, {name: None if value == "none" else value for name, value in flat.items()}
 
 

@@ -1,0 +1,90 @@
+"""What the keys of an experiment may hold: their types, and what else must be true of each by itself."""
+
+import types
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+from rankwise import check
+from rankwise.experiments.methods import method
+from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS
+from rankwise.metrics import metric
+from rankwise.tuning import spaces
+
+CURVES = ("valid", "test", "bound")
+_TESTS = ("t", "corrected_t", "fisher", "wilcoxon")
+_WORDS: dict[Any, tuple[str, str]] = {
+    str: ("text", 'key = "…"'),
+    bool: ("true or false", "key = true"),
+    int: ("a whole number", "key = 5"),
+    int | None: ("a whole number", "key = 500"),
+    float: ("a number", "key = 0.5"),
+    tuple[str, ...]: ("a list of texts", 'key = ["…"]'),
+    tuple[float, ...]: ("a list of numbers", "key = [0.5, 1.0]"),
+    dict[str, str]: ("a table of texts", '[key] and below it name = "…"'),
+    dict[str, Any]: ("a table of settings", "[key] and below it name = value"),
+    dict[str, dict[str, Any]]: ("a table of tables of settings", "[key.name] and below it name = value"),
+}
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "name": lambda value: _folder_name(value),
+    "protocol": lambda value: check.choice("protocol", value, PROTOCOLS),
+    "treatment": lambda value: check.choice("treatment", value, TREATMENTS),
+    "test": lambda value: check.choice("test of significance", value, _TESTS),
+    "tune_space": lambda value: check.choice("space", value, (*spaces.RANKERS, "none")),
+    "curves": lambda value: tuple(check.choice("curve", one, CURVES) for one in value),
+    "trials": lambda value: check.integer("trials", value, least=1),
+    "seed": lambda value: check.integer("seed", value, least=0),
+    "queries": lambda value: None if value is None else check.integer("queries", value, least=3),
+    "tune_trials": lambda value: check.integer("tune_trials", value, least=0),
+    "tune_minutes": lambda value: check.number("tune_minutes", value, least=0.0),
+    "split": check.fractions,
+    "levels": lambda value: tuple(check.number("a level", one, least=0.0) for one in value),
+    "relevant": lambda value: check.number("relevant", value),
+    "alpha": lambda value: check.number("alpha", value, least=0.0, most=1.0, open_ends=True),
+    "metrics": lambda value: tuple(str(metric(one)) for one in value),
+    "ratios": lambda value: tuple(str(metric(one)) for one in value),
+    "decide": lambda value: str(metric(value)),
+    "methods": lambda value: [method(text) for text in value.values()],
+}
+_REWRITTEN = ("levels", "metrics", "ratios", "decide")  # others stay as they are written, also in digests
+
+
+def checked(key: str, value: Any, kind: Any) -> Any:
+    """Check the value of one key, of the type ``kind``, and give it in its one form: lists become tuples.
+
+    >>> checked("data", "synthetic", tuple[str, ...])
+    Traceback (most recent call last):
+    ValueError: data must be a list of texts: got 'synthetic'. Cure: write data = ["…"].
+    """
+    if not _fits(value, kind):
+        words, example = _WORDS[kind]
+        raise check.error(f"{key} must be {words}", got=repr(value), cure=f"write {example.replace('key', key)}")
+    value = tuple(value) if isinstance(value, list) else value
+    made = _CHECKS.get(key, lambda _: None)(value)
+    return made if key in _REWRITTEN else value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value that was read from a file, or given in Python, is of a type."""
+    inner = get_args(kind)
+    if isinstance(kind, types.UnionType):
+        return any(_fits(value, one) for one in inner)
+    if get_origin(kind) is tuple:
+        return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(
+            isinstance(name, str) and _fits(one, inner[1]) for name, one in value.items()
+        )
+    if kind is Any:  # a parameter of a ranker; TOML's dates and times are none
+        if isinstance(value, list | tuple | dict):
+            return all(_fits(one, Any) for one in (value.values() if isinstance(value, dict) else value))
+        return value is None or isinstance(value, str | bool | int | float)
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _folder_name(name: str) -> str:
+    if not name.isprintable() or set(name) & set("/\\") or not name.strip(". ") or len(name) > 100:
+        cure = "write a few letters, without slashes"
+        raise check.error("the name of an experiment is that of its folder", got=repr(name), cure=cure)
+    return name

@@ -1,0 +1,76 @@
+"""Small files of settings, TOML or JSON, that people write: every error names the file, and the line where it can."""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankwise import check
+
+MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What such a file says, and where."""
+
+    keys: dict[str, Any]
+    file: str
+    text: str
+
+    def place(self, *path: str) -> str:
+        r"""Say where a key stands: ``place("methods", "a")`` is that of ``a`` in the table ``methods``.
+
+        >>> read('seed = 1\n[methods]\na = "xendcg"', "an experiment", "mine.toml").place("methods", "a")
+        'line 3 of mine.toml'
+        """
+        table: list[str] = []
+        for number, line in enumerate(self.text.split("\n"), 1):
+            header = re.match(r"\s*\[{1,2}([^\[\]]+)\]", line)
+            key = re.match(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*')+)\s*=""", line)
+            if header:
+                table = _parts(header[1])
+            here = [*table, *_parts(key[1])] if key and not header else table
+            if (header or key) and here[: len(path)] == list(path):
+                return f"line {number} of {self.file}"
+        return self.place(*path[:-1]) if len(path) > 1 else self.file
+
+
+def load(path: Path, what: str) -> Settings:
+    """Read a file: JSON if its name says so, TOML otherwise; ``what`` says in errors what it holds."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise check.error(f"{what} may have {MOST_BYTES} bytes at most", got="more", where=str(path))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as broken:
+        line = content.count(b"\n", 0, broken.start) + 1
+        raise check.error(
+            f"{what} must be UTF-8 text",
+            got=f"the byte 0x{content[broken.start]:02x}",
+            where=f"line {line} of {path}",
+            cure="save the file as UTF-8",
+        ) from None
+    return read(text, what, str(path), as_json=path.suffix.lower() == ".json")
+
+
+def read(text: str, what: str, file: str, *, as_json: bool = False) -> Settings:
+    """Read the text of a file."""
+    text = text.replace("\r\n", "\n")
+    try:
+        keys = json.loads(text) if as_json else tomllib.loads(text)
+    except ValueError as broken:
+        raise check.error(f"cannot read {what}", got=str(broken), where=file) from None
+    except RecursionError:
+        raise check.error(f"cannot read {what}", got="too many brackets inside each other", where=file) from None
+    if not isinstance(keys, dict):
+        raise check.error(f"{what} holds name = value pairs", got=type(keys).__name__, where=file)
+    return Settings(keys, file, text)
+
+
+def _parts(name: str) -> list[str]:
+    """The parts of a dotted name, without quotes."""
+    return [part.strip().strip("\"'") for part in re.findall(r"""[\w-]+|"[^"]*"|'[^']*'""", name)]
