@@ -1,9 +1,12 @@
 """LETOR text: every way to write it, every way to get it wrong, exact round trips, bounded memory, real files."""
 
+import functools
 import gzip
+import io
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.data import decimals, letor_reader
+from rankwise.data import decimals, letor_reader, text_blocks
 from tests import shared
 
 read: Any = rw.read_letor  # columns that a file has are there: no need to ask whether they are None
@@ -133,6 +136,10 @@ WRONG = [
     ("1x qid:1 1:2", r"must begin with a label, a number: got '1x'"),
     ("-1 qid:1 1:2", r"a label must be finite and not negative: got '-1'.*qrels use -1"),
     ("nan qid:1 1:2", r"a label must be finite and not negative: got 'nan'"),
+    ("inf qid:1 1:2", r"a label must be finite and not negative: got 'inf' at .*data.txt, line 2"),
+    ("1e400 qid:1 1:2", r"a label must be finite and not negative: got '1e400' at .*data.txt, line 2"),
+    ("17976931348623158" + "0" * 292 + " qid:1", r"a label must be finite and not negative: got '1797693134862315800"),
+    ("0.1e310 qid:1 1:2", r"a label must be finite and not negative: got '0.1e310'"),
     ("1 1:2", r"after the label must come qid: and the query's id: got '1:2' .*pass the number .* as sizes"),
     ("1", r"after the label must come qid: and the query's id: got the end of the line"),
     ("1 qid: 1:2", r"qid: must be followed by an id: got 'qid:'"),
@@ -144,6 +151,7 @@ WRONG = [
     ("1 qid:1 qid:2 1:2", r"a feature must be written index:value: got 'qid:2'"),
     ("1 qid:1 12345678:2", r"a feature's index is out of range: got '12345678:2'.*n_features"),
     ("1 qid:1 12345678901234567890123:2", r"a feature's index is out of range: got '12345678901234567890123:2'"),
+    ("1 qid:1 9999999:2", r"index is beyond max_features: got '9999999:2' at .*data.txt, line 2.*pass max_features=…"),
     ("1 qid:1 1:", r"a feature's value must be a number, nan or inf: got '1:'"),
     ("1 qid:1 1: 2", r"a feature's value must be a number, nan or inf: got '1:'"),
     ("1 qid:1 1:2x", r"a feature's value must be a number, nan or inf: got '1:2x'"),
@@ -169,6 +177,75 @@ def test_a_broken_line_is_named_or_skipped(write, line, message):
         data = read(path, errors="skip")
     assert data.features.tolist() == [[1, 1], [0, 4]]
     assert data.query_ids.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("label", ["1.7976931348623157e308", "0.0017976931348623157e311", "1e308", "1e-400"])
+def test_labels_of_any_finite_size(write, label):
+    assert read(write(f"{label} qid:1 1:1\n")).labels.tolist() == [float(label)]
+
+
+def test_a_damaged_index_takes_no_memory(write):
+    """In 4,000 lines an index of ten million would take 160 GB."""
+    lines = ["1 qid:1 1:1"] * 4000
+    lines[3000] = "1 qid:1 1:1 9999999:1"
+    path = write("\n".join(lines))
+    tracemalloc.start()
+    for open_it in (read, rw.open_data):
+        with pytest.raises(ValueError, match=r"beyond max_features: got '9999999:1' at .*data\.txt, line 3001"):
+            open_it(path)
+    with pytest.warns(UserWarning, match="left out 1 of 4000 lines"):
+        assert read(path, errors="skip").features.shape == (3999, 1)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("open_it", [read, rw.open_data])
+def test_limits_can_be_raised(write, open_it):
+    path = write("1 qid:1 1:1 3:3\n0 qid:1 0:1\n")
+    assert open_it(path, max_features=4).n_features == 4
+    with pytest.raises(ValueError, match=r"index 0 occurs, so index 3 is out of range.* line 2"):
+        open_it(path, max_features=3)
+    with pytest.raises(ValueError, match=r"beyond max_features: got '3:3' at .*data\.txt, line 1"):
+        open_it(path, max_features=2)
+    assert open_it(write("1 qid:1 200000:1\n", "wide.txt"), n_features=200_000).n_features == 200_000
+    for limit in ("max_features", "max_line_bytes"):
+        with pytest.raises(ValueError, match=f"{limit} must be a whole number of at least 1: got 0"):
+            open_it(path, **{limit: 0})
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_a_line_that_is_too_long_is_named(write, monkeypatch, pack):
+    monkeypatch.setattr(letor_reader, "_BLOCK", 100)
+    path = write(pack(b"1 qid:1 1:1\n" * 30 + b"1 qid:1 1:1 # " + b"x" * 5000 + b"\n1 qid:1 1:1\n"))
+    for open_it in (read, functools.partial(rw.open_data, block=100)):
+        with pytest.raises(
+            ValueError, match=r"at most max_line_bytes=1,000 bytes: got more at .*line 31\. .*pass max_line"
+        ):
+            open_it(path, max_line_bytes=1000)
+        assert open_it(path, max_line_bytes=5100).n_docs == 32
+
+
+def test_long_lines_are_read_in_linear_time(monkeypatch):
+    """Every byte is searched for a line end once, also where the source gives a few bytes at a time."""
+    searched = 0
+    search = text_blocks._after_last_newline
+
+    def counting(view, begin, end):
+        nonlocal searched
+        searched += end - begin
+        return search(view, begin, end)
+
+    class Trickle(io.BytesIO):
+        def readinto(self, space):
+            return super().readinto(space[:7])
+
+    monkeypatch.setattr(text_blocks, "_after_last_newline", counting)
+    text = b"a" * 20_000 + b"\n" + b"b" * 9_000
+    found = b""
+    for block, last in text_blocks.blocks(Trickle(text), 64, longest=1 << 20, too_long=AssertionError):
+        found += bytes(block[:last])
+    assert found == text + b"\n"
+    assert searched == len(text)
 
 
 def test_the_error_shows_the_text_near_the_mistake(write):
@@ -228,7 +305,9 @@ def test_files_without_qid_take_sizes(write):
     with pytest.raises(ValueError, match="errors='skip' cannot be used where the queries are given by their sizes"):
         read(path, sizes=[2, 1], errors="skip")
     assert read(path, sizes=write("1\n2\n", "sizes.txt")).offsets.tolist() == [0, 1, 3]
-    with pytest.raises(ValueError, match=r"a file of sizes must hold whole numbers: got 'two' at .*sizes.txt"):
+    with pytest.raises(
+        ValueError, match=r"a file of sizes must hold whole numbers: got 'two' at .*sizes.txt, line 2\. "
+    ):
         read(path, sizes=write("1\ntwo\n", "sizes.txt"))
     write("2\n1\n", "rank.train.query")
     assert read(path).offsets.tolist() == [0, 2, 3]

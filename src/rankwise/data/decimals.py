@@ -254,6 +254,17 @@ def nearest_float64(digits, power):  # type: ignore[no-untyped-def]
     return (value / POWERS[-power] if power < 0 else value * POWERS[power]), SURE
 
 
+@numba.njit(cache=True)
+def beyond_float64(digits, power):  # type: ignore[no-untyped-def]
+    """Whether digits · 10^power is too large for a float64: 1.7976931348623158e308 or more."""
+    if digits == 0 or power < 290:
+        return False
+    while digits < 10**17:
+        digits *= 10
+        power -= 1
+    return power > 291 or (power == 291 and digits >= 179769313486231580)
+
+
 def exact_float32(text: str) -> np.float32:
     """Round decimal text to the nearest float32, ties to even, whatever its length.
 

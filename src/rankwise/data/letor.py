@@ -17,7 +17,7 @@ from rankwise import check
 from rankwise.data import files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor_kernels import COLON, MOST_ID, SPACE
-from rankwise.data.letor_reader import Reader, blocks
+from rankwise.data.letor_reader import MAX_FEATURES, MAX_LINE_BYTES, Reader
 from rankwise.data.shortest import MOST_BYTES, write_float32, write_whole
 
 _BLOCK = 1 << 22
@@ -31,6 +31,8 @@ def read_letor(
     n_features: int | None = None,
     first_index: Literal["auto", 0, 1] = "auto",
     sizes: str | Path | ArrayLike | None = None,
+    max_features: int = MAX_FEATURES,
+    max_line_bytes: int = MAX_LINE_BYTES,
     progress: Callable[[int, int], object] | None = None,
 ) -> RankingDataset:
     r"""Read a LETOR or SVMLight file, plain, gzip or Zstandard.
@@ -45,6 +47,9 @@ def read_letor(
         first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
         sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
             default the file that LightGBM looks for, ``<path>.query``, if it is there.
+        max_features: How many features there may be where ``n_features`` does not say it: every document has all of
+            them in memory, and one damaged index must not take it all.
+        max_line_bytes: How long a line may be that does not fit into the buffer of 4 MiB.
         progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block, unless the file is a pipe.
 
     >>> from pathlib import Path
@@ -59,10 +64,18 @@ def read_letor(
     [[0.5  0.   7.  ]
      [0.   0.25 0.  ]] ['D1' 'D2']
     """
-    reader = Reader(path, errors=errors, n_features=n_features, first_index=first_index, sizes=sizes)
+    reader = Reader(
+        path,
+        errors=errors,
+        n_features=n_features,
+        first_index=first_index,
+        sizes=sizes,
+        max_features=max_features,
+        max_line_bytes=max_line_bytes,
+    )
     with files.open_bytes(path) as (source, raw):
         total = Path(path).stat().st_size
-        for text, last in blocks(source):
+        for text, last in reader.blocks(source):
             reader.feed(text, last)
             if progress is not None and raw.seekable():
                 progress(raw.tell(), total)

@@ -15,7 +15,7 @@ from rankwise.data.shortest import write_whole
 DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4
 # What is wrong with a broken line.
 NO_LABEL, BAD_LABEL, NO_QUERY, EXTRA_QUERY, EMPTY_QUERY, LONG_QUERY = range(6)
-NO_FEATURE, BAD_INDEX, BAD_VALUE, TWICE = range(6, 10)
+NO_FEATURE, BAD_INDEX, BEYOND, BAD_VALUE, TWICE = range(6, 11)
 # Where the kernel stands, in its array of state: byte, line number; rows, queries and hard numbers of this batch;
 # length of the current query's id, highest index so far, what is wrong and at which byte, the last mark of columns.
 AT, LINE, ROWS, QUERIES, HARD, ID_LENGTH, HIGHEST, WRONG, SPOT, MARK = range(10)
@@ -61,8 +61,11 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def highest_index(text, at, last):  # type: ignore[no-untyped-def]
-    """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text."""
+def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
+    """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text.
+
+    Numbers greater than ``most`` do not count: their lines will be broken ones.
+    """
     highest = np.int64(0)
     while at < last:
         byte = text[at]
@@ -75,7 +78,7 @@ def highest_index(text, at, last):  # type: ignore[no-untyped-def]
                 number += unit * (np.int64(text[place]) - 48)
                 unit *= 10
                 place -= 1
-            if number > highest and (place < 0 or _ends_word(text[place])):
+            if highest < number <= most and (place < 0 or _ends_word(text[place])):
                 highest = number
         at += 1
     return highest
@@ -112,7 +115,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Read lines from ``state[AT]`` to ``last`` into rows of ``features`` from ``first_row`` on, and into a batch.
 
-    ``base`` is the first index of the file (-1: 1 unless there is an index 0); ``limit`` the number of features, or 0.
+    ``base`` is the first index of the file (-1: 1 unless there is an index 0); ``limit`` the most features allowed.
     """
     width = features.shape[1]
     room = min(labels.size, features.shape[0] - first_row) if width else labels.size
@@ -138,7 +141,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
         kind, negative, digits, power, at = decimals.read_number(text, at)
         if kind == decimals.WRONG or not (_ends_word(text[at]) or text[at] == HASH):
             wrong = NO_LABEL
-        elif kind != decimals.DECIMAL or (negative and digits > 0):
+        elif kind != decimals.DECIMAL or (negative and digits > 0) or decimals.beyond_float64(digits, power):
             wrong = BAD_LABEL
         else:
             value, sure = decimals.nearest_float64(digits, power)
@@ -196,8 +199,8 @@ def parse_lines(  # type: ignore[no-untyped-def]
                 if column < 0 and base < 0:
                     stop = ZERO_INDEX
                     break
-                if column < 0 or index > MOST_INDEX or (limit > 0 and column >= limit):
-                    wrong = BAD_INDEX
+                if column < 0 or index > MOST_INDEX or column >= limit:
+                    wrong = BAD_INDEX if column < 0 or index > MOST_INDEX else BEYOND
                     break
                 if column >= width:
                     stop, spot = WIDEN, index

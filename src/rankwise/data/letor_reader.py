@@ -1,4 +1,4 @@
-"""The Python part of reading LETOR text: blocks of whole lines, and what is said of a broken line."""
+"""The Python part of reading LETOR text: what is kept of the lines, and what is said of a broken one."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,12 +12,17 @@ from rankwise import check
 from rankwise.data import files
 from rankwise.data import letor_kernels as kernel
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.decimals import SLACK, exact_float32
+from rankwise.data.decimals import exact_float32
 from rankwise.data.growing import Growing
 from rankwise.data.ids import Ids
+from rankwise.data.text_blocks import blocks
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
+MAX_FEATURES = 100_000
+"""How wide the matrix may become unless the user says so: one damaged index must not take all memory."""
+MAX_LINE_BYTES = 1 << 26
+_MOST_DIGITS = 18  # as many as fit into int64 whatever they are
 _NAMED = 5  # skipped lines that the warning lists
 
 _WRONG = {
@@ -35,57 +40,28 @@ _WRONG = {
     kernel.LONG_QUERY: (f"a query id must have at most {kernel.MOST_ID} bytes", "shorten it"),
     kernel.NO_FEATURE: ("a feature must be written index:value", "mend the word; a comment begins with #"),
     kernel.BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
+    kernel.BEYOND: (
+        "a feature's index is beyond max_features",
+        "every document gets a number for every feature; if there are so many, pass max_features=… or n_features=…",
+    ),
     kernel.BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
     kernel.TWICE: ("a feature must stand only once in a line", "keep one of the two"),
 }
-
-
-def blocks(source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    """Read whole lines into a buffer that is used again and again: (buffer, where the last line ends).
-
-    The buffer takes ``size`` bytes of text, and grows only for a line that does not fit into it.
-    """
-    space = np.empty((size or _BLOCK) + 1 + SLACK, np.uint8)
-    kept = 0
-    start = True
-    while True:
-        if 2 * kept > space.size - 1 - SLACK:
-            space = np.concatenate((space, np.empty_like(space)))
-        view = space.data
-        count = source.readinto(view[kept : -1 - SLACK])  # type: ignore[attr-defined]
-        if start and count:
-            start = False
-            if bytes(view[:3]) == b"\xef\xbb\xbf":  # what Windows calls the mark of UTF-8
-                view[:3] = b"   "
-        filled = kept + count
-        if not count:
-            if kept:
-                space[kept] = kernel.NEWLINE
-                yield space, kept + 1
-            return
-        last = _after_last_newline(view, filled)
-        if last:
-            yield space, last
-        kept = filled - last
-        space[:kept] = space[last:filled].copy()
-
-
-def _after_last_newline(view: memoryview, filled: int) -> int:
-    end = filled
-    while end:
-        begin = max(0, end - 65536)
-        found = bytes(view[begin:end]).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        end = begin
-    return 0
 
 
 class Reader:
     """Takes blocks of text one after the other, and gives the data set when the file is at its end."""
 
     def __init__(
-        self, path: str | Path, *, errors: str, n_features: int | None, first_index: object, sizes: Any
+        self,
+        path: str | Path,
+        *,
+        errors: str,
+        n_features: int | None,
+        first_index: object,
+        sizes: Any,
+        max_features: int = MAX_FEATURES,
+        max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self.path = Path(path)
         self.skip = check.choice("way to treat broken lines", errors, ("raise", "skip")) == "skip"
@@ -93,7 +69,10 @@ class Reader:
             raise check.error("first_index must be 'auto', 0 or 1", got=repr(first_index))
         self.base = -1 if first_index == "auto" else int(first_index)
         self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
+        self.most = self.limit or min(check.integer("max_features", max_features, least=1), kernel.MOST_INDEX)
+        self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
         self.sizes: NDArray[Any] | None = None
+        self.sizes_from = self.path
         if sizes is not None:
             self.take_sizes(sizes)
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
@@ -117,6 +96,19 @@ class Reader:
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
+    def blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
+        """Give the text in blocks of whole lines, each to be fed before the next is asked for."""
+        return blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
+
+    def long_line(self) -> ValueError:
+        """Say which line is too long."""
+        return check.error(
+            f"a line must have at most max_line_bytes={self.longest:,} bytes",
+            got="more",
+            where=f"{self.path}, line {self.state[kernel.LINE]}",
+            cure="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
+        )
+
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
         """Read the lines of ``text`` up to ``last``."""
         state = self.state
@@ -125,14 +117,14 @@ class Reader:
         while stop != kernel.DONE:
             self.features.reserve(self.features.rows + 1)
             stop = kernel.parse_lines(
-                text, last, state, self.base, self.limit, self.sizes is None, self.features.matrix(),
+                text, last, state, self.base, self.most, self.sizes is None, self.features.matrix(),
                 self.features.rows, self.batch_labels, self.batch_starts, self.batch_lines,
                 self.query_spans, self.current, self.document_spans,
                 self.hard_cells, self.hard_spans, self.marks, *self.expected,
             )  # fmt: skip
             self.keep_batch(text)
             if stop == kernel.WIDEN:
-                index = max(int(state[kernel.SPOT]), kernel.highest_index(text, state[kernel.AT], last))
+                index = max(int(state[kernel.SPOT]), kernel.highest_index(text, state[kernel.AT], last, self.most))
                 self.widen(index + (self.base == 0))
             elif stop == kernel.ZERO_INDEX:
                 self.begin_at_zero(text)
@@ -167,16 +159,18 @@ class Reader:
 
     def widen(self, width: int, shift: int = 0) -> None:
         """Make the matrix wider; a first guess at the number of features would be the end of the first line."""
-        self.features.widen(min(width, self.limit) if self.limit else width, shift)
+        self.features.widen(min(width, self.most), shift)
         self.make_room_for_width()
 
     def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
         """Take note of an index 0: what was read so far as column i - 1 is in truth column i."""
         self.base = 0
         highest = int(self.state[kernel.HIGHEST])
-        if self.limit and highest >= self.limit:
+        if highest >= self.most:
             raise self.error(
-                text, f"index 0 occurs, so index {highest} is out of range", "look at first_index and n_features"
+                text,
+                f"index 0 occurs, so index {highest} is out of range",
+                "look at first_index, n_features and max_features",
             )
         self.widen(max(self.features.width, highest + 1), shift=1)
 
@@ -187,7 +181,7 @@ class Reader:
         if wrong == kernel.NO_QUERY and not self.labels.rows and side is not None:
             self.take_sizes(side)
             return
-        what, cure = _WRONG[wrong]
+        what, cure = _WRONG[kernel.BAD_INDEX if wrong == kernel.BEYOND and self.limit else wrong]
         if not self.skip:
             raise self.error(text, what, f"{cure}; or pass errors='skip' to leave such lines out")
         if not self.skipped:
@@ -215,16 +209,7 @@ class Reader:
                 cure="mend the lines; a line left out would move documents into another query",
             )
         if isinstance(sizes, str | Path):
-            with files.open_bytes(sizes) as (source, _):
-                words = source.read().split()
-            if not all(word.isdigit() for word in words):
-                wrong = next(word for word in words if not word.isdigit())
-                raise check.error(
-                    "a file of sizes must hold whole numbers",
-                    got=repr(wrong.decode(errors="replace")),
-                    where=str(sizes),
-                )
-            sizes = np.array(words, dtype=np.int64)
+            self.sizes_from, sizes = Path(sizes), _sizes_in(Path(sizes))
         self.sizes = np.asarray(sizes)
 
     def side_file(self) -> Path | None:
@@ -243,7 +228,8 @@ class Reader:
             raise check.error("there are no documents in the file", where=str(self.path))
         columns: dict[str, Any] = {}
         if self.sizes is not None:
-            offsets = check.sizes(self.sizes, rows)
+            with check.naming(self.sizes_from):
+                offsets = check.sizes(self.sizes, rows)
         else:
             columns["query_ids"] = self.query_ids.finish()
             starts = self.starts.finish()[:, 0]
@@ -279,3 +265,18 @@ class Reader:
                 where=f"{self.path}, line {self.lines.flat[again]}",
                 cure="sort the lines by query id (a stable sort keeps the order of documents)",
             )
+
+
+def _sizes_in(path: Path) -> NDArray[np.int64]:
+    """Read a file of whole numbers between blanks."""
+    lines = files.read_bytes(path).split(b"\n")
+    for number, line in enumerate(lines, 1):
+        for word in line.split():
+            if not word.isdigit() or len(word) > _MOST_DIGITS:
+                raise check.error(
+                    "a file of sizes must hold whole numbers",
+                    got=repr(word[:60].decode(errors="replace")),
+                    where=f"{path}, line {number}",
+                    cure="write the number of documents of each query",
+                )
+    return np.array([word for line in lines for word in line.split()], dtype=np.int64)

@@ -1,5 +1,6 @@
 """Copying features from Parquet or LETOR text into one binary file, with little of them in memory at any time."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +13,7 @@ from rankwise.data import files, frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import rows_at_once
 from rankwise.data.letor_kernels import highest_index
-from rankwise.data.letor_reader import Reader, blocks
+from rankwise.data.letor_reader import Reader
 
 
 def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
@@ -48,6 +49,7 @@ def letor(
     n_features: int | None = None,
     first_index: object = "auto",
     sizes: Any = None,
+    **limits: int,
 ) -> RankingDataset:
     """Write the features of LETOR text to ``target``; gives the data set with the features mapped from there.
 
@@ -59,12 +61,11 @@ def letor(
     while True:
         with target.open("w+b") as file, files.open_bytes(path) as (source, _):
             out = _Matrix(file)
-            reader = _Spilling(
-                path, out, block, errors=errors, n_features=n_features, first_index=first_index, sizes=sizes
-            )
+            options = {"errors": errors, "n_features": n_features, "first_index": first_index, "sizes": sizes}
+            reader = _Spilling(path, out, block, **options, **limits)
             reader.features.width = max(reader.features.width, width)
             reader.make_room_for_width()
-            lines = blocks(source, block)
+            lines = reader.blocks(source, block)
             try:
                 for text, last in lines:
                     reader.feed(text, last)
@@ -72,9 +73,10 @@ def letor(
             except _OtherWidth as found:
                 width, base = found.args
                 first_index = "auto" if base < 0 else base
-                for text, last in lines:
-                    width = max(width, int(highest_index(text, 0, last)) + (base == 0))
-                width = min(width, n_features or width)
+                with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
+                    for text, last in lines:
+                        width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))
+                width = min(width, reader.most)
 
 
 class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
