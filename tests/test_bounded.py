@@ -1,4 +1,4 @@
-"""Bounding: the thesis's equations list by list, what it leaves alone, its distributions and their cache."""
+"""Bounding: the thesis's equations list by list, what it leaves alone, and its distributions."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.metrics.permutations import distribution
-from rankwise.objectives import bounded as module
-from rankwise.objectives.bounded import sigmoid_gain
+from rankwise.objectives import bounds
+from rankwise.objectives.bounds import sigmoid_gain
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
@@ -113,69 +113,32 @@ def test_equation_3_13():
     assert sigmoid_gain(whole, 0.0, 2.0, "thesis") == 3 / 2
 
 
-def forget():
-    """Be as a new process is."""
-    module._remembered.cache_clear()
-    module._smoothed.cache_clear()
+def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch):
+    made: list[str] = []
 
+    def counted(kind, *arguments, **named):
+        made.append(kind)
+        return distribution(kind, *arguments, **named)
 
-def test_batches_of_other_lists_of_the_same_kinds_read_no_file_again(monkeypatch):
-    read: list[str] = []
-    kept = module._kept
-
-    def counted(kind, *arguments):
-        read.append(kind)
-        return kept(kind, *arguments)
-
-    monkeypatch.setattr(module, "_kept", counted)
-    forget()
+    monkeypatch.setattr(bounds, "distribution", counted)
+    bounds._smoothed.cache_clear()  # be as a new process is
     objective = rw.bounded(rw.SmoothAP(), method="distribution")
     kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
     for batch in ((0, 1), (1, 0), (0, 0, 1), (1,)):
         labels = np.concatenate([kinds[one] for one in batch])
         sizes = [kinds[one].size for one in batch]
-        found = objective(np.arange(labels.size) % 7 / 10, labels, np.concatenate(([0], np.cumsum(sizes))))
-        assert (found.value < 0).all()
-    assert len(read) == 2
+        prepared = objective.prepare(labels, np.concatenate(([0], np.cumsum(sizes))))
+        for shift in (0.0, 1.0):
+            assert (prepared(np.arange(labels.size) % 7 / 10 + shift).value < 0).all()
+    assert len(made) == 2
 
 
-def test_distributions_are_kept_and_repaired(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = []
-
-    def counted(*arguments, **named):
-        made.append(arguments)
-        return distribution(*arguments, **named)
-
-    monkeypatch.setattr(module, "distribution", counted)
-    scores, labels = np.array([0.3, 0.1, -0.2, 0.5]), np.array([1.0, 0.0, 0.0, 1.0])
-    objective = rw.bounded(rw.SmoothAP(), method="distribution")
-
-    def value():
-        forget()
-        return objective(scores, labels, [0, 4]).value[0]
-
-    first = value()
-    assert len(made) == 1
-    assert value() == first
-    assert len(made) == 1  # read from the cache
-    (kept,) = tmp_path.rglob("*.npz")
-    assert "distributions-1" in kept.parts
-    kept.write_bytes(kept.read_bytes()[:50])
-    assert value() == first
-    assert len(made) == 2  # damaged: made anew
-    objective(scores, labels, [0, 4])
-    assert len(made) == 2  # remembered in this process
-    assert objective(np.tile(scores, 3), np.tile(labels, 3), [0, 4, 8, 12]).value[2] == first
-    assert len(made) == 2  # lists of the same kind share one
-
-
-def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
-    (tmp_path / "rankwise").write_text("a file where the folder should be")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    forget()
-    found = rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
-    assert np.isfinite(found.value).all()
+def test_bounding_writes_nothing(tmp_path, monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", "RANKWISE_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    bounds._smoothed.cache_clear()
+    rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("inner", ["xendcg", "lambdarank", "stochastic(listnet)", "smooth_ap + smooth_rbp"])
@@ -187,7 +150,7 @@ def test_only_metrics_can_be_bounded(inner):
 def test_bad_settings():
     with pytest.raises(ValueError, match="unknown method of bounding: got 'minmax'. Cure: did you mean 'min_max'"):
         rw.objective("bounded(smooth_ap, method=minmax)")
-    with pytest.raises(ValueError, match="bounded goes around an objective: got 3"):
+    with pytest.raises(ValueError, match="an objective is an rw.Objective, its expression or a function.*: got 3"):
         rw.bounded(3)
 
 

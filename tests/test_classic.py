@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.objectives.classic import ListMLE, RankNet
+from rankwise import ListMLE, RankNet
 
 
 def brute_ranknet(scores, labels, sigma):

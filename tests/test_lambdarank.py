@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.objectives.lambdarank import LambdaRank, frozen
+from rankwise.objectives.pairwise import LambdaRank
+from tests.pairs_by_hand import frozen
 
 VARIANTS = [
     LambdaRank(norm=norm, truncation=truncation, metric=metric, weights=weights, sigma=sigma)
@@ -247,7 +248,7 @@ def test_five_thousand_documents_and_more_without_truncation():
         ({"truncation": 0}, "truncation must be a whole number of at least 1: got 0"),
         ({"metric": "ncdg"}, "unknown metric to weigh pairs by: got 'ncdg'. Cure: did you mean 'ndcg'"),
         ({"weights": "ndcg3"}, "unknown weights: got 'ndcg3'. Cure: did you mean 'ndcg2'"),
-        ({"weights": "ndcg2", "metric": "map"}, "the weights ndcg2 are made for NDCG: got metric=map. Cure: write"),
+        ({"weights": "ndcg2", "metric": "map"}, "the weights ndcg2 are made for NDCG: got metric=map. Cure: set"),
         ({"relevant": 0}, r"relevant must be a number in \(0, inf\): got 0"),
         ({"norm": "no"}, "norm must be True or False: got 'no'"),
         ({"gain": "square"}, "unknown gain: got 'square'"),

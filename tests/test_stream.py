@@ -1,5 +1,6 @@
 """The random streams: the published generator, good numbers, and nothing but the key decides them."""
 
+import itertools
 import subprocess
 import sys
 
@@ -95,9 +96,10 @@ def test_numbers_are_uniform_along_every_axis(axis):
         {"query": "8"},
         {"draw": 1},
         {"draw": 2},
-        {"path": (0,)},
-        {"path": (1,)},
-        {"path": (0, 0)},
+        {"path": ("order:0",)},
+        {"path": ("order:1",)},
+        {"path": ("noise:0",)},
+        {"path": ("order:0", "order:0")},
     ],
     ids=str,
 )
@@ -112,13 +114,17 @@ def test_neighbouring_keys_are_independent(neighbour):
 
 
 def test_keys_of_all_neighbours_differ():
-    paths = [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (10,), (1, 10), (11, 0)]
-    keys = {Stream(seed, round, path=path).key for seed in range(12) for round in range(12) for path in paths}
+    steps = [("order", 0), ("order", 1), ("order", 11), ("noise", 0), ("noise", 1)]
+    paths = [(), *((one,) for one in steps), *((one, two) for one in steps for two in steps)]
+    keys = set()
+    for seed, round, path in itertools.product(range(12), range(12), paths):
+        stream = Stream(seed, round)
+        for step in path:
+            stream = stream.child(*step)
+        keys.add(stream.key)
     assert len(keys) == 12 * 12 * len(paths)
-    # The path is a list of numbers, not a string of digits; seed and round are not part of one another.
+    # Seed, round and the path are not part of one another.
     assert Stream(1, 11).key != Stream(11, 1).key
-    assert Stream(1).child(1, 1).key != Stream(1).child(11).key
-    assert Stream(0, 1).key != Stream(0).child(1).key
 
 
 @settings(max_examples=40, deadline=None)
@@ -134,18 +140,21 @@ def test_order_and_partition_of_queries_change_nothing(data):
     chosen = data.draw(st.permutations(range(len(ids))))[: data.draw(st.integers(1, len(ids)))]
     draw = data.draw(st.integers(0, 5))
     offsets = np.cumsum([0, *sizes])
-    whole = Stream(2, 3, ids).child(4)
-    part = Stream(2, 3, [ids[q] for q in chosen]).child(4)
+    whole = Stream(2, 3, ids).child("order", 4)
+    part = Stream(2, 3, [ids[q] for q in chosen]).child("order", 4)
     expected = np.concatenate([whole.documents(offsets, draw)[offsets[q] : offsets[q + 1]] for q in chosen])
     got = part.documents(np.cumsum([0, *(sizes[q] for q in chosen)]), draw)
     np.testing.assert_array_equal(got, expected)
     np.testing.assert_array_equal(part.per_query(len(chosen), 3, 1), whole.per_query(len(ids), 4)[chosen, 1:])
+    np.testing.assert_array_equal(
+        whole.take(np.array(chosen), len(ids)).per_query(len(chosen)), part.per_query(len(chosen))
+    )
 
 
 def test_children_and_rounds_keep_the_queries():
     stream = Stream(1, query_ids=["a", "b"])
-    later = stream.child(2).at(5)
-    direct = Stream(1, 5, ["a", "b"], path=(2,))
+    later = stream.child("order", 2).at(5)
+    direct = Stream(1, 5, ["a", "b"], path=("order:2",))
     np.testing.assert_array_equal(later.per_query(2, 4), direct.per_query(2, 4))
     assert (later.per_query(2, 4) != stream.per_query(2, 4)).all()
 
@@ -183,7 +192,11 @@ def test_string_ids_of_every_kind_of_array_agree():
         (lambda: Stream(1.5), "seed must be a whole number of at least 0: got 1.5."),  # type: ignore[arg-type]
         (lambda: Stream(True), "seed must be a whole number of at least 0: got True."),
         (lambda: Stream(1, -2), "round must be a whole number of at least 0: got -2."),
-        (lambda: Stream(1).child(-3), "a step of the path must be a whole number of at least 0: got -3."),
+        (lambda: Stream(1).child("a", -3), "the number of a stream must be a whole number of at least 0: got -3."),
+        (
+            lambda: Stream(1).child("a/b"),
+            "the purpose of a stream must be a word: got 'a/b'. Cure: write child(\"order\").",
+        ),
         (lambda: Stream(1, query_ids=[[1]]), "query ids must be one-dimensional: got shape (1, 1)."),
         (lambda: Stream(1, query_ids=[0.5]), "query ids must be integers or strings: got float64."),
         (

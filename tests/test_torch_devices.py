@@ -1,4 +1,4 @@
-"""Tensors of other devices: they travel and come back, or a twin takes over."""
+"""Tensors of other devices: they travel and come back, or a device kernel takes over."""
 
 import itertools
 import warnings
@@ -11,16 +11,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import rankwise as rw
-from rankwise.objectives import devices
+from rankwise.objectives.torch import devices
 from tests.test_objectives import ALL, OFFSETS, stream
 from tests.test_torch_loss import MASK, WEIGHTS, given, pad
 
 
 class Elsewhere(torch.Tensor):
-    """A tensor of a device that is not there: its numbers lie on the processor, but only a copy brings them back.
+    """A tensor of a device that is not there: its numbers lie on the CPU, but only a copy brings them back.
 
     It calls itself ``meta``, the one foreign device that torch has everywhere. As on a real device, tensors of the
-    processor cannot be mixed in, and arrays cannot share its memory.
+    CPU cannot be mixed in, and arrays cannot share its memory.
     """
 
     def __new__(cls, inside):
@@ -93,29 +93,35 @@ def test_the_travel_is_said_once(device):
     rw.torch_loss("ranknet")(scores.detach().to(device), labels, offsets)
 
 
-def test_a_twin_takes_over(device, monkeypatch):
-    # Squares stand for a kernel: their gradient, 2s, tells that the twin was asked and nothing travelled.
+def test_a_device_kernel_takes_over(device, monkeypatch):
+    # Squares stand for a kernel: their gradient, 2s, tells that it was asked and nothing travelled.
     calls = []
 
-    def twin(objective, scores, labels, offsets, stream, *, document_weights=None):
-        columns = [scores, labels, offsets] + ([] if document_weights is None else [document_weights])
+    def kernel(objective, labels, offsets, *, document_weights=None):
+        columns = [labels, offsets] + ([] if document_weights is None else [document_weights])
         assert all(isinstance(column, Elsewhere) for column in columns)
-        calls.append((objective, scores.dtype, len(columns)))
-        if objective.epsilon > 0.0:
-            return None
-        rows = [scores[a:b].square().sum() for a, b in itertools.pairwise(OFFSETS)]
-        return torch.stack(rows), 2.0 * scores
+        calls.append((objective, len(columns)))
 
-    monkeypatch.setitem(devices.TWINS, (rw.SoftmaxCE, "meta"), twin)
+        def squares(scores, stream):
+            assert isinstance(scores, Elsewhere)
+            calls.append(scores.dtype)
+            rows = [scores[a:b].square().sum() for a, b in itertools.pairwise(OFFSETS)]
+            return torch.stack(rows), 2.0 * scores
+
+        return None if objective.epsilon > 0.0 else squares
+
+    monkeypatch.setitem(devices.DEVICE_KERNELS, (rw.SoftmaxCE, "meta"), kernel)
     here, labels, offsets = given(torch.bfloat16)
     scores = here.detach().to(device).requires_grad_(True)
-    loss = rw.torch_loss("softmax_ce", "sum")(scores, labels, offsets, document_weights=np.ones(scores.numel()))
-    loss.backward()
-    assert calls == [(rw.SoftmaxCE(), torch.float32, 4)]
+    prepared = rw.torch_loss("softmax_ce", "sum").prepare(labels, offsets, document_weights=np.ones(scores.numel()))
+    prepared(scores).backward()
+    assert calls == [(rw.SoftmaxCE(), 3), torch.float32]
     np.testing.assert_array_equal(scores.grad.inside.double(), 2.0 * here.detach().double())
+    prepared(scores)
+    assert calls == [(rw.SoftmaxCE(), 3), torch.float32, torch.float32]  # prepared once
     with pytest.warns(UserWarning, match="epsilon=0.5.*has no kernel for the device 'meta'"):
-        found = rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(scores, labels, offsets)  # the twin gives it back
-    assert len(calls) == 2
+        found = rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(scores, labels, offsets)  # it gives this back
+    assert len(calls) == 4
     assert found.inside == rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(here, labels, offsets)
 
 

@@ -45,8 +45,9 @@ def test_value_and_gradient_are_the_objectives_own(text):
     assert value.dtype == torch.float64
     assert value.shape == (len(SIZES),)
     value.sum().backward()
-    np.testing.assert_array_equal(value.detach(), expected.value)
-    np.testing.assert_array_equal(scores.grad, expected.gradient)
+    # To rounding: without a Hessian sums may be added up in another order.
+    np.testing.assert_allclose(value.detach(), expected.value, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(scores.grad, expected.gradient, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("text", DIFFERENTIABLE)
@@ -247,7 +248,9 @@ def test_an_objective_of_ones_own_must_keep_the_shape():
     def careless(scores, labels, offsets, stream=None):
         return Derivatives(scores, scores, scores, scores)
 
-    with pytest.raises(ValueError, match=r"an objective's value must be one number per query: got shape \(3,\) for 2"):
+    with pytest.raises(
+        ValueError, match=r"careless returned what is no set of derivatives: got a value of shape \(3,\)"
+    ):
         rw.torch_loss(careless)(torch.zeros(3), [0, 1, 1], [0, 2, 3])
 
     def read_only(scores, labels, offsets, stream=None):

@@ -147,7 +147,6 @@ def test_memory_is_shared():
     labels = torch.tensor([1.0, 0.0, 0.0])
     loss = rw.torch_loss(objective, "sum")(scores, labels, [0, 3])
     assert seen["scores"].ctypes.data == scores.data_ptr()
-    assert seen["labels"].ctypes.data == labels.data_ptr()
     assert not seen["scores"].flags.writeable  # a careless objective cannot change a model's output
     gradient *= 2.0
     loss.backward()

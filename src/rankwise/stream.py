@@ -5,19 +5,19 @@ are split among workers, and the order of queries therefore never change a resul
 the generator is Philox4x32-10 (Salmon et al. 2011), which needs nothing but 32-bit multiplications.
 
 The key of the generator is a 64-bit digest of (seed, round, path); its 128-bit counter holds the query id (64 bits),
-the index within the query (32) and the number of the block of draws (32). One block makes two uniforms: draws 2b
-and 2b + 1 of that document.
+an index within the query (32) and the number of a block of draws (32). One block makes two uniforms: draws 2b and
+2b + 1 of one index, or, where each document needs one number, that draw of two neighbouring documents.
 """
 
 import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.kernels import kernel
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
@@ -28,7 +28,7 @@ _32 = np.uint64(32)
 _12 = np.uint64(12)
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline=True)
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     """Ten rounds of Philox4x32 over a counter of four and a key of two 32-bit words, held in uint64."""
     for _ in range(10):
@@ -40,7 +40,7 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline=True)
 def uniform_pair(key, query, index, block):  # type: ignore[no-untyped-def]
     """Two uniforms strictly inside (0, 1): draws 2·block and 2·block + 1 of document ``index`` of ``query``.
 
@@ -55,22 +55,30 @@ def uniform_pair(key, query, index, block):  # type: ignore[no-untyped-def]
     return (first + 0.5) * 2.0**-52, (second + 0.5) * 2.0**-52
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline=True)
 def uniform(key, query, index, draw):  # type: ignore[no-untyped-def]
     """One uniform strictly inside (0, 1): number ``draw`` of document ``index`` of ``query``."""
     pair = uniform_pair(key, query, index, draw >> 1)
     return pair[draw & 1]
 
 
-@numba.njit(cache=True)
+@kernel
+def fill_uniforms(key, query, out, draw=0):  # type: ignore[no-untyped-def]
+    """Fill one uniform per document of a query, for one draw; two neighbours share a block of the generator."""
+    n = out.size
+    for pair in range(n // 2):
+        out[2 * pair], out[2 * pair + 1] = uniform_pair(key, query, pair, draw)
+    if n % 2:
+        out[n - 1] = uniform_pair(key, query, n // 2, draw)[0]
+
+
+@kernel
 def _fill_documents(key, queries, offsets, draw, out):  # type: ignore[no-untyped-def]
     for q in range(queries.size):
-        start = offsets[q]
-        for i in range(start, offsets[q + 1]):
-            out[i] = uniform(key, queries[q], i - start, draw)
+        fill_uniforms(key, queries[q], out[offsets[q] : offsets[q + 1]], draw)
 
 
-@numba.njit(cache=True)
+@kernel
 def _fill_queries(key, queries, first_draw, out):  # type: ignore[no-untyped-def]
     for q in range(queries.size):
         for d in range(out.shape[1]):
@@ -91,7 +99,7 @@ class Stream:
     seed: int
     round: int = 0
     query_ids: ArrayLike | None = None
-    path: tuple[int, ...] = field(default=(), kw_only=True)
+    path: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         check.integer("seed", self.seed, least=0)
@@ -103,8 +111,7 @@ class Stream:
     @property
     def key(self) -> np.uint64:
         """The 64-bit key of the generator: a digest of seed, round and path."""
-        words = (self.seed, self.round, *self.path)
-        digest = hashlib.blake2b(b"/".join(b"%d" % word for word in words), digest_size=8)
+        digest = hashlib.blake2b("/".join((str(self.seed), str(self.round), *self.path)).encode(), digest_size=8)
         return np.uint64(int.from_bytes(digest.digest(), "little"))
 
     def queries(self, n_queries: int) -> NDArray[np.uint64]:
@@ -120,9 +127,19 @@ class Stream:
             )
         return ids
 
-    def child(self, *steps: int) -> Self:
-        """Give an independent stream for a part of the work (a wrapper's inner objective, a sample, a purpose)."""
-        return replace(self, path=(*self.path, *(check.integer("a step of the path", step, least=0) for step in steps)))
+    def child(self, purpose: str, number: int = 0) -> Self:
+        """Give an independent stream for a part of the work: a purpose by its name, and which of several it is.
+
+        >>> Stream(7).child("sample", 3).path
+        ('sample:3',)
+        """
+        if not purpose.isidentifier():
+            raise check.error("the purpose of a stream must be a word", got=repr(purpose), cure='write child("order")')
+        return replace(self, path=(*self.path, f"{purpose}:{check.integer('the number of a stream', number, least=0)}"))
+
+    def take(self, queries: NDArray[np.int64], n_queries: int) -> Self:
+        """Give the stream of some of ``n_queries`` queries, by number: they keep their random numbers."""
+        return replace(self, query_ids=self.queries(n_queries)[queries])
 
     def at(self, round: int) -> Self:
         """Give the same stream at another boosting round or epoch."""

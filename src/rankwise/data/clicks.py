@@ -86,7 +86,7 @@ def simulate_clicks(
     scores = _scores(ranker, data)
 
     # Streams have no state, so the users are simulated twice: once to learn how long impressions are, once to write.
-    stream = data.stream(seed).child(*b"clicks")
+    stream = data.stream(seed).child("clicks")
     users = stream.key, stream.queries(data.n_queries), scores, chances[grades], examined, cascade, keep_empty
     lengths = np.zeros((data.n_queries, impressions), np.int64)
     nothing = np.empty(0, np.int64)

@@ -19,8 +19,6 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     import polars as pl
 
-_SPLIT, _DRAW = b"parts", b"drawn"  # the children of the stream that divide the items and draw negatives
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
@@ -235,7 +233,7 @@ class Interactions:
     def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> drawing.Lists:
         """Give what :meth:`dataset` gives in numbers of users and items."""
         ratio = drawing.EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
-        stream = self._stream(seed).at(check.integer("round", round, least=0)).child(*_DRAW)
+        stream = self._stream(seed).at(check.integer("round", round, least=0)).child("negatives")
         known = self._rated_relevant if self.part is None else self._rated_relevant & self.part.known
         rated = drawing.Rated(self.offsets, self.items, self._wanted, known, self.n_items)
         lists = drawing.draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
@@ -295,7 +293,7 @@ class Interactions:
     def _divide(self, cuts: NDArray[np.float64], seed: int, *, by_time: bool) -> tuple[NDArray[np.int8], np.uint64]:
         """The number of each rating's part (−1 for ratings that are not ours), and the key of the others' places."""
         # A part of a part must be divided by other numbers than the whole was.
-        stream = self._stream(seed).child(*_SPLIT, 0 if self.part is None else len(self.part.shares))
+        stream = self._stream(seed).child("parts", 0 if self.part is None else len(self.part.shares))
         times = self.times if by_time else None
         numbers, key = parts.divide(self.offsets, self.items, self._wanted, times, cuts, stream)
         if self.part is not None:

@@ -55,7 +55,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
             cure="add negatives before simulate_clicks, or drop the columns: "
             "data.with_(positions=None, propensities=None)",
         )
-    stream = data.stream(seed).child(*b"negatives")
+    stream = data.stream(seed).child("negatives")
     queries = stream.queries(data.n_queries)
     extra = _how_many(fraction, data.sizes, stream)
     offsets = np.concatenate(([0], np.cumsum(data.sizes + extra)))
@@ -68,7 +68,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     rows = np.empty(int(offsets[-1]), np.int64)
     features = np.empty((rows.size, data.n_features), np.float32)
     threads.over_queries(
-        *(_append, offsets, data.offsets, order, rank, starts, stream.child(0).key, queries, data.features),
+        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, data.features),
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
@@ -114,12 +114,12 @@ def flip_labels(
             got=tuple(probabilities),
             cure=f"labels here are the grades 0 to {count - 1}: make one of them likely",
         )
-    stream = data.stream(seed).child(*b"flips")
+    stream = data.stream(seed).child("flips")
     counts = _how_many(fraction, data.sizes, stream)
     labels = data.labels.copy()
     cumulative = np.cumsum(chances / chances.sum())
     threads.over_queries(
-        _redraw, data.offsets, counts, cumulative[:-1], stream.child(0).key, stream.queries(data.n_queries), labels
+        _redraw, data.offsets, counts, cumulative[:-1], stream.key, stream.queries(data.n_queries), labels
     )
     return data.with_(labels=labels)
 

@@ -51,18 +51,18 @@ def divide(
     ``cuts`` of that order, shifted by one random number: as many as its share, rounded down or up.
     """
     n_users = offsets.size - 1
-    key, queries = stream.child(0).key, fixed(stream.queries(n_users))
+    key, queries = stream.child("places").key, fixed(stream.queries(n_users))
     # The order of relevant items has nothing to do with the places: held-out items must be as likely as any others to
     # lie where training draws its negatives.
     places, draws = np.empty((2, items.size))
-    for one, out in ((key, places), (stream.child(1).key, draws)):
+    for one, out in ((key, places), (stream.child("draws").key, draws)):
         threads.over_queries(_fill_places, offsets, items, one, queries, out)
     numbers = np.searchsorted(cuts[:-1], places, side="right").astype(np.int8)
     rows, counts = np.flatnonzero(relevant), count_flags(relevant, offsets)
     users = np.repeat(np.arange(n_users), counts)
     order = np.lexsort((draws[rows], *(() if times is None else (times[rows],)), users))
     ranks = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    shift = stream.child(2).per_query(n_users)[:, 0]
+    shift = stream.child("shift").per_query(n_users)[:, 0]
     numbers[rows[order]] = np.searchsorted(cuts[:-1], (ranks + shift[users]) / counts[users], side="right")
     return numbers, key
 

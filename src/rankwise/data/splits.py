@@ -83,7 +83,7 @@ def _fold(data: RankingDataset, part: NDArray[np.int64], n: int) -> Fold:
 
 
 def _stream(data: RankingDataset, seed: int) -> Stream:
-    return data.stream(seed).child(*b"split")
+    return data.stream(seed).child("split")
 
 
 def _parts(data: RankingDataset, counts: NDArray[np.int64], stream: Stream) -> tuple[RankingDataset, ...]:

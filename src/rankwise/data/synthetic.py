@@ -68,9 +68,9 @@ def synthetic(
     documents = check.number("documents", documents, least=2.0, most=100_000.0)
     noise = check.number("noise", noise, least=0.0, most=1000.0)
     shares = check.distribution("shares of the grades", grades)
-    world = Stream(seed, query_ids=np.arange(n_queries)).child(*b"synthetic")
+    world = Stream(seed, query_ids=np.arange(n_queries)).child("synthetic")
 
-    first, second = world.child(*b"sizes").per_query(n_queries, 2).T
+    first, second = world.child("sizes").per_query(n_queries, 2).T
     normal = np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * np.pi * second)
     lengths = np.exp(np.log(documents) - _SPREAD**2 / 2.0 + _SPREAD * normal)
     sizes = np.rint(lengths.clip(2.0, 20.0 * documents)).astype(np.int64)
@@ -100,7 +100,7 @@ def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float6
     """
     ids = data.query_ids
     if ids is not None and ids.dtype.kind in "iu":
-        world = Stream(seed, query_ids=ids).child(*b"synthetic")
+        world = Stream(seed, query_ids=ids).child("synthetic")
         column = _features(world, data.offsets, _columns(world, 1))
         if np.allclose(column[:, 0], data.features[:, 0], rtol=1e-5):
             return _judge(world, data.offsets, 0.0)[0]
@@ -131,7 +131,7 @@ _PLAIN = (
 
 def _columns(world: Stream, n_features: int) -> _Columns:
     """Draw what each column shows: column j depends on the seed and on j alone."""
-    draws = Stream(world.seed, path=(*world.path, *b"columns")).per_query(n_features, 6)
+    draws = Stream(world.seed, path=world.path).child("columns").per_query(n_features, 6)
     names, kinds, firsts, seconds, mixes = [], [], [], [], []
     for j, (sort, form, one, other, clear, share) in enumerate(draws.tolist()):
         kind, first, second = int(form * 7), int(one * 8), int(other * 8)
@@ -161,7 +161,7 @@ def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values between the grades, from a fixed sample: they depend on the noise and the shares, not on the data."""
     n_queries, size = _REFERENCE
     offsets = np.arange(n_queries + 1) * size
-    _, judged = _judge(Stream(0, path=tuple(b"reference")), offsets, noise)
+    _, judged = _judge(Stream(0).child("reference"), offsets, noise)
     limits: NDArray[np.float64] = np.quantile(judged, np.cumsum(shares)[:-1].clip(0.0, 1.0))
     return limits
 
@@ -169,7 +169,7 @@ def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
 def _judge(world: Stream, offsets: NDArray[np.int64], noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give each document's utility, and what a judge makes of it."""
     utility, judged = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
-    keys = world.child(*b"query").key, world.child(*b"document").key
+    keys = world.child("query").key, world.child("document").key
     work = 200.0 * np.diff(offsets)
     threads.over_queries(
         _fill_judged, offsets, keys, world.queries(offsets.size - 1), noise, utility, judged, work=work
@@ -179,7 +179,7 @@ def _judge(world: Stream, offsets: NDArray[np.int64], noise: float) -> tuple[NDA
 
 def _features(world: Stream, offsets: NDArray[np.int64], columns: _Columns) -> NDArray[np.float32]:
     out = np.empty((int(offsets[-1]), columns.kind.size), np.float32)
-    keys = world.child(*b"query").key, world.child(*b"document").key
+    keys = world.child("query").key, world.child("document").key
     queries = world.queries(offsets.size - 1)
     work = 20.0 * columns.kind.size * np.diff(offsets)
     threads.over_queries(_fill_features, offsets, keys, queries, *columns[1:], out, work=work)

@@ -23,15 +23,15 @@ def synthetic_ratings(n_users: int = 120, n_items: int = 400, *, ratings: float 
     n_users = check.integer("n_users", n_users, least=1)
     n_items = check.integer("n_items", n_items, least=2)
     wanted = check.number("ratings", ratings, least=1.0, most=float(n_items))
-    users = Stream(seed, query_ids=np.arange(n_users)).child(*b"users")
-    items = Stream(seed, query_ids=np.arange(n_items)).child(*b"items")
+    users = Stream(seed, query_ids=np.arange(n_users)).child("users")
+    items = Stream(seed, query_ids=np.arange(n_items)).child("items")
     likes, traits = (2.0 * one.per_query(n, _TASTES) - 1.0 for one, n in ((users, n_users), (items, n_items)))
-    known = items.child(0).per_query(n_items)[:, 0]
-    activity = 3.0 ** (2.0 * users.child(0).per_query(n_users)[:, 0] - 1.0)
+    known = items.child("known").per_query(n_items)[:, 0]
+    activity = 3.0 ** (2.0 * users.child("activity").per_query(n_users)[:, 0] - 1.0)
 
     chance = known**2 / np.mean(known**2) * activity[:, None] / np.mean(activity) * wanted / n_items
-    rated = users.child(1).per_query(n_users, n_items) < chance
-    noise = users.child(2).per_query(n_users, n_items) - 0.5
+    rated = users.child("rated").per_query(n_users, n_items) < chance
+    noise = users.child("noise").per_query(n_users, n_items) - 0.5
     worth = likes @ traits.T + 0.5 * known + noise
     places = np.searchsorted(np.quantile(worth[rated], _STEPS[:-1]), worth, side="right")
     owners, own = np.nonzero(rated)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Pair", "compare"]
 
-_FLIPS = 2  # the child of the stream that draws sign flips
-
 
 def compare(
     systems: Mapping[str, Any],
@@ -73,7 +71,7 @@ def compare(
     chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
     if baseline is not None:
         chosen = [(name, baseline) for name in names if name != baseline]
-    stream = Stream(seed, query_ids=paired.ids).child(_FLIPS)
+    stream = Stream(seed, query_ids=paired.ids).child("flips")
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
         tested = [
@@ -107,7 +105,7 @@ def _test(
     plain = significance.t_test(values, weights)
     corrected = None if overlap is None else significance.t_test(values, weights, overlap=overlap)
     low, high = (corrected or plain).interval(1.0 - alpha)
-    own = Stream(stream.seed, stream.round, stream.queries(both.size)[both], path=stream.path)
+    own = stream.take(np.flatnonzero(both), both.size)
     wins, ties, losses = significance.wins_ties_losses(values)
     return {
         "metric": metric,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
-_BOOTSTRAP = 1  # the child of the stream that draws resamples
 
 
 @runtime_checkable
@@ -130,7 +129,7 @@ class Evaluation:
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
-        stream = Stream(self.seed, query_ids=self.query_ids).child(_BOOTSTRAP)
+        stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
         words = stream.queries(self.query_ids.size)
         order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
         columns = np.column_stack(list(self.values.values()))[order]

@@ -27,7 +27,6 @@ Array = NDArray[np.float64]
 
 POLICIES = ("plackett_luce",)
 SAMPLES = 256
-_DRAWS = 3  # the child of the stream that draws rankings
 _AT_ONCE = 32  # rankings that are held in memory; a fixed number, so that draws do not depend on the data's size
 
 
@@ -100,7 +99,7 @@ def evaluate_policy(
     chosen = list(metrics)
     exposure, columns = _Moments(data.n_docs), [_Moments(data.n_queries) for _ in chosen]
     discount = discounts(int(data.sizes.max(initial=0)))
-    for ranks in _rankings(values, data, Stream(seed, query_ids=data.query_ids).child(_DRAWS), samples):
+    for ranks in _rankings(values, data, Stream(seed, query_ids=data.query_ids).child("rankings"), samples):
         shown = ranks > 0
         exposure.add(np.where(shown, discount[ranks - shown], 0.0))
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
@@ -131,10 +130,10 @@ def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     starts = np.repeat(offsets[:-1], sizes)
     places = np.arange(rows.size) - starts + 1
-    own = Stream(stream.seed, stream.round, stream.queries(data.n_queries)[kept], path=stream.path)
+    own = stream.take(kept, data.n_queries)
     for block in range(0, samples, _AT_ONCE):
         count = min(_AT_ONCE, samples - block)
-        for drawn in _drawn(scores[rows], offsets, own.child(block // _AT_ONCE), count):
+        for drawn in _drawn(scores[rows], offsets, own.child("block", block // _AT_ONCE), count):
             ranks = np.zeros(data.n_docs, np.int64)
             ranks[rows[starts + drawn]] = places
             yield ranks

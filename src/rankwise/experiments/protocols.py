@@ -31,7 +31,7 @@ def seed_of(seed: int, trial: int) -> int:
     >>> seed_of(0, 0) != seed_of(0, 1)
     True
     """
-    return int(Stream(seed, trial).child(*b"trial").key) >> 33
+    return int(Stream(seed, trial).child("trial").key) >> 33
 
 
 def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:

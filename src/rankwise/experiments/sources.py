@@ -90,7 +90,7 @@ class Source:
             raise check.error("this protocol is made for ratings of items by users", got=self.text, cure=cure)
         every = _ratings(self)
         if self.queries is not None and self.queries < every.n_users:
-            draws = Stream(0, query_ids=every.users).child(*b"some").per_query(every.n_users)[:, 0]
+            draws = Stream(0, query_ids=every.users).child("some").per_query(every.n_users)[:, 0]
             every = every.take(np.sort(np.argsort(draws)[: self.queries]))
         return replace(every, relevant=float(relevant))
 
@@ -168,7 +168,7 @@ class Source:
         wanted = self.queries if share is None else max(round(share * data.n_queries), 1)
         if wanted >= data.n_queries:
             return data
-        draws = data.stream(0).child(*b"some").per_query(data.n_queries)[:, 0]
+        draws = data.stream(0).child("some").per_query(data.n_queries)[:, 0]
         return data.take(np.sort(np.argsort(draws)[:wanted]))
 
 

@@ -8,28 +8,30 @@ only the documents of the first buckets are looked at again.
 Scores must not be NaN or +inf here: callers check first. Equal scores keep the order of their rows.
 """
 
-import numba
 import numpy as np
+
+from rankwise.kernels import REORDERED, kernel
 
 AVERAGE, ROW, WORST, BEST = 0, 1, 2, 3
 TIES = {"average": AVERAGE, "row": ROW, "worst": WORST, "best": BEST}
 
+_PATIENCE = 4  # steps a document that an order may be mended with, before sorting anew is faster
 _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def room_for(longest):  # type: ignore[no-untyped-def]
     """Give the scratch arrays that ordering lists of up to ``longest`` documents needs."""
     return np.empty(longest), np.empty(longest, np.int32), np.empty(longest + 1, np.int32)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def order(scores, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
     order_in(scores, out, room_for(scores.size))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def order_in(scores, out, room):  # type: ignore[no-untyped-def]
     """Do the same as :func:`order` in a room that is made once for many lists."""
     n = scores.size
@@ -55,7 +57,33 @@ def order_in(scores, out, room):  # type: ignore[no-untyped-def]
         start = stop
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
+def reorder(scores, rows, room):  # type: ignore[no-untyped-def]
+    """Do the same from an order that was right for other scores, which takes little time where they are alike.
+
+    ``rows`` is that order, or begins with −1 where there is none. Documents are put in place one by one, as long as
+    that takes few steps.
+    """
+    n = scores.size
+    if n > 0 and rows[0] < 0:
+        order_in(scores, rows, room)
+        return
+    keys, steps = room[0], _PATIENCE * n
+    for i in range(n):
+        keys[i] = scores[rows[i]]
+    for i in range(1, n):
+        key, row, at = keys[i], rows[i], i
+        while at > 0 and (keys[at - 1] < key or (keys[at - 1] == key and rows[at - 1] > row)):
+            keys[at], rows[at] = keys[at - 1], rows[at - 1]
+            at -= 1
+        keys[at], rows[at] = key, row
+        steps -= i - at
+        if steps < 0:
+            order_in(scores, rows, room)
+            return
+
+
+@kernel
 def ranking(scores, worths, cutoff, ties, out, room):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
@@ -87,7 +115,7 @@ def ranking(scores, worths, cutoff, ties, out, room):  # type: ignore[no-untyped
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline=True)
 def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-def]
     """Where the group of documents ends that share the rank ``start``: the next place unless ties are averaged."""
     stop = start + 1
@@ -98,7 +126,7 @@ def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-de
     return stop
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _top(scores, cutoff, out, room):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the best ``cutoff`` documents or more, ties with the last of them included."""
     n = scores.size
@@ -124,7 +152,7 @@ def _top(scores, cutoff, out, room):  # type: ignore[no-untyped-def]
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
+@kernel(fastmath=REORDERED)
 def _span(scores, n):  # type: ignore[no-untyped-def]
     """Find the highest score, and what turns a distance from it into one of n buckets (0: buckets would not help)."""
     low, high = np.inf, -np.inf
@@ -135,7 +163,7 @@ def _span(scores, n):  # type: ignore[no-untyped-def]
     return high, scale if n > _CROWD and 0.0 < scale < np.inf and high - low < np.inf else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
     """Deal documents into buckets, the first with the highest scores; ``counts[b + 1]`` counts those in bucket b."""
     last = scores.size - 1.0
@@ -147,7 +175,7 @@ def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
         counts[np.uint32(buckets[i]) + np.uint32(1)] += 1
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
     """Sort one stretch of keys from high to low, and the rows with them, keeping equal keys as they are."""
     if stop - start <= _CROWD:
@@ -168,7 +196,7 @@ def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
         width *= 2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start + 1, stop):
         key, row = keys[i], rows[i]
@@ -179,7 +207,7 @@ def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
         keys[at], rows[at] = key, row
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _merge(keys, rows, kept_keys, kept_rows, left, middle, stop):  # type: ignore[no-untyped-def]
     """Merge two sorted neighbours in place; the left one is set aside first."""
     kept = middle - left

@@ -1,24 +1,26 @@
-"""The contract of an objective, the frame around its kernels, and the operators that combine objectives."""
+"""The contract of an objective: derivatives, what is prepared once, and how objectives combine.
 
-import sys
-from collections.abc import Callable
+An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` looks at labels once and gives a
+:class:`Prepared`, which is called with the scores of every round. ``prepared.py`` holds the form of it that runs
+kernels, ``adapted.py`` that around a user's function.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
-from rankwise.metrics.base import Metric
-from rankwise.stream import Stream
-from rankwise.threads import over_queries
+from rankwise.arrays import Array, Offsets, read_only
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from rankwise.stream import Stream
 
-_shelf: list[Array] = []
-_SHELF_LENGTH = 6
-_SHELVED_BYTES = 32 * 2**20
-_NOBODY_ELSE = 3
+
+_LARGE = 1e60
 
 
 class Derivatives(NamedTuple):
@@ -29,95 +31,180 @@ class Derivatives(NamedTuple):
     gradient: Array
     """(n_docs,) d value / d score."""
     hessian: Array
-    """(n_docs,) diagonal of the second derivative, or what stands for it (see ``exact_hessian``)."""
+    """(n_docs,) diagonal of the second derivative, or what stands for it (see ``exact_hessian``); empty if left out."""
     numerator: Array
     """(n_docs,) what trees divide by the Hessian; the gradient itself unless there is a better Newton step."""
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """Anything that can be called like this is an objective: in every ranker, in every wrapper, unregistered.
+class Prepared(ABC):
+    """An objective that has seen the labels: everything that scores do not change is done.
 
-    ``stream`` may be None where nothing is drawn. Objectives that can weigh single documents also take
-    ``document_weights`` (inverse propensities of clicked documents) as a keyword; wrappers hand it on.
+    It may keep what only saves time, such as the last order of documents. Results never depend on that.
     """
 
-    exact_hessian: bool
-    """False: the docstring says what stands there instead."""
-    estimator: bool
-    """True: unbiased over the stream, not differentiable draw by draw."""
-
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give value, gradient and curvature at ``scores``."""
-        ...
-
-
-class Lists(NamedTuple):
-    """Checked input of an objective, in the types that kernels are compiled for."""
-
-    scores: Array
-    labels: Array
-    offsets: NDArray[np.int64]
+    offsets: Offsets
 
     @property
     def n_queries(self) -> int:
         """Number of lists."""
         return int(self.offsets.size - 1)
 
+    def __call__(self, scores: ArrayLike, stream: "Stream | None" = None, *, hessian: bool = True) -> Derivatives:
+        """Give value, gradient and curvature at ``scores``; without ``hessian`` only value and gradient."""
+        return self.differentiate(self._checked(scores), stream, hessian)
 
-def lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Lists:
-    """Check the input of an objective; an error names the query."""
-    cuts = check.offsets(offsets, int(np.size(labels)))
-    return Lists(
-        read_only(check.loss_scores(scores, cuts)),
-        read_only(check.labels(labels, cuts)),
-        read_only(cuts),
-    )
+    @abstractmethod
+    def differentiate(self, scores: Array, stream: "Stream | None", hessian: bool) -> Derivatives:
+        """Do what a call does for scores that are finite, float64 and not to be written."""
+
+    @abstractmethod
+    def take(self, queries: NDArray[np.int64]) -> "Prepared":
+        """Give the same for some of the queries, by number: a mini-batch."""
+
+    def _checked(self, scores: ArrayLike) -> Array:
+        array = np.asarray(scores)
+        # A sum of squares tells at once that all is well; what is not plain or not small is looked at again.
+        if array.dtype != np.float64 or array.shape != (self.offsets[-1],) or not array @ array < _LARGE:
+            array = check.loss_scores(array, self.offsets)
+        return read_only(array)
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
-    array = np.ascontiguousarray(array).view()
-    array.flags.writeable = False
-    return array
+class Objective:
+    """A loss of ranked lists, with its gradient and curvature: what every ranker, wrapper and trainer takes.
 
-
-def differentiate(
-    kernel: Callable[..., Any], given: Lists, *settings: Any, numerator: bool = False, work: Array | None = None
-) -> Derivatives:
-    """Run ``kernel(first, last, offsets, scores, labels, *settings, value, gradient, hessian[, numerator])``.
-
-    The kernel fills every element of its outputs for queries ``first`` to ``last``.
+    A subclass is a frozen dataclass of plain, keyword-only settings that has a ``name`` and a :meth:`prepare`. From
+    here it has its expression (``repr``), which :func:`rankwise.objective` reads back, and its operators:
+    ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``.
     """
-    n_docs = given.scores.size
-    value, gradient, hessian = np.empty(given.n_queries), memory(n_docs), memory(n_docs)
-    outputs = [value, gradient, hessian]
-    if numerator:
-        outputs.append(memory(n_docs))
-    over_queries(kernel, given.offsets, given.scores, given.labels, *settings, *outputs, work=work)
-    return Derivatives(value, gradient, hessian, outputs[-1] if numerator else gradient)
+
+    name: ClassVar[str] = ""
+    """What it is called in expressions."""
+    paper: ClassVar[str] = ""
+    """Where it comes from."""
+
+    @property
+    def exact_hessian(self) -> bool:
+        """Whether the Hessian is exact; if not, the docstring says what stands there instead."""
+        return False
+
+    @property
+    def estimator(self) -> bool:
+        """Whether it is unbiased over the stream but not differentiable draw by draw."""
+        return False
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Check labels and do once what scores do not change.
+
+        ``documents`` are further columns of single documents, such as ``document_weights``; an objective refuses those
+        that it has no use for.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define prepare(labels, offsets, **documents)")
+
+    def __call__(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        stream: "Stream | None" = None,
+        **documents: ArrayLike,
+    ) -> Derivatives:
+        """Give value, gradient and curvature at ``scores``, for a single look; trainers prepare once instead."""
+        return self.prepare(labels, offsets, **documents)(scores, stream)
+
+    def __repr__(self) -> str:
+        inside = grammar.arguments(self)
+        name = self.name or type(self).__name__
+        return f"{name}({inside})" if inside else name
+
+    def __add__(self, other: object) -> "Sum":
+        return Sum((*_terms(self), *_terms(other))) if isinstance(other, Objective) else NotImplemented
+
+    def __sub__(self, other: object) -> "Sum":
+        return self + -1.0 * other if isinstance(other, Objective) else NotImplemented
+
+    def __mul__(self, factor: object) -> "Sum":
+        if isinstance(factor, bool) or not isinstance(factor, int | float):
+            return NotImplemented
+        factor = check.number("the factor of an objective", factor)
+        return Sum(tuple((factor * own, term) for own, term in _terms(self)))
+
+    __rmul__ = __mul__
 
 
-def memory(size: int) -> Array:
-    """Give an array with anything in it: one that was given before and that nobody holds any more, or a new one.
+def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
+    return objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
 
-    A trainer asks for the same arrays round after round, and fresh pages cost as much time as a fast kernel.
+
+@dataclass(frozen=True, repr=False)
+class Sum(Objective):
+    """A weighted sum of objectives; value, gradient, Hessian and numerator add up."""
+
+    terms: tuple[tuple[float, Objective], ...]
+
+    @property
+    def exact_hessian(self) -> bool:
+        """Whether every term's Hessian is exact."""
+        return all(term.exact_hessian for _, term in self.terms)
+
+    @property
+    def estimator(self) -> bool:
+        """Whether any term is an estimator."""
+        return any(term.estimator for _, term in self.terms)
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Prepare every term."""
+        factors = tuple(factor for factor, _ in self.terms)
+        return _PreparedSum(factors, [term.prepare(labels, offsets, **documents) for _, term in self.terms])
+
+    def __repr__(self) -> str:
+        expression = ""
+        for factor, term in self.terms:
+            sign = (" - " if factor < 0 else " + ") if expression else ("-" if factor < 0 else "")
+            size = abs(factor)
+            plain = size == 1.0 and (expression or factor > 0)
+            expression += sign + (repr(term) if plain else f"{size!r}*{term!r}")
+        return expression
+
+
+class _PreparedSum(Prepared):
+    def __init__(self, factors: tuple[float, ...], parts: Sequence[Prepared]) -> None:
+        self.factors, self.parts = factors, parts
+        self.offsets = parts[0].offsets
+
+    def differentiate(self, scores: Array, stream: "Stream | None", hessian: bool) -> Derivatives:
+        """Add up the terms, each with a random stream of its own."""
+        total: Derivatives | None = None
+        for k, (factor, part) in enumerate(zip(self.factors, self.parts, strict=True)):
+            own = None if stream is None else stream.child("term", k)
+            found = part.differentiate(scores, own, hessian)
+            total = add(total, factor, found)
+        if total is None:
+            raise check.error("a sum of objectives needs at least one term")
+        return total
+
+    def take(self, queries: NDArray[np.int64]) -> Prepared:
+        """Take the queries of every term."""
+        return _PreparedSum(self.factors, [part.take(queries) for part in self.parts])
+
+
+def add(total: Derivatives | None, factor: float, part: Derivatives) -> Derivatives:
+    """Add ``factor`` times derivatives to a total of our own, in place; the first of them begins it.
+
+    The numerator stays the gradient itself while every part's is.
     """
-    if size * 8 > _SHELVED_BYTES:
-        return np.empty(size)
-    for array in _shelf:
-        # Held by the shelf, by this loop and by the call: then by nobody else, not even through a view.
-        if array.size == size and sys.getrefcount(array) == _NOBODY_ELSE:
-            return array
-    array = np.empty(size)
-    _shelf.append(array)
-    del _shelf[:-_SHELF_LENGTH]
-    return array
+    if total is None:
+        value, gradient, hessian = (factor * array for array in part[:3])
+        numerator = gradient if part.numerator is part.gradient else factor * part.numerator
+        return Derivatives(value, gradient, hessian, numerator)
+    numerator = total.numerator
+    if numerator is not total.gradient or part.numerator is not part.gradient:
+        numerator = (numerator.copy() if numerator is total.gradient else numerator) + factor * part.numerator
+    for sum_, array in zip(total[:3], part[:3], strict=True):
+        sum_ += array if factor == 1.0 else factor * array
+    return Derivatives(*total[:3], total.gradient if numerator is total.gradient else numerator)
 
 
-def drawing(stream: Stream | None, who: object) -> Stream:
+def drawing(stream: "Stream | None", who: object) -> "Stream":
     """Give the stream of an objective that draws, or say that it needs one."""
     if stream is None:
         raise check.error(
@@ -126,126 +213,3 @@ def drawing(stream: Stream | None, who: object) -> Stream:
             cure="pass stream=rw.Stream(seed, round, query_ids)",
         )
     return stream
-
-
-def document_weights(values: ArrayLike | None, given: Lists) -> Array:
-    """Check the weights of single documents; an empty array stands for none."""
-    if values is None:
-        return read_only(np.empty(0))
-    return read_only(check.document_values("document weights", values, given.offsets, least=0.0))
-
-
-def refuse_documents(documents: dict[str, Any], who: object) -> None:
-    """Say that an objective has no use for columns of single documents, rather than leave them out silently."""
-    if documents:
-        raise check.error(
-            f"{who} takes no {' or '.join(documents)}",
-            cure="leave it out; SoftmaxCE, XENDCG and LambdaRank take document_weights, PLRank document_rewards",
-        )
-
-
-T = TypeVar("T", bound=type)
-
-if TYPE_CHECKING:
-
-    class Operators:
-        """What :func:`algebra` gives a class, for type checkers; at run time there is nothing to inherit."""
-
-        def __add__(self, other: Any) -> "Sum": ...
-        def __sub__(self, other: Any) -> "Sum": ...
-        def __mul__(self, factor: float) -> "Sum": ...
-        def __rmul__(self, factor: float) -> "Sum": ...
-
-else:
-    Operators = object
-
-
-def algebra(cls: T) -> T:
-    """Give a class of objectives its text and its operators: ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``."""
-    for name, method in {"__repr__": _text, **_OPERATORS}.items():
-        setattr(cls, name, method)
-    return cls
-
-
-def _text(self: Any) -> str:
-    from rankwise.objectives.table import name_of
-
-    inside = grammar.arguments(self)
-    return f"{name_of(type(self))}({inside})" if inside else name_of(type(self))
-
-
-def _terms(objective: Any) -> tuple[tuple[float, Any], ...]:
-    return objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
-
-
-def _combine(left: Any, a: float, right: Any, b: float) -> Any:
-    if not callable(right) or isinstance(right, type | Metric):
-        return NotImplemented
-    parts = [(a * c, o) for c, o in _terms(left)] + [(b * c, o) for c, o in _terms(right)]
-    return Sum(tuple(parts))
-
-
-def _scale(self: Any, factor: Any) -> Any:
-    if isinstance(factor, bool) or not isinstance(factor, int | float):
-        return NotImplemented
-    factor = check.number("the factor of an objective", factor)
-    return Sum(tuple((factor * c, o) for c, o in _terms(self)))
-
-
-@dataclass(frozen=True, repr=False)
-class Sum(Operators):
-    """A weighted sum of objectives; value, gradient, Hessian and numerator add up."""
-
-    terms: tuple[tuple[float, Any], ...]
-    paper: ClassVar[str] = ""
-
-    @property
-    def exact_hessian(self) -> bool:
-        """Whether every term's Hessian is exact."""
-        return all(getattr(objective, "exact_hessian", False) for _, objective in self.terms)
-
-    @property
-    def estimator(self) -> bool:
-        """Whether any term is an estimator."""
-        return any(getattr(objective, "estimator", False) for _, objective in self.terms)
-
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Add up the terms, each with a random stream of its own."""
-        parts = [
-            (factor, objective(scores, labels, offsets, None if stream is None else stream.child(k), **documents))
-            for k, (factor, objective) in enumerate(self.terms)
-        ]
-        return linear([factor for factor, _ in parts], [part for _, part in parts])
-
-    def __repr__(self) -> str:
-        text = ""
-        for factor, objective in self.terms:
-            sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")
-            size = abs(factor)
-            text += sign + (repr(objective) if size == 1.0 and (text or factor > 0) else f"{size!r}*{objective!r}")
-        return text
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "__add__": lambda self, other: _combine(self, 1.0, other, 1.0),
-    "__sub__": lambda self, other: _combine(self, 1.0, other, -1.0),
-    "__mul__": _scale,
-    "__rmul__": _scale,
-}
-for _name, _method in _OPERATORS.items():
-    setattr(Sum, _name, _method)
-
-
-def linear(factors: list[float], parts: list[Derivatives]) -> Derivatives:
-    """Add derivatives with factors; the numerator stays the gradient itself where every part's does."""
-    value, gradient, hessian = (
-        sum((f * p[k] for f, p in zip(factors[1:], parts[1:], strict=True)), factors[0] * parts[0][k]) for k in range(3)
-    )
-    if all(part.numerator is part.gradient for part in parts):
-        return Derivatives(value, gradient, hessian, gradient)
-    numerator = sum(
-        (f * p.numerator for f, p in zip(factors[1:], parts[1:], strict=True)), factors[0] * parts[0].numerator
-    )
-    return Derivatives(value, gradient, hessian, numerator)

@@ -1,94 +1,111 @@
 """The kernels of the softmax family: target distributions, cross entropy, and the three-term Newton numerator."""
 
-import numba
 import numpy as np
 
+from rankwise.kernels import APART, FUSED, REORDERED, kernel
 from rankwise.objectives.fastmath import exp
-from rankwise.stream import uniform
+from rankwise.stream import fill_uniforms
 
-# Lets sums and maxima be vectorised; their order is the same in every run, and no input is NaN.
-_SUMS_IN_ANY_ORDER = {"reassoc", "contract", "nnan", "nsz"}
 # Of float64: adding 1.5 · 2^52 to a number rounds it and leaves it in the lowest bits.
 _ROUNDER, _BIAS, _MANTISSA = 6755399441055744.0, 1023, 52
 # The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
-EXP, SHARE, GAMMA_UNIFORM, GAMMA_ZERO, GAMMA_ONE, GAMMA_TIGHT = range(6)
+EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def neumann_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann,
-    value, gradient, hessian, numerator,
-):  # fmt: skip
-    """Fill value, gradient, Hessian and, if ``neumann``, the numerator of these queries."""
+@kernel
+def fill_masses(first, last, offsets, labels, weights, target, masses, units):  # type: ignore[no-untyped-def]
+    """Fill what scores and draws do not change of a target distribution, and the unit of each list.
+
+    That is the distribution itself, or for the last two targets the gains, to which shares of the unit are added. The
+    unit is negative where a list has nothing to learn from.
+    """
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
-        query = queries[q] if queries.size else np.uint64(0)
         weight = weights[a:b] if weights.size else weights
-        s, g, h = scores[a:b], gradient[a:b], hessian[a:b]
-        if b - a == 1 or not fill_target(target, key, query, s, labels[a:b], weight, g):
-            value[q] = 0.0
-            g[:] = 0.0
-            h[:] = 0.0
-            numerator[a:b] = 0.0
-        else:
-            value[q] = cross_entropy(s, epsilon, neumann, g, h, numerator[a:b])
+        units[q] = _fill_mass(labels[a:b], weight, target, masses[a:b]) if b - a > 1 else -1.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def diagonal_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann, value, gradient, hessian
-):
-    """Do the same without a numerator of its own."""
-    neumann_kernel(
-        first, last, offsets, scores, labels, target, key, queries, weights, epsilon, neumann,
-        value, gradient, hessian, gradient,
-    )  # fmt: skip
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
-def fill_target(target, key, query, scores, labels, weights, phi):  # type: ignore[no-untyped-def]
-    """Fill ``phi`` with one list's target distribution; False where the list has none to learn from."""
+@kernel(fastmath=REORDERED)
+def _fill_mass(labels, weights, target, mass):  # type: ignore[no-untyped-def]
     n = labels.size
-    total = 0.0
+    unit = 1.0
     if target == EXP:
         top = largest(labels)
         for i in range(n):
-            phi[i] = exp(labels[i] - top)
-            total += phi[i]
+            mass[i] = exp(labels[i] - top)
     elif target == SHARE:
         for i in range(n):
-            phi[i] = labels[i] * (weights[i] if weights.size else 1.0)
-            total += phi[i]
+            mass[i] = labels[i] * (weights[i] if weights.size else 1.0)
     else:
-        scale = 1.0
-        if not fill_whole_gains(labels, phi):
+        if not fill_whole_gains(labels, mass):
             top = largest(labels)
             if top >= 64.0:
-                scale = 2.0**-top  # keeps 2^label finite for any label
+                unit = 2.0**-top  # keeps 2^label finite for any label
             for i in range(n):
-                phi[i] = 2.0 ** (labels[i] - top) - scale if top >= 64.0 else 2.0 ** labels[i] - 1.0
+                mass[i] = 2.0 ** (labels[i] - top) - unit if top >= 64.0 else 2.0 ** labels[i] - 1.0
         if weights.size:
             for i in range(n):
-                phi[i] *= weights[i]
+                mass[i] *= weights[i]
+        if target == GAMMA_ZERO:
+            for i in range(n):
+                mass[i] += unit
+    return unit if target >= GAMMA_UNIFORM or normalise(mass) else -1.0
+
+
+@kernel
+def cross_entropy_kernel(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, masses, units, target, epsilon, key, queries, value, gradient, hessian, numerator
+):
+    """Fill value, gradient, Hessian and, if there is room for it, the numerator of these queries."""
+    longest = 0
+    if hessian.size == 0:
+        for q in range(first, last):
+            longest = max(longest, offsets[q + 1] - offsets[q])
+    scratch = np.empty(longest + APART)
+    for q in range(first, last):
+        a, b = offsets[q], offsets[q + 1]
+        s, g = scores[a:b], gradient[a:b]
+        h = hessian[a:b] if hessian.size else scratch[: b - a]
+        if units[q] < 0.0:
+            value[q] = 0.0
+            g[:] = 0.0
+            h[:] = 0.0
+            if numerator.size:
+                numerator[a:b] = 0.0
+            continue
+        g[:] = masses[a:b]
         if target == GAMMA_UNIFORM:
-            for i in range(n):
-                phi[i] += scale * (1.0 - uniform(key, query, i, 0))
-        elif target == GAMMA_ZERO:
-            for i in range(n):
-                phi[i] += scale
+            fill_uniforms(key, queries[q], h)
+            add_complements(h, units[q], g)
         elif target == GAMMA_TIGHT:
-            add_tight_mass(scores, scale, phi)
-        for i in range(n):
-            total += phi[i]
+            add_tight_mass(s, units[q], g)
+        if target < GAMMA_UNIFORM or normalise(g):
+            newton = numerator[a:b] if numerator.size else numerator
+            value[q] = cross_entropy(s, epsilon, numerator.size > 0, g, h, newton)
+
+
+@kernel(fastmath=REORDERED)
+def add_complements(draws, unit, mass):  # type: ignore[no-untyped-def]
+    """Add 1 − γ, in units of the list, to gains."""
+    for i in range(draws.size):
+        mass[i] += unit * (1.0 - draws[i])
+
+
+@kernel(fastmath=REORDERED)
+def normalise(mass):  # type: ignore[no-untyped-def]
+    """Make a distribution of masses; False where there is none."""
+    total = 0.0
+    for i in range(mass.size):
+        total += mass[i]
     if total <= 0.0:
         return False
     share = 1.0 / total
-    for i in range(n):
-        phi[i] *= share
+    for i in range(mass.size):
+        mass[i] *= share
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def largest(labels):  # type: ignore[no-untyped-def]
     """The largest label, or 0."""
     top = 0.0
@@ -97,7 +114,7 @@ def largest(labels):  # type: ignore[no-untyped-def]
     return top
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})  # unset, it would be the caller's
+@kernel(fastmath=FUSED)
 def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
     """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
     odd = 0
@@ -109,7 +126,7 @@ def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
     return odd == 0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_tight_mass(scores, scale, phi):  # type: ignore[no-untyped-def]
     """Add 1 − γ to gains for the γ that makes the weighted mean of the scores largest.
 
@@ -145,7 +162,7 @@ def add_tight_mass(scores, scale, phi):  # type: ignore[no-untyped-def]
             phi[i] += scale
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: ignore[no-untyped-def]
     """One list: ``phi`` holds the target and becomes the gradient; the value is returned.
 
@@ -187,7 +204,7 @@ def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: i
     return loss + np.log(total)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numerator):  # type: ignore[no-untyped-def]
     """Three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
 

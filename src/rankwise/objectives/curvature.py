@@ -7,11 +7,11 @@ on one query's gradient and Hessian in place.
 
 from typing import Final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.kernels import kernel
 from rankwise.threads import over_queries
 
 TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")
@@ -32,7 +32,7 @@ def treat(
         over_queries(_treat, offsets, TREATMENTS.index(treatment), gradient, hessian)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _treat(first, last, offsets, treatment, gradient, hessian):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]

@@ -8,8 +8,9 @@ They are compiled with "contract" alone (a multiplication and an addition may fu
 reductions of the argument below would not survive reordering.
 """
 
-import numba
 import numpy as np
+
+from rankwise.kernels import FUSED, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ends in zeros: its product with an exponent is exact
@@ -23,7 +24,7 @@ _LARGEST = 709.782712893384
 _SMALLEST = -708.3964185322641
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x; below the smallest normal number, about 2e-308, it is 0."""
     inside = min(max(x, _SMALLEST), _LARGEST)
@@ -48,7 +49,7 @@ def exp(x):  # type: ignore[no-untyped-def]
     return np.inf if x > _LARGEST else result
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def atanh_ratio(square):  # type: ignore[no-untyped-def]
     """atanh(z)/z for z² = ``square`` in [0, 1/9]: the heart of a logarithm, as log((1 + z)/(1 − z)) = 2·atanh(z).
 
@@ -60,7 +61,7 @@ def atanh_ratio(square):  # type: ignore[no-untyped-def]
     return 1.0 + square * tail
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def log(x):  # type: ignore[no-untyped-def]
     """Log x of a positive normal number: its exponent, and a mantissa around 1."""
     bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
@@ -70,14 +71,14 @@ def log(x):  # type: ignore[no-untyped-def]
     return exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + exponent * _LN2_LOW)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def log1p_unit(x):  # type: ignore[no-untyped-def]
     """log(1 + x) for x in [0, 1], where it is cheapest: one division, no table, no exponent."""
     z = x / (2.0 + x)
     return 2.0 * z * atanh_ratio(z * z)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def log1p(x):  # type: ignore[no-untyped-def]
     """log(1 + x) for any x ≥ −1/2, infinity included."""
     sum_ = 1.0 + x
@@ -92,14 +93,14 @@ def log1p(x):  # type: ignore[no-untyped-def]
     return x if x == np.inf else result
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def sigmoid(x):  # type: ignore[no-untyped-def]
     """1/(1 + e^−x), with full relative accuracy on both sides."""
     small = exp(-abs(x))
     return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x), with full relative accuracy on both sides."""
     return max(x, 0.0) + log1p_unit(exp(-abs(x)))

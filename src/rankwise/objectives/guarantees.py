@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.metrics.ideal import gains_and_ideal
-from rankwise.objectives.base import Array, lists
+from rankwise.objectives.prepared import checked_lists
 from rankwise.objectives.softmax import XENDCG, SoftmaxCE
 
 
@@ -45,25 +46,25 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
     ndcg  >= 0.000  XENDCG with tight gamma, theorem 1 (2021)
     ndcg  >= 0.665  XENDCG at gamma = 1, direct
     """
-    given = lists(scores, labels, offsets)
-    gains, ideal_dcg = gains_and_ideal(given.labels, given.offsets)
-    total = np.add.reduceat(gains, given.offsets[:-1])
+    lists = checked_lists(labels, offsets)
+    gains, ideal_dcg = gains_and_ideal(*lists)
+    total = lists.sums(gains)
     scored = total > 0.0
     if not scored.any():
         raise check.error("no list has a relevant document, so there is nothing to guarantee")
     found = []
-    if np.isin(given.labels, (0.0, 1.0)).all():
-        loss = SoftmaxCE()(*given).value
+    if np.isin(lists.labels, (0.0, 1.0)).all():
+        loss = SoftmaxCE()(scores, *lists).value
         found += [
             _guarantee("rr", "SoftmaxCE, theorems 1 and 2 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
             _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
         ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss, inverse, share = XENDCG(gamma="tight")(*given).value, 1.0 / ideal_dcg, total / ideal_dcg
+        loss, inverse, share = XENDCG(gamma="tight")(scores, *lists).value, 1.0 / ideal_dcg, total / ideal_dcg
         mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
         source = "XENDCG with tight gamma, theorem 1 (2021)"
         found.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
-        loss = XENDCG(gamma="one")(*given).value
+        loss = XENDCG(gamma="one")(scores, *lists).value
         bound = share * np.exp(-loss)
         found.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
     return found

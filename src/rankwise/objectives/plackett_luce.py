@@ -11,13 +11,13 @@ that a table would overflow.
 
 from typing import Final
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import offsets_of, read_only
+from rankwise.kernels import kernel
 from rankwise.metrics.base import longest_of
-from rankwise.objectives.base import read_only
 from rankwise.objectives.plackett_luce_table import (
     AFTER,
     ARRIVAL,
@@ -72,19 +72,19 @@ def sample(
     n = check.integer("the number of rankings", n, least=1)
     sizes = np.diff(cuts)
     ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    starts = np.concatenate(([0], np.cumsum(ranks)))
+    starts = offsets_of(ranks)
     drawn = np.empty((n, int(starts[-1])), np.int64)
-    settings = (read_only(keys(stream)), read_only(stream.queries(sizes.size)), values, starts, drawn)
+    settings = (keys(stream), read_only(stream.queries(sizes.size)), values, starts, drawn)
     over_queries(_sample, read_only(cuts), *settings, work=20.0 * (sizes + n * ranks))
     return drawn
 
 
 def keys(stream: Stream) -> NDArray[np.uint64]:
     """The keys of the numbers that place documents, that draw again, and that lay out strata."""
-    return np.array([stream.child(purpose).key for purpose in range(3)], np.uint64)
+    return read_only(np.array([stream.child(purpose).key for purpose in ("place", "retry", "strata")], np.uint64))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type: ignore[no-untyped-def]
     n = drawn.shape[0]
     numbers, whole, batch, at = working_memory(longest_of(first, last, offsets))
@@ -100,7 +100,7 @@ def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type:
                     drawn[i + a, starts[q] + k] = whole[PLACE, at[a * head + k]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no-untyped-def]
     """Give each of ``count`` coordinates a walk through all strata: a random start, a random stride coprime to them."""
     for c in range(count):
@@ -112,14 +112,14 @@ def _lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no
         stride[c] = step
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _divisor(a, b):  # type: ignore[no-untyped-def]
     while b:
         a, b = b, a % b
     return a
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
     """Draw samples ``first`` to ``first + count``, after those before them.
 
@@ -137,7 +137,7 @@ def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole
         _sequence(key, query, first, count, n, head, numbers, whole, batch, at)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_uniforms(key, query, first, count, samples, draws, head, whole, uniforms):  # type: ignore[no-untyped-def]
     """One uniform per sample and rank, in loops over samples that vectorise."""
     for k in range(0, head, 2):
@@ -159,7 +159,7 @@ def _fill_uniforms(key, query, first, count, samples, draws, head, whole, unifor
             whole[STRATUM, k] = stratum
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
     weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
     uniforms, chance, keep = batch[UNIFORM], batch[CHANCE], batch[KEEP]
@@ -218,7 +218,7 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
         batch[AFTER, a] = good / left if head < n and left > 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, ranked):  # type: ignore[no-untyped-def]
     weight, worth, height, arrival = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[ARRIVAL]
     stratum, stride, place, taken = whole[STRATUM], whole[STRIDE], whole[PLACE], whole[TAKEN]
@@ -280,7 +280,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
     batch[BEFORE, a], batch[AFTER, a] = np.exp(min(last, STEEP)), mean
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline=True)
 def _join(a, b):  # type: ignore[no-untyped-def]
     """The log of exp a + exp b, and the share of the first."""
     top = max(a, b)

@@ -5,9 +5,9 @@ The ``head``, the highest documents, as many as there are ranks, stands first an
 score of the last document of the head), so that those of the tail are at most 1.
 """
 
-import numba
 import numpy as np
 
+from rankwise.kernels import kernel
 from rankwise.metrics.order import order
 
 STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64
@@ -23,7 +23,7 @@ GUIDE = INTEGERS  # the rows from this on, laid end to end
 UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def working_memory(longest):  # type: ignore[no-untyped-def]
     """What a thread needs for lists of up to ``longest`` documents."""
     numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + FINENESS, longest + 1), np.int64)
@@ -31,13 +31,13 @@ def working_memory(longest):  # type: ignore[no-untyped-def]
     return numbers, whole, np.empty((BATCH, room)), np.empty(room, np.int64)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def samples_at_once(head):  # type: ignore[no-untyped-def]
     """How many samples :func:`draw` makes in one call."""
     return min(max(_ROOM // head, 1), _AT_ONCE)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-def]
     """Put a query's documents into positions and add up their weights; tell whether the head is too steep for that."""
     n = scores.size
@@ -65,7 +65,7 @@ def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-
     return height[0] > STEEP
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _arrange(scores, rewards, head, place, mark):  # type: ignore[no-untyped-def]
     """The highest documents in order, then the rest, those without a reward first: so strata hold like documents."""
     n = scores.size

@@ -17,38 +17,19 @@ share their sums, so that a ranking costs as much as it has ranks and the list i
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.metrics.base import (
-    Gain,
-    bad_label,
-    checked_gain,
-    discounts,
-    fill_worths,
-    gain_rule,
-    gains,
-    ideal,
-    longest_of,
-    relevance_rule,
-)
+from rankwise.arrays import Array, Offsets, read_only
+from rankwise.kernels import kernel
+from rankwise.metrics.base import Gain, checked_gain, discounts, longest_of
+from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
-from rankwise.objectives.base import (
-    Array,
-    Derivatives,
-    Operators,
-    algebra,
-    differentiate,
-    drawing,
-    lists,
-    read_only,
-    refuse_documents,
-)
+from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys
 from rankwise.objectives.plackett_luce_table import (
     AFTER,
@@ -62,14 +43,13 @@ from rankwise.objectives.plackett_luce_table import (
     tabulate,
     working_memory,
 )
-from rankwise.stream import Stream
+from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
 
 _METRICS = ("ndcg", "dcg", "precision", "rbp")
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PLRank(Operators):
+class PLRank(Objective):
     """Minus the expected reward of a ranking drawn from the scores (Kang, de Rijke and Oosterhuis 2024).
 
     >>> from rankwise.stream import Stream
@@ -102,6 +82,7 @@ class PLRank(Operators):
     """What stands for the Hessian: the "estimated" one, which is negative for many documents, or what tree learners
     can divide by: its size ("absolute"), a floor ("floored"), "ones", or the size of the "gradient"."""
     estimator: ClassVar[bool] = True
+    name: ClassVar[str] = "plrank"
     paper: ClassVar[str] = "Kang et al. 2024"
 
     def __post_init__(self) -> None:
@@ -124,49 +105,46 @@ class PLRank(Operators):
         """The estimated Hessian is unbiased; what replaces it is described in ``curvature``."""
         return self.curvature == "estimated"
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        stream: Stream | None = None,
-        *,
-        document_rewards: ArrayLike | None = None,
-        **documents: Any,
-    ) -> Derivatives:
-        """Estimate value, gradient and Hessian.
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute the reward of every document.
 
         ``document_rewards``, one number per document, negative ones included, take the place of what the labels are
         worth and are used as they are: exposure fairness, for instance, gives each group's documents the price of its
         exposure. Rank weights stay those of the metric.
         """
-        stream = drawing(stream, self)
-        refuse_documents(documents, self)
-        given = lists(scores, labels, offsets)
-        sizes = np.diff(given.offsets)
+        refuse_columns(self, documents, ("document_rewards",))
+        lists = checked_lists(labels, offsets)
+        sizes = lists.sizes
         thetas = self.rank_weights(int(sizes.max(initial=1)))
-        graded = self.metric in ("ndcg", "dcg")
-        rule = gain_rule(self.gain) if graded else relevance_rule(float(self.relevant))
-        rewards = np.empty(0)
-        if document_rewards is not None:
-            rewards = check.document_values("document rewards", document_rewards, given.offsets)
-        ideal_thetas = read_only(np.sort(thetas)[::-1])
-        what = (rule, self.metric == "ndcg", read_only(rewards), read_only(thetas), ideal_thetas)
-        whence = (read_only(keys(stream)), read_only(stream.queries(given.n_queries)))
-        how = (self.samples, self.sampler == "race", DRAWS.index(self.draws), self.baseline)
+        given = documents.get("document_rewards")
+        if given is None:
+            rewards = self.orderings(lists.labels, lists.offsets).worths
+        else:
+            rewards = check.document_values("document rewards", given, lists.offsets)
         per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
-        work = 20.0 * (sizes + self.samples * per_ranking)
-        found = differentiate(_plrank, given, *what, *whence, *how, work=work)
-        if np.isnan(found.value).any():
-            raise bad_label(given.labels, given.offsets, self.gain if graded else "linear")
-        curvature.treat(self.curvature, given.offsets, found.gradient, found.hessian)
-        return found
+        return PreparedKernel(
+            objective=self,
+            kernel=_plrank,
+            offsets=lists.offsets,
+            per_document=(read_only(rewards),),
+            settings=(
+                read_only(thetas),
+                self.samples,
+                self.sampler == "race",
+                DRAWS.index(self.draws),
+                self.baseline,
+            ),
+            keys=keys,
+            curvature=self.curvature,
+            work=20.0 * (sizes + self.samples * per_ranking),
+        )
 
-    def orderings(self, labels: Array, offsets: NDArray[np.int64]) -> Orderings:
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """The lists as the metric sees them, for bounding: what a certain order of each is worth."""
         sizes = np.diff(offsets)
         graded = self.metric in ("ndcg", "dcg")
-        worths: Array = gains(labels, self.gain) if graded else (labels >= self.relevant).astype(np.float64)
+        relevant = (labels >= self.relevant).astype(np.float64)
+        worths: Array = gains_and_ideal(labels, offsets, self.gain).gains if graded else relevant
         seen = Orderings(LINEAR, offsets, worths, self.rank_weights(int(sizes.max(initial=1))))
         if self.metric != "ndcg":
             return seen
@@ -196,31 +174,21 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
 PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _plrank(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, labels, rule, normalise, given_rewards, thetas, ideal_thetas, key, queries, samples,
-    race, draws, baseline, value, gradient, hessian,
-):  # fmt: skip
+    first, last, offsets, scores, given, thetas, samples, race, draws, baseline, key, queries, value, gradient, hessian
+):
     longest = longest_of(first, last, offsets)
     numbers, whole, batch, at = working_memory(longest)
     sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
-    room, counts = np.empty(longest), np.empty(rule.table.size + 1, np.int64)
+    bends = hessian.size > 0
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
-        n = end - start
-        rewards = room[:n]
-        if given_rewards.size:
-            rewards[:] = given_rewards[start:end]
-        else:
-            if not fill_worths(labels[start:end], rule, rewards, counts):
-                value[q] = np.nan
-                continue
-            best = ideal(rewards, rule, counts, ideal_thetas, thetas.size) if normalise else 1.0
-            if best > 0.0:
-                rewards /= best
+        n, rewards = end - start, given[start:end]
         value[q] = 0.0
         gradient[start:end] = 0.0
-        hessian[start:end] = 0.0
+        if bends:
+            hessian[start:end] = 0.0
         head = min(n, thetas.size)
         if n == 1:
             value[q] = -thetas[0] * rewards[0]
@@ -232,17 +200,18 @@ def _plrank(  # type: ignore[no-untyped-def]
             for i in range(0, samples, samples_at_once(head)):
                 count = min(samples_at_once(head), samples - i)
                 draw(race or steep, key, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
-                total += _add(count, baseline, head, thetas, numbers[WORTH], batch, at, sums, ranks, shared)
+                total += _add(count, baseline, bends, head, thetas, numbers[WORTH], batch, at, sums, ranks, shared)
             _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
             value[q] = -total / samples
             for j in range(n):
                 i = start + whole[PLACE, j]
                 gradient[i] = -sums[j, PLACED_G]
-                hessian[i] = -sums[j, PLACED_H]
+                if bends:
+                    hessian[i] = -sums[j, PLACED_H]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add(count, baseline, head, thetas, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
+@kernel
+def _add(count, baseline, bends, head, thetas, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
     """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
     chance, keep = batch[CHANCE], batch[KEEP]
     rewards, following, onward = ranks
@@ -267,13 +236,15 @@ def _add(count, baseline, head, thetas, worth, batch, at, sums, ranks, shared): 
             dn = 1.0 + kept * dn
             dr = theta + kept * dr
             ri = from_here + kept * ri
-            a = theta * dn + kept * kept * a
-            b = from_here * dn + kept * kept * b
+            if bends:
+                a = theta * dn + kept * kept * a
+                b = from_here * dn + kept * kept * b
             kept = keep[row + k]
             step = p * (reward * dr - ri)
             mine = sums[np.uint64(at[row + k])]
             mine[PLACED_G] += after + step
-            mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
+            if bends:
+                mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
             mine[TIMES] += 1.0
         dr, ri, a, b = dr * share, ri * share, a * share * share, b * share * share
         shared[0] += dr
@@ -287,7 +258,7 @@ def _add(count, baseline, head, thetas, worth, batch, at, sums, ranks, shared): 
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _finish(samples, n, weight, worth, sums, shared):  # type: ignore[no-untyped-def]
     """Add what documents get from samples that do not place them: all samples, apart from those that do."""
     dr, ri, a, b = shared

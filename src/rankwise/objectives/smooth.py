@@ -7,40 +7,30 @@ with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the de
 η²Σt along s_i itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.arrays import Array, Offsets, read_only
+from rankwise.kernels import APART, REORDERED, kernel
 from rankwise.metrics.base import Gain, checked_gain, longest_of
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.permutations import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives import curvature as curvatures
-from rankwise.objectives.base import (
-    Array,
-    Derivatives,
-    Lists,
-    Operators,
-    algebra,
-    differentiate,
-    lists,
-    read_only,
-    refuse_documents,
-)
+from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.fastmath import exp
-from rankwise.stream import Stream
+from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
 
-_SUMS_IN_ANY_ORDER = {"reassoc", "contract"}  # lets sums be vectorised; the order is the same in every run
 _SAFE_SPREAD = 600.0  # scores within this many units of 1/η: e^(ηs) of all of them is a number
 _LN2 = np.log(2.0)
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ApproxNDCG(Operators):
+class ApproxNDCG(Objective):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
@@ -54,7 +44,7 @@ class ApproxNDCG(Operators):
     eta: float = 10.0
     gain: Gain = "exponential"
     curvature: str = "floored"
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "approx_ndcg"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
@@ -66,23 +56,20 @@ class ApproxNDCG(Operators):
         """Only the untreated diagonal is exact."""
         return self.curvature == "exact"
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        given = lists(scores, labels, offsets)
-        best = gains_and_ideal(given.labels, given.offsets, self.gain)
-        return _differentiate(_ndcg_kernel, given._replace(labels=read_only(best.gains)), self, best.dcg)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute gains and the ideal DCG of each list."""
+        refuse_columns(self, documents)
+        lists = checked_lists(labels, offsets)
+        best = gains_and_ideal(lists.labels, lists.offsets, self.gain)
+        return _prepare(self, _ndcg_kernel, lists, best.gains, best.dcg)
 
-    def orderings(self, labels: Array, offsets: NDArray[np.int64]) -> Orderings:
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """The lists as this metric sees them, for bounding."""
         return ndcg_orderings(labels, offsets, self.gain)
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothAP(Operators):
+class SmoothAP(Objective):
     """Minus average precision with smooth ranks (thesis eq. 2.11); documents with label ≥ ``relevant`` are relevant.
 
     >>> d = SmoothAP()([0.0, 0.0], [1, 0], [0, 2])
@@ -93,7 +80,7 @@ class SmoothAP(Operators):
     eta: float = 1.0
     relevant: float = 1.0
     curvature: str = "floored"
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
 
     def __post_init__(self) -> None:
@@ -104,21 +91,19 @@ class SmoothAP(Operators):
         """Only the untreated diagonal is exact."""
         return self.curvature == "exact"
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        return _differentiate(_ap_kernel, binary(lists(scores, labels, offsets), self.relevant), self)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Tell the relevant documents from the others."""
+        refuse_columns(self, documents)
+        lists = checked_lists(labels, offsets)
+        return _prepare(self, _ap_kernel, lists, (lists.labels >= self.relevant).astype(np.float64))
 
-    def orderings(self, labels: Array, offsets: NDArray[np.int64]) -> Orderings:
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """The lists as this metric sees them, for bounding."""
         return Orderings(AP, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothRBP(Operators):
+class SmoothRBP(Objective):
     """The rank-biased loss of thesis eq. 2.12: Σ over relevant documents of (rank − 1), minus its least value.
 
     At whole ranks it counts the pairs in which a non-relevant document stands before a relevant one.
@@ -131,7 +116,7 @@ class SmoothRBP(Operators):
     eta: float = 1.0
     relevant: float = 1.0
     curvature: str = "floored"
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "smooth_rbp"
     paper: ClassVar[str] = "Westerborg 2022"
 
     def __post_init__(self) -> None:
@@ -142,40 +127,42 @@ class SmoothRBP(Operators):
         """Only the untreated diagonal is exact."""
         return self.curvature == "exact"
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        return _differentiate(_rbp_kernel, binary(lists(scores, labels, offsets), self.relevant), self)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Tell the relevant documents from the others."""
+        refuse_columns(self, documents)
+        lists = checked_lists(labels, offsets)
+        return _prepare(self, _rbp_kernel, lists, (lists.labels >= self.relevant).astype(np.float64))
 
-    def orderings(self, labels: Array, offsets: NDArray[np.int64]) -> Orderings:
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """The lists as this metric sees them, for bounding."""
         return Orderings(DISCORDANCE, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
 
 
-def check_smooth(objective: Any) -> None:
+def check_smooth(objective: "ApproxNDCG | SmoothAP | SmoothRBP") -> None:
     """Check the settings that smooth metrics share."""
     check.number("eta", objective.eta, least=0.0, open_ends=True)
     curvatures.choose(objective.curvature, "exact")
-    if hasattr(objective, "relevant"):
+    if not isinstance(objective, ApproxNDCG):
         check.number("relevant", objective.relevant, least=0.0, open_ends=True)
 
 
-def binary(given: Lists, relevant: float) -> Lists:
-    """Turn labels into 1 (relevant) and 0."""
-    return given._replace(labels=read_only((given.labels >= relevant).astype(np.float64)))
+def _prepare(
+    objective: ApproxNDCG | SmoothAP | SmoothRBP, kernel: Callable[..., Any], lists: Lists, worths: Array, *best: Array
+) -> Prepared:
+    work: Array = lists.sizes * (1.0 + lists.sums((worths > 0.0).astype(np.float64)))
+    return PreparedKernel(
+        objective=objective,
+        kernel=kernel,
+        offsets=lists.offsets,
+        per_document=(read_only(worths),),
+        per_query=tuple(read_only(column) for column in best),
+        settings=(float(objective.eta),),
+        curvature=objective.curvature,
+        work=work,
+    )
 
 
-def _differentiate(kernel: Any, given: Lists, objective: Any, *settings: Any) -> Derivatives:
-    relevant = np.add.reduceat((given.labels > 0.0).astype(np.float64), given.offsets[:-1])
-    work: Array = np.diff(given.offsets) * (1.0 + relevant)
-    found = differentiate(kernel, given, float(objective.eta), *settings, work=work)
-    curvatures.treat(objective.curvature, given.offsets, found.gradient, found.hessian)
-    return found
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
     """Fill ``powers`` with e^(η(s − middle)) and give True, or ηs and give False where those would overflow."""
     low, high = scores[0], scores[0]
@@ -191,7 +178,7 @@ def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
     """Fill ``above`` with σ(η(s_k − s_i)) for every k, 0 for i itself, and give the sum: the rank of i minus 1."""
     own = powers[i]
@@ -210,28 +197,29 @@ def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _clear(value, gradient, hessian):  # type: ignore[no-untyped-def]
     value[:] = 0.0
     gradient[:] = 0.0
     hessian[:] = 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _ndcg_kernel(first, last, offsets, scores, worths, eta, ideal, value, gradient, hessian):  # type: ignore[no-untyped-def]
+@kernel
+def _ndcg_kernel(first, last, offsets, scores, worths, ideal, eta, value, gradient, hessian):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
-    powers, above = np.empty(longest), np.empty(longest)
+    powers, above = np.empty(longest + APART), np.empty(longest + APART)
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         n = b - a
-        _clear(value[q : q + 1], gradient[a:b], hessian[a:b])
+        diagonal = hessian[a:b] if hessian.size else hessian
+        _clear(value[q : q + 1], gradient[a:b], diagonal)
         if n > 1 and ideal[q] > 0.0:
             value[q] = approx_ndcg(
-                scores[a:b], worths[a:b], ideal[q], eta, powers[:n], above[:n], gradient[a:b], hessian[a:b]
+                scores[a:b], worths[a:b], ideal[q], eta, powers[:n], above[:n], gradient[a:b], diagonal
             )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def approx_ndcg(scores, worths, ideal, eta, powers, above, gradient, hessian):  # type: ignore[no-untyped-def]
     """One list: minus Σ gain · D(R)/ideal, with D(R) = 1/log2(1 + R)."""
     moderate = fill_powers(scores, eta, powers)
@@ -249,11 +237,18 @@ def approx_ndcg(scores, worths, ideal, eta, powers, above, gradient, hessian):  
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def spread_by(above, slope, bend, eta, i, gradient, hessian):  # type: ignore[no-untyped-def]
     """Add the derivatives of a function of one rank: η·f′ = ``slope`` and η²·f″ = ``bend`` at the rank of i."""
     turn = slope * eta
     own_slope, own_turn = 0.0, 0.0
+    if hessian.size == 0:
+        for k in range(above.size):
+            w = above[k] * (1.0 - above[k])
+            gradient[k] += slope * w
+            own_slope += w
+        gradient[i] -= slope * own_slope
+        return
     for k in range(above.size):
         p = above[k]
         w = p * (1.0 - p)
@@ -266,22 +261,23 @@ def spread_by(above, slope, bend, eta, i, gradient, hessian):  # type: ignore[no
     hessian[i] += bend * own_slope * own_slope + turn * own_turn
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _ap_kernel(first, last, offsets, scores, relevant, eta, value, gradient, hessian):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
-    powers, above = np.empty(longest), np.empty(longest)
+    powers, above = np.empty(longest + APART), np.empty(longest + APART)
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         n = b - a
-        _clear(value[q : q + 1], gradient[a:b], hessian[a:b])
+        diagonal = hessian[a:b] if hessian.size else hessian
+        _clear(value[q : q + 1], gradient[a:b], diagonal)
         count = relevant[a:b].sum()
         if count == n:
             value[q] = -1.0  # every order is the best one, and rounding must not make a gradient of that
         elif count > 0.0:
-            value[q] = smooth_ap(scores[a:b], relevant[a:b], eta, powers[:n], above[:n], gradient[a:b], hessian[a:b])
+            value[q] = smooth_ap(scores[a:b], relevant[a:b], eta, powers[:n], above[:n], gradient[a:b], diagonal)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def smooth_ap(scores, relevant, eta, powers, above, gradient, hessian):  # type: ignore[no-untyped-def]
     """One list: minus the mean over relevant documents of F = A/R, A being the rank among the relevant ones."""
     moderate = fill_powers(scores, eta, powers)
@@ -298,6 +294,14 @@ def smooth_ap(scores, relevant, eta, powers, above, gradient, hessian):  # type:
         total -= precision / count
         slope, twice = -eta / (count * rank), 2.0 / rank
         own_w, own_t, own_slope, own_turn = 0.0, 0.0, 0.0, 0.0
+        if hessian.size == 0:
+            for k in range(scores.size):
+                w = above[k] * (1.0 - above[k])
+                lead = relevant[k] - precision
+                gradient[k] += slope * w * lead
+                own_slope += w * lead
+            gradient[i] -= slope * own_slope
+            continue
         for k in range(scores.size):
             p = above[k]
             w = p * (1.0 - p)
@@ -314,19 +318,20 @@ def smooth_ap(scores, relevant, eta, powers, above, gradient, hessian):  # type:
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _rbp_kernel(first, last, offsets, scores, relevant, eta, value, gradient, hessian):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
-    powers, above = np.empty(longest), np.empty(longest)
+    powers, above = np.empty(longest + APART), np.empty(longest + APART)
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
         n = b - a
-        _clear(value[q : q + 1], gradient[a:b], hessian[a:b])
+        diagonal = hessian[a:b] if hessian.size else hessian
+        _clear(value[q : q + 1], gradient[a:b], diagonal)
         if n > 1:
-            value[q] = smooth_rbp(scores[a:b], relevant[a:b], eta, powers[:n], above[:n], gradient[a:b], hessian[a:b])
+            value[q] = smooth_rbp(scores[a:b], relevant[a:b], eta, powers[:n], above[:n], gradient[a:b], diagonal)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS_IN_ANY_ORDER)
+@kernel(fastmath=REORDERED)
 def smooth_rbp(scores, relevant, eta, powers, above, gradient, hessian):  # type: ignore[no-untyped-def]
     """One list: only mixed pairs count, as pairs of relevant documents add a constant that eq. 2.12 takes away."""
     moderate = fill_powers(scores, eta, powers)

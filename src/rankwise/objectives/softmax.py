@@ -11,27 +11,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.objectives.base import (
-    Derivatives,
-    Lists,
-    Operators,
-    algebra,
-    differentiate,
-    document_weights,
-    drawing,
-    lists,
-    refuse_documents,
+from rankwise.arrays import read_only
+from rankwise.objectives.base import Objective, Prepared
+from rankwise.objectives.cross_entropy import (
+    EXP,
+    GAMMA_ONE,
+    GAMMA_TIGHT,
+    GAMMA_UNIFORM,
+    GAMMA_ZERO,
+    SHARE,
+    cross_entropy_kernel,
+    fill_masses,
 )
-from rankwise.objectives.cross_entropy import EXP, GAMMA_UNIFORM, SHARE, diagonal_kernel, neumann_kernel
+from rankwise.objectives.prepared import PreparedKernel, checked_lists, document_weights, refuse_columns
 from rankwise.stream import Stream
+from rankwise.threads import over_queries
 
 _NEWTON = ("neumann", "diagonal")
-_GAMMAS = ("uniform", "zero", "one", "tight")
+_GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
+_NO_KEY, _NO_QUERIES = np.uint64(0), read_only(np.empty(0, np.uint64))
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ListNet(Operators):
+class ListNet(Objective):
     """Cross entropy with the softmax of the labels (Cao et al. 2007, as used by Bruch 2021).
 
     Lists without relevant documents count too: their target is uniform. ``epsilon`` is added to the softmax's
@@ -46,23 +48,19 @@ class ListNet(Operators):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
 
     def __post_init__(self) -> None:
         _check(self.newton, self.epsilon)
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        return _cross_entropy(self, EXP, lists(scores, labels, offsets), None)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute the target distribution."""
+        return _prepare(self, EXP, labels, offsets, documents)
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SoftmaxCE(Operators):
+class SoftmaxCE(Objective):
     """Cross entropy with the labels over their sum (Bruch et al. 2019 and 2020).
 
     On binary labels exp(−loss) is a lower bound of the list's reciprocal rank and of its NDCG (see ``guarantees``).
@@ -77,28 +75,19 @@ class SoftmaxCE(Operators):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "softmax_ce"
     paper: ClassVar[str] = "Bruch et al. 2019"
 
     def __post_init__(self) -> None:
         _check(self.newton, self.epsilon)
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        stream: Stream | None = None,
-        *,
-        document_weights: ArrayLike | None = None,
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        return _cross_entropy(self, SHARE, lists(scores, labels, offsets), document_weights)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute the target distribution."""
+        return _prepare(self, SHARE, labels, offsets, documents, ("document_weights",))
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class XENDCG(Operators):
+class XENDCG(Objective):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and
@@ -118,27 +107,16 @@ class XENDCG(Operators):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "xendcg"
     paper: ClassVar[str] = "Bruch 2021"
 
     def __post_init__(self) -> None:
         check.choice("gamma", self.gamma, _GAMMAS)
         _check(self.newton, self.epsilon)
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        stream: Stream | None = None,
-        *,
-        document_weights: ArrayLike | None = None,
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws γ where it is uniform."""
-        if self.gamma == "uniform":
-            stream = drawing(stream, self)
-        target = GAMMA_UNIFORM + _GAMMAS.index(self.gamma)
-        return _cross_entropy(self, target, lists(scores, labels, offsets), document_weights, stream)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute the gains, and the target distribution where nothing is drawn."""
+        return _prepare(self, _GAMMAS[self.gamma], labels, offsets, documents, ("document_weights",))
 
 
 def _check(newton: str, epsilon: float) -> None:
@@ -146,14 +124,31 @@ def _check(newton: str, epsilon: float) -> None:
     check.number("epsilon", epsilon, least=0.0)
 
 
-def _cross_entropy(
-    objective: Any, target: int, given: Lists, weights: ArrayLike | None, stream: Stream | None = None
-) -> Derivatives:
-    neumann = objective.newton == "neumann"
-    draws = target == GAMMA_UNIFORM and stream is not None
-    key = stream.key if draws and stream is not None else np.uint64(0)
-    queries = stream.queries(given.n_queries) if draws and stream is not None else np.empty(0, np.uint64)
-    settings = (target, key, queries, document_weights(weights, given), float(objective.epsilon), neumann)
-    if neumann:
-        return differentiate(neumann_kernel, given, *settings, numerator=True)
-    return differentiate(diagonal_kernel, given, *settings)
+def _prepare(
+    objective: ListNet | SoftmaxCE | XENDCG,
+    target: int,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    documents: dict[str, Any],
+    taken: tuple[str, ...] = (),
+) -> Prepared:
+    refuse_columns(objective, documents, taken)
+    lists = checked_lists(labels, offsets)
+    masses, units = np.empty(lists.labels.size), np.empty(lists.n_queries)
+    over_queries(fill_masses, lists.offsets, lists.labels, document_weights(documents, lists), target, masses, units)
+    draws = target == GAMMA_UNIFORM
+    settings: tuple[Any, ...] = (target, float(objective.epsilon))
+    return PreparedKernel(
+        objective=objective,
+        kernel=cross_entropy_kernel,
+        offsets=lists.offsets,
+        per_document=(read_only(masses),),
+        per_query=(read_only(units),),
+        settings=settings if draws else (*settings, _NO_KEY, _NO_QUERIES),
+        keys=_key if draws else None,
+        numerator=objective.newton == "neumann",
+    )
+
+
+def _key(stream: Stream) -> np.uint64:
+    return stream.key

@@ -1,43 +1,37 @@
-"""The one table of objectives and wrappers: name, class, text."""
+"""The one table of objectives and wrappers, by the name that each has in expressions."""
 
-from collections.abc import Callable
-from typing import Any
-
-from rankwise import check, grammar
-from rankwise.metrics.base import Metric
+from rankwise import grammar
+from rankwise.objectives.adapted import as_objective
+from rankwise.objectives.base import Objective
 from rankwise.objectives.bounded import bounded
-from rankwise.objectives.classic import ListMLE, RankNet
-from rankwise.objectives.lambdarank import LambdaRank
+from rankwise.objectives.listmle import ListMLE
+from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
 from rankwise.objectives.plrank import PLRank
 from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers import stochastic, weighted
 
-OBJECTIVES: dict[str, Callable[..., Any]] = {
-    "listnet": ListNet,
-    "softmax_ce": SoftmaxCE,
-    "xendcg": XENDCG,
-    "plrank": PLRank,
-    "approx_ndcg": ApproxNDCG,
-    "smooth_ap": SmoothAP,
-    "smooth_rbp": SmoothRBP,
-    "lambdarank": LambdaRank,
-    "ranknet": RankNet,
-    "listmle": ListMLE,
+OBJECTIVES: dict[str, type[Objective]] = {
+    cls.name: cls
+    for cls in (
+        ListNet,
+        SoftmaxCE,
+        XENDCG,
+        PLRank,
+        ApproxNDCG,
+        SmoothAP,
+        SmoothRBP,
+        LambdaRank,
+        RankNet,
+        Pairwise,
+        ListMLE,
+    )
 }
-WRAPPERS: dict[str, Callable[..., Any]] = {"stochastic": stochastic, "bounded": bounded, "weighted": weighted}
+WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted)}
 
 
-def name_of(cls: type) -> str:
-    """The text name of a class of objectives; its own name for one that users wrote."""
-    for name, known in (OBJECTIVES | WRAPPERS).items():
-        if known is cls:
-            return name
-    return cls.__name__
-
-
-def objective(text: Any) -> Any:
-    """Build an objective from its text, or give back one that is an object already.
+def objective(expression: object) -> Objective:
+    """Build an objective from its expression, adapt a function, or give back what is an objective already.
 
     >>> objective("0.7*xendcg + 0.3*approx_ndcg(eta=5)")
     0.7*xendcg + 0.3*approx_ndcg(eta=5)
@@ -46,12 +40,6 @@ def objective(text: Any) -> Any:
     ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Cure:
     write numbers out: nothing is computed.
     """
-    if isinstance(text, str):
-        return grammar.parse(text, OBJECTIVES | WRAPPERS, "objective")
-    if not callable(text) or isinstance(text, type | Metric):
-        raise check.error(
-            "an objective is an expression, an object of one of its classes, or a function",
-            got=repr(text),
-            cure="write 'xendcg', XENDCG(), or a function of scores, labels and offsets",
-        )
-    return text
+    if not isinstance(expression, str):
+        return as_objective(expression)
+    return as_objective(grammar.parse(expression, OBJECTIVES | WRAPPERS, "objective"))

@@ -1,15 +1,15 @@
 """Objectives as losses of torch, for those who keep their own training loop."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise import check
 
 if TYPE_CHECKING:
-    from rankwise.objectives.tensors import TorchLoss
+    from rankwise.objectives.torch.loss import TorchLoss
 
 
-def torch_loss(objective: Any, reduction: str = "mean") -> "TorchLoss":
-    """Give an objective, or its text, as a loss for torch: a module that is called with flat, ragged tensors.
+def torch_loss(objective: object, reduction: str = "mean") -> "TorchLoss":
+    """Give an objective, or its expression, as a loss for torch: a module that is called with flat, ragged tensors.
 
     ``loss(scores, labels, offsets, weights=None, stream=None)`` takes the scores of all documents in one row;
     ``offsets`` says where each query starts, so nothing is padded. ``loss.padded(scores, labels, mask)`` is for data
@@ -26,6 +26,6 @@ def torch_loss(objective: Any, reduction: str = "mean") -> "TorchLoss":
     tensor([-0.2500,  0.2500])
     """
     check.extra("torch", "torch")  # noqa: S610 (not Django)
-    from rankwise.objectives.tensors import TorchLoss
+    from rankwise.objectives.torch.loss import TorchLoss
 
     return TorchLoss(objective, reduction)

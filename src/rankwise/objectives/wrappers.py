@@ -1,27 +1,28 @@
 """Wrappers around any objective: random scores, and weights that the list itself gives."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.metrics.base import Metric
+from rankwise.arrays import Array, Offsets, read_only, reusable
+from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.ideal import gains_and_ideal
-from rankwise.objectives.base import Array, Derivatives, Lists, Operators, algebra, drawing, lists, read_only
+from rankwise.objectives.adapted import as_objective
+from rankwise.objectives.base import Derivatives, Objective, Prepared, add, drawing
 from rankwise.objectives.fastmath import log
-from rankwise.stream import Stream, uniform, uniform_pair
+from rankwise.objectives.prepared import Lists, checked_lists
+from rankwise.stream import Stream, fill_uniforms, uniform_pair
 from rankwise.threads import over_queries
 
 _NOISES = ("gumbel", "logistic", "gaussian")
 _MEASURES = ("size", "relevant", "ideal_dcg")
 
 
-@algebra
 @dataclass(frozen=True, repr=False)
-class stochastic(Operators):  # noqa: N801 (wrappers are adjectives)
+class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
     """The expected loss under random scores: the mean of the inner loss over perturbed scores s + scale · noise.
 
     Algorithm 1 of Bruch et al. (2020). Every loss here is blind to a constant added to a query's scores, so the
@@ -29,61 +30,66 @@ class stochastic(Operators):  # noqa: N801 (wrappers are adjectives)
     order, such as LambdaRank's, is taken anew on each sample.
     """
 
-    inner: Any
+    inner: Objective
     samples: int = field(default=8, kw_only=True)
     scale: float = field(default=1.0, kw_only=True)
     noise: str = field(default="gumbel", kw_only=True)
+    name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
         check.integer("samples", self.samples, least=1)
         check.number("scale", self.scale, least=0.0)
         check.choice("noise", self.noise, _NOISES)
-        check_inner(self.inner, "stochastic")
+        object.__setattr__(self, "inner", as_objective(self.inner))
 
     @property
     def exact_hessian(self) -> bool:
         """As exact as the inner one, for the noise drawn."""
-        return bool(getattr(self.inner, "exact_hessian", False))
+        return self.inner.exact_hessian
 
     @property
     def estimator(self) -> bool:
         """For given noise the value is differentiable if the inner one is."""
-        return bool(getattr(self.inner, "estimator", False))
+        return self.inner.estimator
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Prepare the inner objective."""
+        return _PreparedStochastic(self, self.inner.prepare(labels, offsets, **documents))
+
+
+class _PreparedStochastic(Prepared):
+    def __init__(self, objective: stochastic, inner: Prepared) -> None:
+        self.objective, self.inner, self.offsets = objective, inner, inner.offsets
+
+    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
         """Average the inner derivatives over samples."""
-        stream = drawing(stream, self)
-        given = lists(scores, labels, offsets)
-        queries = stream.queries(given.n_queries)
-        noisy = np.empty_like(given.scores)
-        total: list[Any] = []
-        for sample in range(self.samples):
-            key = stream.child(0, sample).key
-            settings = (key, queries, _NOISES.index(self.noise), float(self.scale), given.scores, noisy)
-            over_queries(_perturb, given.offsets, *settings)
-            part = self.inner(noisy, given.labels, given.offsets, stream.child(1, sample), **documents)
-            if not total:
-                own: bool = part.numerator is not part.gradient
-                total = [np.array(array, np.float64) for array in (part if own else part[:3])]
-            else:
-                for sum_, array in zip(total, part, strict=False):
-                    sum_ += array
-        for sum_ in total:
-            sum_ /= self.samples
-        return Derivatives(total[0], total[1], total[2], total[-1] if own else total[1])
+        own = self.objective
+        stream = drawing(stream, own)
+        queries = read_only(stream.queries(self.n_queries))
+        noisy = reusable(scores.size)
+        total: Derivatives | None = None
+        for sample in range(own.samples):
+            settings = (_NOISES.index(own.noise), float(own.scale), scores, noisy)
+            over_queries(_perturb, self.offsets, stream.child("noise", sample).key, queries, *settings)
+            part = self.inner.differentiate(read_only(noisy), stream.child("sample", sample), hessian)
+            total = add(total, 1.0 / own.samples, part)
+        if total is None:
+            raise check.error("stochastic needs at least one sample")
+        return total
+
+    def take(self, queries: NDArray[np.int64]) -> Prepared:
+        """Take the queries of the inner objective."""
+        return _PreparedStochastic(self.objective, self.inner.take(queries))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(fastmath=FUSED)
 def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, query = offsets[q], queries[q]
         own, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
         if noise < 2:
-            for i in range(own.size):  # loops of their own are vectorised better than one that does it all
-                out[i] = uniform(key, query, i, 0)
+            fill_uniforms(key, query, out)  # loops of their own are vectorised better than one that does it all
         if noise == 0:
             for i in range(own.size):
                 out[i] = own[i] - scale * log(-log(out[i]))
@@ -96,78 +102,79 @@ def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  
                 out[i] = own[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)
 
 
-@algebra
 @dataclass(frozen=True, repr=False)
-class weighted(Operators):  # noqa: N801 (wrappers are adjectives)
+class weighted(Objective):  # noqa: N801 (wrappers are adjectives)
     """The inner loss times a weight that each list gives itself: its size, its relevant documents or its ideal DCG.
 
     ``power=-1`` divides by it. A list whose measure is 0 gets the weight 0.
     """
 
-    inner: Any
+    inner: Objective
     by: str = field(default="size", kw_only=True)
     power: float = field(default=1.0, kw_only=True)
-    paper: ClassVar[str] = ""
+    name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:
         check.choice("measure to weigh by", self.by, _MEASURES)
         check.number("power", self.power)
-        check_inner(self.inner, "weighted")
+        object.__setattr__(self, "inner", as_objective(self.inner))
 
     @property
     def exact_hessian(self) -> bool:
         """As exact as the inner one."""
-        return bool(getattr(self.inner, "exact_hessian", False))
+        return self.inner.exact_hessian
 
     @property
     def estimator(self) -> bool:
         """An estimator if the inner one is."""
-        return bool(getattr(self.inner, "estimator", False))
+        return self.inner.estimator
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Multiply the inner derivatives by each list's weight."""
-        given = lists(scores, labels, offsets)
-        part = self.inner(*given, None if stream is None else stream.child(0), **documents)
-        weights = self.weights(given)
-        gradient, hessian = (times_lists(weights, array, given.offsets) for array in (part.gradient, part.hessian))
-        own = part.numerator is not part.gradient
-        numerator = times_lists(weights, part.numerator, given.offsets) if own else gradient
-        return Derivatives(part.value * weights, gradient, hessian, numerator)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Prepare the inner objective, and weigh the lists."""
+        lists = checked_lists(labels, offsets)
+        return _PreparedWeighted(self.inner.prepare(*lists, **documents), read_only(self.weights(lists)))
 
-    def weights(self, given: Lists) -> Array:
+    def weights(self, lists: Lists) -> Array:
         """The weight of each list."""
         if self.by == "size":
-            measure: Array = np.diff(given.offsets).astype(np.float64)
+            measure: Array = lists.sizes.astype(np.float64)
         elif self.by == "relevant":
-            measure = np.add.reduceat((given.labels > 0).astype(np.float64), given.offsets[:-1])
+            measure = lists.sums((lists.labels > 0.0).astype(np.float64))
         else:
-            measure = gains_and_ideal(given.labels, given.offsets).dcg
+            measure = gains_and_ideal(*lists).dcg
         with np.errstate(divide="ignore"):
             return np.where(measure > 0.0, measure**self.power, 0.0)
 
 
-def times_lists(factors: Array, array: Array, offsets: NDArray[np.int64]) -> Array:
-    """Multiply each list's part of an array by the list's factor."""
-    product = np.empty(array.size)
-    over_queries(_times, offsets, factors, read_only(array), product)
+class _PreparedWeighted(Prepared):
+    def __init__(self, inner: Prepared, weights: Array) -> None:
+        self.inner, self.weights, self.offsets = inner, weights, inner.offsets
+
+    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
+        """Multiply the inner derivatives by each list's weight."""
+        part = self.inner.differentiate(scores, None if stream is None else stream.child("weighted"), hessian)
+        gradient, diagonal = (times_lists(self.weights, array, self.offsets) for array in part[1:3])
+        own = part.numerator is not part.gradient
+        numerator = times_lists(self.weights, part.numerator, self.offsets) if own else gradient
+        return Derivatives(part.value * self.weights, gradient, diagonal, numerator)
+
+    def take(self, queries: NDArray[np.int64]) -> Prepared:
+        """Take the queries of the inner objective, with their weights."""
+        return _PreparedWeighted(self.inner.take(queries), read_only(self.weights[queries]))
+
+
+def times_lists(factors: Array, array: Array, offsets: Offsets) -> Array:
+    """Multiply each list's part of an array by the list's factor; an array that was left out stays out."""
+    if array.size == 0:
+        return array
+    product = reusable(array.size)
+    over_queries(_times, offsets, read_only(factors), read_only(array), product)
     return product
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _times(first, last, offsets, factors, array, product):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         factor, own, out = factors[q], array[offsets[q] : offsets[q + 1]], product[offsets[q] : offsets[q + 1]]
         for i in range(own.size):
             out[i] = factor * own[i]
-
-
-def check_inner(inner: object, wrapper: str) -> None:
-    """A wrapper goes around something that can be called like an objective."""
-    if not callable(inner) or isinstance(inner, type | Metric):
-        raise check.error(
-            f"{wrapper} goes around an objective",
-            got=repr(inner),
-            cure=f"write {wrapper}(XENDCG()) or rw.objective('{wrapper}(xendcg)')",
-        )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.scorer import Scorer
 
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
-_SAMPLING = 2  # the child of the stream that draws rankings
 
 
 class Ranker(Estimator, ABC):
@@ -162,7 +161,7 @@ class Ranker(Estimator, ABC):
         from rankwise.objectives.plackett_luce import sample
 
         lists = self._lists(data, qid, group)
-        stream = lists.stream(check.integer("seed", seed, least=0)).child(_SAMPLING)
+        stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
         return sample(self.predict(data), lists.offsets, stream, n, cutoff)
 
     def scorer(self) -> "Scorer":

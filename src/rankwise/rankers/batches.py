@@ -11,7 +11,6 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.newton import Array
 from rankwise.stream import Stream
 
-_ORDER = 3  # the child of the stream that shuffles queries
 _NUMBERS = 2**20  # of a block
 
 
@@ -38,7 +37,7 @@ class Batching:
         >>> [batch.tolist() for batch in Batching(2, documents=6).cut(data, data.stream(seed=1))]
         [[1], [0, 2]]
         """
-        order = np.argsort(stream.child(_ORDER).per_query(data.n_queries)[:, 0], kind="stable")
+        order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
         filled = np.concatenate(([0], np.cumsum(data.sizes[order])))
         start = 0
         while start < order.size:
@@ -68,7 +67,7 @@ class Part:
     def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "Part":
         """Take queries out of a data set; ``stream`` is that of the whole."""
         rows, offsets = data.rows(queries)
-        own = Stream(stream.seed, stream.round, stream.queries(data.n_queries)[queries], path=stream.path)
+        own = stream.take(queries, data.n_queries)
         return cls(data, queries, rows, offsets, own)
 
     @property

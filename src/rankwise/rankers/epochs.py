@@ -34,8 +34,6 @@ from rankwise.rankers.weights import Weights, recall, remembered, snapshot
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
 
-_MASKS = 4  # the child of the stream that seeds dropout
-
 
 @dataclass(kw_only=True)
 class State(course.State):
@@ -122,7 +120,7 @@ def learn(plan: Plan, state: State) -> State:
 def _epoch(plan: Plan, optimizer: torch.optim.Optimizer, number: int) -> tuple[float, bool]:
     """Go through all queries once; gives their mean loss on the way, and whether there was any gradient."""
     (data, stream), processes = plan.lists(number), plan.processes
-    torch.manual_seed(seed_of(Stream(plan.seed, number).child(_MASKS, processes.rank).key))
+    torch.manual_seed(seed_of(Stream(plan.seed, number).child("dropout", processes.rank).key))
     step = _Step(plan)
     for queries in plan.batching.cut(data, stream):
         weight = float(queries.size if data.weights is None else data.weights[queries].sum())

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rankwise.rankers import epochs
     from rankwise.rankers.weights import Weights
 
-_INITIAL = 5  # the child of the stream that draws the first vectors
 _OPTIMIZERS = ("adam", "sparse_adam")
 
 
@@ -270,7 +269,7 @@ class FactorizationRanker(TorchRanker):
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
         vectors = []
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
-            draws = Stream(seed, query_ids=ids).child(_INITIAL, kind).per_query(ids.size, factors)
+            draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
         return FactorNet(*vectors, item_bias=self.item_bias, sparse=self.optimizer == "sparse_adam")
 

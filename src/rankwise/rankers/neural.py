@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.perceptron import Perceptron
     from rankwise.rankers.weights import Weights
 
-_INITIAL = 5  # the child of the stream that seeds the first weights
 _THEIRS = {
     "rounds": "epochs", "max_epochs": "epochs", "lr": "learning_rate", "batch_size": "batch_queries",
     "random_state": "seed", "n_jobs": "threads", "l2": "weight_decay", "layers": "hidden",
@@ -205,7 +204,7 @@ class NeuralRanker(TorchRanker):
         from rankwise.rankers.processes import seed_of
 
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_of(Stream(seed).child(_INITIAL).key))
+            torch.manual_seed(seed_of(Stream(seed).child("initial").key))
             return Perceptron(n_features, settings)
 
     def _begin(self, plan: "epochs.Plan", older: "NeuralRanker | None") -> "epochs.State":

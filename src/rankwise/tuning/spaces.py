@@ -13,7 +13,6 @@ from typing import Any
 
 from rankwise import check, grammar
 from rankwise.objectives.base import Sum
-from rankwise.objectives.table import name_of
 
 
 @dataclass(frozen=True)
@@ -277,7 +276,7 @@ def parts(objective: Any) -> Iterator[tuple[str, Any]]:
         for _, term in objective.terms:
             yield from parts(term)
     elif dataclasses.is_dataclass(objective):
-        yield name_of(type(objective)), objective
+        yield objective.name, objective
         yield from parts(getattr(objective, "inner", None))
 
 
@@ -292,7 +291,7 @@ def changed(objective: Any, values: Mapping[str, Any]) -> Any:
         return dataclasses.replace(objective, terms=tuple((f, changed(term, values)) for f, term in objective.terms))
     if not values or not dataclasses.is_dataclass(objective) or isinstance(objective, type):
         return objective
-    part = name_of(type(objective))
+    part = objective.name
     own: dict[str, Any] = {
         name.removeprefix(f"{part}."): value for name, value in values.items() if name.startswith(f"{part}.")
     }

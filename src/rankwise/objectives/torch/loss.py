@@ -1,12 +1,10 @@
 """The torch face of the objectives: one autograd function for all of them.
 
 An objective gives each query's loss and its derivative by each score in one call, so the forward pass computes both and
-the backward pass multiplies. On the processor tensors and arrays share memory; only what has another precision than the
+the backward pass multiplies. On the CPU tensors and arrays share memory; only what has another precision than the
 objectives' own, double, is widened, once.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from rankwise import check
-from rankwise.objectives import devices
-from rankwise.objectives.base import read_only
+from rankwise.arrays import offsets_of, read_only
+from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import objective as find_objective
+from rankwise.objectives.torch.devices import DevicePrepared, device_kernel, warn_of_travel
 from rankwise.stream import Stream
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -30,7 +29,7 @@ class TorchLoss(torch.nn.Module):
     the weights. Labels and columns of documents (``document_weights``, ``document_rewards``) are data: none flow there.
     """
 
-    def __init__(self, objective: Any, reduction: str = "mean") -> None:
+    def __init__(self, objective: object, reduction: str = "mean") -> None:
         super().__init__()
         self.objective = find_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
@@ -47,8 +46,14 @@ class TorchLoss(torch.nn.Module):
         **documents: Any,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
-        value = _value(self.objective, _tensor(scores), labels, offsets, stream, documents)
-        return _reduce(value, weights, self.reduction)
+        return self.prepare(labels, offsets, **documents)(scores, weights, stream)
+
+    def prepare(
+        self, labels: Tensor | ArrayLike, offsets: Tensor | ArrayLike, **documents: Tensor | ArrayLike
+    ) -> "PreparedLoss":
+        """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
+        columns = {name: _array(column) for name, column in documents.items()}
+        return PreparedLoss(self, self.objective.prepare(_array(labels), _array(offsets), **columns), labels, documents)
 
     @torch.compiler.disable
     def padded(
@@ -67,12 +72,70 @@ class TorchLoss(torch.nn.Module):
         scores, inside = _tensor(scores), _tensor(mask)
         columns = {"scores": scores, "labels": labels, **documents}
         flat = {name: _inside(name, _tensor(column), inside) for name, column in columns.items()}
-        offsets = np.concatenate(([0], np.cumsum(_array(inside.sum(1)))))
+        offsets = offsets_of(_array(inside.sum(1)))
         return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         """What stands between the brackets of its text."""
         return f"{self.objective!r}, reduction={self.reduction!r}"
+
+
+class PreparedLoss:
+    """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``."""
+
+    def __init__(self, loss: TorchLoss, prepared: Prepared, labels: Any, documents: dict[str, Any]) -> None:
+        self.loss, self.prepared, self._labels, self._documents = loss, prepared, labels, documents
+        self._sizes = torch.from_numpy(np.diff(prepared.offsets))
+        self._on_device: dict[torch.device, DevicePrepared | None] = {}
+
+    @torch.compiler.disable
+    def __call__(
+        self, scores: Tensor, weights: Tensor | ArrayLike | None = None, stream: Stream | None = None
+    ) -> Tensor:
+        """Give the loss at ``scores``."""
+        scores = _tensor(scores)
+        if scores.ndim != 1 or scores.numel() != self.prepared.offsets[-1]:
+            raise check.error(
+                "scores must be flat, one number per document",
+                got=f"shape {tuple(scores.shape)} for {self.prepared.offsets[-1]} documents",
+                cure="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+            )
+        sizes = self._sizes.to(scores.device)
+        value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
+        return _reduce(value, weights, self.loss.reduction)
+
+    def take(self, queries: NDArray[np.int64]) -> "PreparedLoss":
+        """Give the loss of some of the queries, by number: a mini-batch."""
+        return PreparedLoss(self.loss, self.prepared.take(queries), None, {})
+
+    def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
+        """Value and gradient where the scores are, in single precision at least: by a device kernel, or the CPU."""
+        device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
+        if device.type != "cpu":
+            there = self._there(device)
+            if there is not None:
+                return there(scores.detach().to(precision), stream)
+            warn_of_travel(self.loss.objective, device.type)
+        here = _array(scores.detach().to("cpu", torch.float64))
+        found = self.prepared(here, stream, hessian=False)
+        if np.isnan(found.value).any():
+            raise check.error(
+                f"{self.loss.objective!r} gives no value, which a loss needs",
+                cure="let the function return (value, gradient, hessian)",
+            )
+        return _tensor(found.value).to(device, precision), _tensor(found.gradient).to(device, precision)
+
+    def _there(self, device: torch.device) -> DevicePrepared | None:
+        """The device kernel of the objective, prepared once for these lists, if there is one."""
+        if device not in self._on_device:
+            kernel = device_kernel(self.loss.objective, device.type)
+            prepared = None
+            if kernel is not None and self._labels is not None:
+                columns = {name: _tensor(column).to(device) for name, column in self._documents.items()}
+                lists = (_tensor(self._labels).to(device), _tensor(self.prepared.offsets).to(device))
+                prepared = kernel(self.loss.objective, *lists, **columns)
+            self._on_device[device] = prepared
+        return self._on_device[device]
 
 
 def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
@@ -104,73 +167,25 @@ def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -
     return weighted.sum() / torch.where(total == 0, 1, total)
 
 
-def _value(
-    objective: Any,
-    scores: Tensor,
-    labels: Tensor | ArrayLike,
-    offsets: Tensor | ArrayLike,
-    stream: Stream | None,
-    documents: dict[str, Any],
-) -> Tensor:
-    """The loss of each query, in single precision at least."""
-    if scores.ndim != 1:
-        raise check.error(
-            "scores must be flat, one number per document",
-            got=f"shape {tuple(scores.shape)}",
-            cure="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
-        )
-    cuts = check.offsets(_array(offsets), scores.numel())
-    derive = partial(_derive, objective, labels, cuts, stream, documents)
-    sizes = torch.from_numpy(np.diff(cuts)).to(scores.device)
-    return _Loss.apply(scores, sizes, derive)[0]  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _derive(
-    objective: Any,
-    labels: Tensor | ArrayLike,
-    offsets: NDArray[np.int64],
-    stream: Stream | None,
-    documents: dict[str, Any],
-    scores: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Value and gradient where the scores are, in single precision at least: by the device's own twin, or the CPU."""
-    device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
-    twin = devices.twin_of(objective, device.type)
-    if twin is not None:
-        columns = {name: _tensor(column).to(device) for name, column in documents.items()}
-        there = (scores.detach().to(precision), _tensor(labels).to(device), _tensor(offsets).to(device))
-        found: tuple[Tensor, Tensor] | None = twin(objective, *there, stream, **columns)
-        if found is not None:
-            return found
-    if device.type != "cpu":
-        devices.warn_of_travel(objective, device.type)
-    here = _array(scores.detach().to("cpu", torch.float64))
-    arrays = {name: _array(column) for name, column in documents.items()}
-    derivatives = objective(here, _array(labels), offsets, stream, **arrays)
-    value = _result("value", derivatives.value, offsets.size - 1, "query")
-    gradient = _result("gradient", derivatives.gradient, here.size, "document")
-    return value.to(device, precision), gradient.to(device, precision)
-
-
 class _Loss(torch.autograd.Function):
     """The loss of each query; its gradient is known with it and waits for the backward pass."""
 
     @staticmethod
-    def forward(scores: Tensor, _sizes: Tensor, derive: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
-        return derive(scores)
+    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> Any:
+        return prepared.differentiate(scores, stream)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        scores, sizes, _ = inputs
+        scores, sizes = inputs[:2]
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(scores, output[1], sizes)
 
     @staticmethod
-    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
         if factors is None:
-            return None, None, None
-        return _Gradient.apply(factors, *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
+            return None, None, None, None
+        return _Gradient.apply(factors, *ctx.saved_tensors), None, None, None  # type: ignore[no-untyped-call]
 
 
 class _Gradient(torch.autograd.Function):
@@ -193,22 +208,13 @@ class _Gradient(torch.autograd.Function):
         )
 
 
-def _result(what: str, values: Any, count: int, one: str) -> Tensor:
-    """What an objective gave, in the shape that it must have."""
-    if np.shape(values) != (count,):
-        raise check.error(
-            f"an objective's {what} must be one number per {one}", got=f"shape {np.shape(values)} for {count} of them"
-        )
-    return _tensor(values)
-
-
 def _tensor(values: Any) -> Tensor:
     """A tensor that shares memory with an array, or with a copy of one that cannot be written: torch knows no such."""
     return values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=("C", "W")))
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """A read-only array that shares memory with a tensor of the processor, or a copy of one from elsewhere."""
+    """A read-only array that shares memory with a tensor of the CPU, or a copy of one from elsewhere."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()

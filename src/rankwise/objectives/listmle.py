@@ -1,71 +1,23 @@
-"""The classic baselines: RankNet's pairs without weights, and ListMLE's likelihood of the ideal order."""
+"""ListMLE: the likelihood of the ideal order."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.metrics.base import NO_CUTOFF, bad_label, discounts, gain_rule, longest_of
+from rankwise.kernels import kernel
+from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import order
-from rankwise.objectives.base import (
-    Array,
-    Derivatives,
-    Operators,
-    algebra,
-    differentiate,
-    document_weights,
-    lists,
-    refuse_documents,
-)
-from rankwise.objectives.pairs import COUNT, Settings, pairwise
-from rankwise.stream import Stream
+from rankwise.objectives.base import Objective, Prepared
+from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
 
 _TIES = ("apart", "row")
 
 
-@algebra
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RankNet(Operators):
-    """The logistic loss of every pair (Burges et al. 2005): Σ log(1 + e^{−σ(s_i − s_j)}) over pairs with y_i > y_j.
-
-    Takes time in the square of the longest lists, but memory in proportion to their length. Only the order of labels
-    matters, so lists in which all are equal contribute nothing.
-
-    >>> d = RankNet()([0.0, 0.0, 0.0], [2, 1, 0], [0, 3])
-    >>> d.value.round(4), d.gradient.round(4)  # 3 log 2; the best document is pulled up by two pairs, 1/2 each
-    (array([2.0794]), array([-1.,  0.,  1.]))
-    """
-
-    sigma: float = 1.0
-    exact_hessian: ClassVar[bool] = True
-    estimator: ClassVar[bool] = False
-    paper: ClassVar[str] = "Burges et al. 2005"
-
-    def __post_init__(self) -> None:
-        check.number("sigma", self.sigma, least=0.0, open_ends=True)
-
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        given = lists(scores, labels, offsets)
-        sizes = np.diff(given.offsets).astype(np.float64)
-        settings = Settings(float(self.sigma), NO_CUTOFF, False, COUNT, 1.0, 0.0)
-        none = document_weights(None, given)
-        work = 0.5 * sizes**2 + 20.0 * sizes
-        parts = differentiate(pairwise, given, none, gain_rule("linear"), discounts(1), settings, work=work)
-        if np.isnan(parts.value).any():
-            raise bad_label(given.labels, given.offsets, "linear")
-        return parts
-
-
-@algebra
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ListMLE(Operators):
+class ListMLE(Objective):
     """Minus the log-likelihood of the ideal order under Plackett and Luce's model (Xia et al. 2008).
 
     Documents are picked one after another, best label first, each with probability e^{s_i}/Z_i, and the loss is
@@ -84,32 +36,37 @@ class ListMLE(Operators):
 
     ties: str = "apart"
     exact_hessian: ClassVar[bool] = True
-    estimator: ClassVar[bool] = False
+    name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
 
     def __post_init__(self) -> None:
         check.choice("way to treat ties", self.ties, _TIES)
 
-    def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, stream: Stream | None = None, **documents: Any
-    ) -> Derivatives:
-        """Give the loss and its derivatives; draws nothing."""
-        refuse_documents(documents, self)
-        given = lists(scores, labels, offsets)
-        work: Array = 40.0 * np.diff(given.offsets)
-        return differentiate(_listmle, given, self.ties == "apart", work=work)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Check the labels: their order is what counts."""
+        refuse_columns(self, documents)
+        lists = checked_lists(labels, offsets)
+        return PreparedKernel(
+            objective=self,
+            kernel=_listmle,
+            offsets=lists.offsets,
+            per_document=(lists.labels,),
+            settings=(self.ties == "apart",),
+            work=40.0 * lists.sizes,
+        )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _listmle(first, last, offsets, scores, labels, apart, value, gradient, hessian):  # type: ignore[no-untyped-def]
     n = longest_of(first, last, offsets)
-    rows, rest = np.empty(n, np.int64), np.empty(n)
+    rows, rest, spare = np.empty(n, np.int64), np.empty(n), np.empty(0 if hessian.size else n)
     for q in range(first, last):
         mine = slice(offsets[q], offsets[q + 1])
-        value[q] = _likelihood(scores[mine], labels[mine], apart, rows, rest, gradient[mine], hessian[mine])
+        diagonal = hessian[mine] if hessian.size else spare[: offsets[q + 1] - offsets[q]]
+        value[q] = _likelihood(scores[mine], labels[mine], apart, rows, rest, gradient[mine], diagonal)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _likelihood(scores, labels, apart, rows, rest, gradient, hessian):  # type: ignore[no-untyped-def]
     n = scores.size
     gradient[:] = 0.0
@@ -150,7 +107,7 @@ def _likelihood(scores, labels, apart, rows, rest, gradient, hessian):  # type: 
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))

@@ -1,0 +1,83 @@
+"""Arrays in the forms that the whole package works with: their types, ragged rows, and memory that is used again."""
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Offsets = NDArray[np.int64]
+
+NONE = np.empty(0)
+"""Stands for a column that was not given."""
+NONE.flags.writeable = False
+UNWANTED = np.empty(0)
+"""Stands for an output that was not asked for; it can be written, as those that are asked for can."""
+
+_POOLED = 8
+_APART = 64
+_POOLED_BYTES = 32 * 2**20
+_pool: list[Array] = []
+_taking = threading.Lock()
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
+
+
+def offsets_of(sizes: ArrayLike) -> Offsets:
+    """Turn the number of documents of each query into offsets.
+
+    >>> offsets_of([2, 1])
+    array([0, 2, 3])
+    """
+    sizes = np.asarray(sizes)
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArray[np.int64], Offsets]:
+    """Say where the documents of these queries lie, in this order, and what their offsets are among themselves.
+
+    >>> rows_of(np.array([1, 0]), np.array([0, 2, 3]))
+    (array([2, 0, 1]), array([0, 1, 3]))
+    """
+    starts = offsets[queries]
+    sizes = offsets[queries + 1] - starts
+    own = offsets_of(sizes)
+    if queries.size and (np.diff(queries) == 1).all():
+        return slice(int(starts[0]), int(starts[0] + own[-1])), own
+    return np.arange(own[-1]) + np.repeat(starts - own[:-1], sizes), own
+
+
+def reusable(size: int) -> Array:
+    """Give an array with anything in it: one that was given before and that nobody holds any more, or a new one.
+
+    A trainer asks for the same arrays round after round, and fresh pages cost as much time as a fast kernel. Nothing
+    else lies within 512 bytes of an array: see ``kernels.APART``.
+    """
+    if size * 8 > _POOLED_BYTES:
+        return np.empty(size + 2 * _APART)[_APART : size + _APART]
+    with _taking:
+        for at in range(len(_pool)):
+            if _pool[at].size == size + 2 * _APART and _references(_pool, at) == _ALONE:
+                return _pool[at][_APART : size + _APART]
+        _pool.append(np.empty(size + 2 * _APART))
+        del _pool[:-_POOLED]
+        return _pool[-1][_APART : size + _APART]
+
+
+def _references(pool: list[Array], at: int) -> int:
+    """How many hold an array of the pool or a view of it, the pool itself and this question among them."""
+    return sys.getrefcount(pool[at])
+
+
+_ALONE = _references([np.empty(0)], 0)
+"""What the count is for an array that only a pool holds: asked, not known, as it differs among versions of Python."""

@@ -1,0 +1,136 @@
+"""A user's own function as an objective: here, and nowhere else.
+
+``f(scores, labels, offsets)`` or ``f(scores, labels, offsets, stream)`` may return :class:`Derivatives`,
+``(value, gradient, hessian)`` or ``(gradient, hessian)``.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.arrays import UNWANTED, Array, read_only, rows_of
+from rankwise.metrics.base import Metric
+from rankwise.objectives.base import Derivatives, Objective, Prepared
+from rankwise.objectives.prepared import Lists, checked_lists, refuse_columns
+from rankwise.stream import Stream
+
+_EXPECTED = (
+    "return Derivatives(value, gradient, hessian, numerator), (value, gradient, hessian) or (gradient, hessian): one "
+    "value per query, one gradient and one Hessian per document"
+)
+
+
+def as_objective(thing: object) -> Objective:
+    """Give an objective as it is, and a function as one.
+
+    >>> def squares(scores, labels, offsets):
+    ...     return scores - labels, np.ones_like(scores)
+    >>> 0.5 * as_objective(squares)
+    0.5*squares
+    """
+    if isinstance(thing, Objective):
+        return thing
+    if callable(thing) and not isinstance(thing, type | Metric):
+        return Adapted(thing)
+    raise check.error(
+        "an objective is an rw.Objective, its expression or a function f(scores, labels, offsets)",
+        got=repr(thing),
+        cure="write rw.XENDCG(), 'xendcg', or a function that returns (gradient, hessian)",
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Adapted(Objective):
+    """A function as an objective."""
+
+    function: Callable[..., Any]
+
+    @property
+    def exact_hessian(self) -> bool:
+        """What the function says of itself, if it does."""
+        return bool(getattr(self.function, "exact_hessian", False))
+
+    @property
+    def estimator(self) -> bool:
+        """What the function says of itself, if it does."""
+        return bool(getattr(self.function, "estimator", False))
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Check the labels, and find out how the function is called."""
+        parameters = _parameters(self.function)
+        lists = checked_lists(labels, offsets)
+        if parameters is not None and not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            refuse_columns(self, documents, tuple(one.name for one in parameters))
+        columns = {
+            name: read_only(check.document_values(name.replace("_", " "), values, lists.offsets))
+            for name, values in documents.items()
+        }
+        return _PreparedFunction(self, lists, columns, _takes_stream(parameters))
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", None)
+        return str(name) if name else repr(self.function)
+
+
+class _PreparedFunction(Prepared):
+    def __init__(self, objective: Adapted, lists: Lists, columns: dict[str, Array], streamed: bool) -> None:
+        self.objective, self.lists, self.columns, self.streamed = objective, lists, columns, streamed
+        self.offsets = lists.offsets
+
+    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
+        """Call the function, and bring what it returns into the one form."""
+        drawn = (stream,) if self.streamed else ()
+        found = self.objective.function(scores, self.lists.labels, self.offsets, *drawn, **self.columns)
+        parts = list(found) if isinstance(found, tuple | list) else []
+        if len(parts) == 2:
+            parts.insert(0, np.full(self.n_queries, np.nan))  # it does not say what it minimises
+        if len(parts) == 3:
+            parts.append(parts[1])
+        if len(parts) != 4:
+            raise self._unexpected(f"{type(found).__name__}" + (f" of {len(parts)}" if parts else ""))
+        value, gradient, diagonal = (
+            self._column(*part) for part in zip(("value", "gradient", "hessian"), parts, strict=False)
+        )
+        numerator = gradient if parts[3] is parts[1] else self._column("numerator", parts[3])
+        return Derivatives(value, gradient, diagonal if hessian else UNWANTED, numerator if hessian else gradient)
+
+    def take(self, queries: NDArray[np.int64]) -> Prepared:
+        """Give the function the lists of these queries."""
+        rows, offsets = rows_of(queries, self.offsets)
+        lists = Lists(read_only(self.lists.labels[rows]), read_only(offsets))
+        columns = {name: read_only(column[rows]) for name, column in self.columns.items()}
+        return _PreparedFunction(self.objective, lists, columns, self.streamed)
+
+    def _column(self, name: str, values: Any) -> Array:
+        array = np.asarray(values)
+        count = self.n_queries if name == "value" else int(self.offsets[-1])
+        if array.shape != (count,) or array.dtype.kind not in "fiu":
+            raise self._unexpected(f"a {name} of shape {array.shape} and {array.dtype} where {count} numbers belong")
+        return np.asarray(array, np.float64)
+
+    def _unexpected(self, got: str) -> ValueError:
+        return check.error(
+            f"the objective {self.objective!r} returned what is no set of derivatives", got=got, cure=_EXPECTED
+        )
+
+
+def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # compiled functions may not tell
+        return None
+
+
+def _takes_stream(parameters: Sequence[inspect.Parameter] | None) -> bool:
+    """Whether a function takes a fourth argument; one that does not tell is called with the first three."""
+    if parameters is None:
+        return False
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return True
+    return len([one for one in parameters if one.kind in plain]) > 3

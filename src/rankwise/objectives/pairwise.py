@@ -1,0 +1,240 @@
+"""Pairwise losses: the loss and the weight of a pair are two choices, and LambdaRank and RankNet name such choices."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array, read_only
+from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain, discounts
+from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.objectives.base import Objective, Prepared
+from rankwise.objectives.pairs import (
+    AVERAGE_PRECISION,
+    COUNT,
+    DISCOUNTED,
+    EXPONENTIAL,
+    HINGE,
+    LOGISTIC,
+    RECIPROCAL_RANK,
+    SQUARED_HINGE,
+    Settings,
+    pairwise,
+)
+from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, document_weights, refuse_columns
+
+LOSSES = {"logistic": LOGISTIC, "hinge": HINGE, "squared_hinge": SQUARED_HINGE, "exponential": EXPONENTIAL}
+WEIGHTS = {
+    "none": (COUNT, 1.0, 0.0),
+    "ndcg": (DISCOUNTED, 1.0, 0.0),
+    "ndcg2": (DISCOUNTED, 0.0, 1.0),
+    "ndcg2++": (DISCOUNTED, 1.0, 10.0),
+    "map": (AVERAGE_PRECISION, 1.0, 0.0),
+    "mrr": (RECIPROCAL_RANK, 1.0, 0.0),
+    "precision": (DISCOUNTED, 1.0, 0.0),
+    "recall": (DISCOUNTED, 1.0, 0.0),
+}
+"""What weighs a pair: how the kernel finds it, the share of the metric's change, the share of the rank distance."""
+_LAMBDA_METRICS = ("ndcg", "map", "mrr")
+_LAMBDA_WEIGHTS = ("lambda", "ndcg2", "ndcg2++")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Pairwise(Objective):
+    """Any loss of a pair with any weight of a pair: Σ w·ℓ(σ(s_i − s_j)) over pairs where i is worth more than j.
+
+    ``loss`` of a pair with margin m: "logistic" log(1 + e^−m), "hinge" max(0, 1 − m), "squared_hinge" its square, or
+    "exponential" e^−m (a straight line where m is below −20, so that no score overflows). The hinge has no second
+    derivative; that of half the squared hinge stands for it, so ``exact_hessian`` is False.
+
+    ``weight`` of a pair: "none" (1), how much swapping the two changes "ndcg", "map", "mrr", or "precision" or "recall"
+    at ``cutoff``, which leaves the pairs with one document on each side of it; or LambdaLoss's "ndcg2" and "ndcg2++"
+    (Wang et al. 2018). Weights depend on the current ranking and are held fixed when derivatives are taken. ``norm``,
+    ``truncation``, ``gain``, ``relevant`` and ``document_weights`` are those of :class:`LambdaRank`.
+
+    >>> d = Pairwise(loss="hinge")([0.0, 0.5], [1, 0], [0, 2])
+    >>> d.value, d.gradient  # 1 − (0 − 0.5)
+    (array([1.5]), array([-1.,  1.]))
+    """
+
+    loss: str = "logistic"
+    weight: str = "none"
+    sigma: float = 1.0
+    truncation: int | None = None
+    norm: bool = False
+    cutoff: int = 10
+    gain: Gain = "exponential"
+    relevant: float = 1.0
+    name: ClassVar[str] = "pairwise"
+    paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018"
+
+    def __post_init__(self) -> None:
+        check.choice("loss of a pair", self.loss, LOSSES)
+        check.choice("weight of a pair", self.weight, WEIGHTS)
+        check.number("sigma", self.sigma, least=0.0, open_ends=True)
+        if self.truncation is not None:
+            check.integer("truncation", self.truncation, least=1)
+        check.integer("cutoff", self.cutoff, least=1)
+        if not isinstance(self.norm, bool):
+            raise check.error("norm must be True or False", got=repr(self.norm))
+        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+        object.__setattr__(self, "gain", checked_gain(self.gain))
+
+    @property
+    def exact_hessian(self) -> bool:
+        """The norm's factors depend on the scores but are held fixed, and the hinge bends at one point alone."""
+        return not self.norm and self.loss != "hinge"
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute what documents are worth, relative to the best that their list allows."""
+        return _prepare(self, self, labels, offsets, documents)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LambdaRank(Objective):
+    """The logistic loss of every pair, weighed by how much swapping the two changes a metric (Burges 2010).
+
+    The loss of a list is Σ |Δ|·log(1 + e^{−σ(s_i − s_j)}) over pairs where i is worth more than j. |Δ| depends on the
+    current ranking and is held fixed when derivatives are taken, so σ²|Δ|p(1 − p) adds up to the Hessian. Equal
+    scores rank in row order. Lists in which all documents are worth the same contribute nothing.
+
+    ``truncation``: only pairs with a document among this many first; the ideal DCG is taken there too. None: all pairs.
+    ``norm``: LightGBM's normalisation. |Δ| is divided by 0.01 + |s_i − s_j| (unless all scores are equal), then the
+    list is scaled by log2(1 + S)/S, where S is the sum of the sizes of the pairs' gradients, both ends counted. Both
+    are held fixed as |Δ| is, which is why ``exact_hessian`` is True without norm only.
+    ``metric``: whose change |Δ| is: "ndcg", "map" or "mrr", the last two with labels from ``relevant`` on as relevant.
+    ``weights``: "lambda" is |Δ| itself; "ndcg2" and "ndcg2++" are LambdaLoss's for NDCG (Wang et al. 2018):
+    |G_i − G_j|·(D_k − D_{k+1}) for documents k ranks apart with discounts D, and ten times that plus |Δ|; the paper
+    has them over all pairs: truncation=None.
+    ``gain``: of NDCG, "exponential" (2^y − 1), "linear" or a table by label.
+
+    ``document_weights`` (inverse propensities of clicked documents) multiply each pair by the weight of its better
+    document. A click on the better document is what makes the pair seen at all, with that document's propensity, so
+    dividing by it makes the sum over seen pairs unbiased; the weight of the worse document plays no part.
+
+    >>> d = LambdaRank(norm=False)([0.0, 0.0], [0, 1], [0, 2])  # Δ = (1 − 0)(1 − 1/log2(3)) = 0.369
+    >>> d.value.round(4), d.gradient.round(4)  # 0.369 log 2; 0.369/2
+    (array([0.2558]), array([ 0.1845, -0.1845]))
+    """
+
+    sigma: float = 1.0
+    truncation: int | None = 30
+    norm: bool = True
+    metric: str = "ndcg"
+    weights: str = "lambda"
+    gain: Gain = "exponential"
+    relevant: float = 1.0
+    name: ClassVar[str] = "lambdarank"
+    paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
+
+    def __post_init__(self) -> None:
+        check.choice("metric to weigh pairs by", self.metric, _LAMBDA_METRICS)
+        check.choice("weights", self.weights, _LAMBDA_WEIGHTS)
+        if self.weights != "lambda" and self.metric != "ndcg":
+            raise check.error(
+                f"the weights {self.weights} are made for NDCG",
+                got=f"metric={self.metric}",
+                cure="set metric=ndcg or weights=lambda",
+            )
+        object.__setattr__(self, "gain", self.pairs().gain)
+
+    @property
+    def exact_hessian(self) -> bool:
+        """The norm's factors depend on the scores but are held fixed."""
+        return not self.norm
+
+    def pairs(self) -> Pairwise:
+        """The loss and the weight of a pair that it stands for."""
+        return Pairwise(
+            weight=self.metric if self.weights == "lambda" else self.weights,
+            sigma=self.sigma,
+            truncation=self.truncation,
+            norm=self.norm,
+            gain=self.gain,
+            relevant=self.relevant,
+        )
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Compute what documents are worth, relative to the best that their list allows."""
+        return _prepare(self, self.pairs(), labels, offsets, documents)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RankNet(Objective):
+    """The logistic loss of every pair (Burges et al. 2005): Σ log(1 + e^{−σ(s_i − s_j)}) over pairs with y_i > y_j.
+
+    Takes time in the square of the longest lists, but memory in proportion to their length. Only the order of labels
+    matters, so lists in which all are equal contribute nothing.
+
+    >>> d = RankNet()([0.0, 0.0, 0.0], [2, 1, 0], [0, 3])
+    >>> d.value.round(4), d.gradient.round(4)  # 3 log 2; the best document is pulled up by two pairs, 1/2 each
+    (array([2.0794]), array([-1.,  0.,  1.]))
+    """
+
+    sigma: float = 1.0
+    exact_hessian: ClassVar[bool] = True
+    name: ClassVar[str] = "ranknet"
+    paper: ClassVar[str] = "Burges et al. 2005"
+
+    def __post_init__(self) -> None:
+        self.pairs()
+
+    def pairs(self) -> Pairwise:
+        """The loss and the weight of a pair that it stands for."""
+        return Pairwise(sigma=self.sigma)
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+        """Check the labels: their order is what counts."""
+        refuse_columns(self, documents)
+        return _prepare(self, self.pairs(), labels, offsets, {})
+
+
+def _prepare(
+    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, documents: dict[str, Any]
+) -> Prepared:
+    refuse_columns(objective, documents, ("document_weights",))
+    lists = checked_lists(labels, offsets)
+    sizes = lists.sizes
+    weight, *shares = WEIGHTS[pairs.weight]
+    truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
+    return PreparedKernel(
+        objective=objective,
+        kernel=pairwise,
+        offsets=lists.offsets,
+        per_document=(read_only(_worths(pairs, lists)), document_weights(documents, lists)),
+        settings=(
+            read_only(_rank_weights(pairs, int(sizes.max(initial=0)) + 1)),
+            Settings(float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], weight, *shares),
+        ),
+        keep=_no_orders,
+        work=sizes * (0.7 * np.minimum(sizes, truncation) + 20.0),
+    )
+
+
+def _no_orders(n_docs: int) -> Any:
+    return np.full(n_docs, -1)
+
+
+def _worths(pairs: Pairwise, lists: Lists) -> Array:
+    """What documents are worth, in units in which a swap changes the metric itself."""
+    if pairs.weight == "none":
+        return lists.labels
+    if pairs.weight.startswith("ndcg"):
+        best = gains_and_ideal(lists.labels, lists.offsets, pairs.gain, pairs.truncation)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return best.gains / np.repeat(np.where(best.dcg > 0.0, best.dcg, 1.0), lists.sizes)
+    relevant = (lists.labels >= pairs.relevant).astype(np.float64)
+    if pairs.weight == "precision":
+        return relevant / pairs.cutoff
+    if pairs.weight == "recall":
+        return relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
+    return relevant
+
+
+def _rank_weights(pairs: Pairwise, longest: int) -> Array:
+    """What the metric gives to each rank: the discount, or 1 up to the cutoff."""
+    if pairs.weight in ("precision", "recall"):
+        return (np.arange(longest) < pairs.cutoff).astype(np.float64)
+    return discounts(longest)
