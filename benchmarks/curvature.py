@@ -23,7 +23,7 @@ def with_curvature(text: str, treatment: str) -> object:
     """The objective with a treatment; ``raw`` is its own word for none."""
     import dataclasses
 
-    plain = rw.objective(text)
+    plain: Any = rw.objective(text)
     word = "estimated" if plain.estimator else "exact"
     return dataclasses.replace(plain, curvature=word if treatment == "raw" else treatment)
 

@@ -116,15 +116,13 @@ def test_only_objectives_are_objectives() -> None:
         with pytest.raises(ValueError, match=f"character 1 of .*: {text.partition('(')[0]} goes around an objective"):
             rw.objective(text)
     for other in (5, None, b"xendcg", rw.XENDCG, rw.metric("ndcg"), ["xendcg"]):
-        with pytest.raises(
-            ValueError, match="an objective is an expression, an object of one of its classes, or a fun"
-        ):
+        with pytest.raises(ValueError, match="an objective is an object, an expression or a function"):
             rw.objective(other)
     for wrong in (rw.XENDCG, rw.metric("ndcg"), 2, "xendcg"):
         with pytest.raises(TypeError, match="unsupported operand"):
             rw.XENDCG() + wrong
     with pytest.raises(ValueError, match="stochastic goes around an objective"):
-        rw.stochastic(rw.metric("ndcg"))
+        rw.stochastic(rw.metric("ndcg"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the factor of an objective must be a number in"):
         float("nan") * rw.XENDCG()
     data = rw.synthetic(n_queries=5, seed=0)
@@ -213,7 +211,7 @@ def test_expressions_are_limited_in_length_and_nothing_is_made_of_one_that_is_br
 
 @given(st.text(max_size=30) | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63))
 def test_every_value_reads_back(value: object) -> None:
-    assert grammar.parse(f"keep({grammar.word(value)}, b={grammar.word((value,))})", {"keep": _keep}, "thing") == (
+    assert grammar.parse(f"keep(a={grammar.word(value)}, b={grammar.word((value,))})", {"keep": _keep}, "thing") == (
         value,
         (value,),
     )

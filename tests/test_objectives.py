@@ -87,7 +87,8 @@ class Held:
         key = int(stream.key)
         if key not in self.held:
             self.held[key] = frozen(self.inner, scores, labels, offsets)
-        return self.inner(scores, labels, offsets, stream)._replace(value=self.held[key](scores))
+        found: Derivatives = self.inner(scores, labels, offsets, stream)
+        return found._replace(value=self.held[key](scores))
 
 
 def held(objective):
@@ -296,9 +297,10 @@ def test_a_function_of_ones_own_is_an_objective():
 
     scores, labels = example()
     plain = squares(scores, labels, OFFSETS)
-    doubled = rw.weighted(squares, by="size", power=0.0)(scores, labels, OFFSETS)
+    own = rw.objective(squares)
+    doubled = rw.weighted(own, by="size", power=0.0)(scores, labels, OFFSETS)
     np.testing.assert_allclose(doubled.value, plain.value)
-    noisy = rw.stochastic(squares, samples=2000, scale=1.0, noise="gaussian")(scores, labels, OFFSETS, stream())
+    noisy = rw.stochastic(own, samples=2000, scale=1.0, noise="gaussian")(scores, labels, OFFSETS, stream())
     # E ½(s + z − y)² = ½(s − y)² + ½ for each document
     np.testing.assert_allclose(noisy.value, plain.value + np.array(SIZES) / 2, rtol=0.15)
     np.testing.assert_allclose(noisy.gradient, plain.gradient, atol=0.12)

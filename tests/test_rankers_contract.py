@@ -43,7 +43,9 @@ EVERY_OBJECTIVE = [*OBJECTIVES, *WRAPPED, "0.7*xendcg + 0.3*approx_ndcg"]
 def losses(text, data, scores):
     """The mean loss of equal scores, and of these."""
     objective, start = rw.objective(text), np.zeros(data.n_docs)
-    if text == "lambdarank":  # its value holds the pairs' weights fixed: it compares only under the same weights
+    if isinstance(
+        objective, rw.LambdaRank
+    ):  # its value holds the pairs' weights fixed: it compares only under the same weights
         held = frozen(objective, start, data.labels, data.offsets)
         return [held(at).mean() for at in (start, scores)]
     streams = [data.stream(1000 + k) for k in range(8)]  # the expected loss: over draws none of which training saw

@@ -76,9 +76,10 @@ def test_a_step_is_that_of_the_formula(reduction, data):
 
 def test_a_weight_of_2_equals_the_query_twice(data):
     lists = data.take(slice(0, 12)).with_(query_ids=np.arange(12))
-    again = rw.concatenate([lists, lists.take([3]).with_(query_ids=[99])])
+    heavy = int(np.argmax([np.ptp(lists.take([q]).labels) * lists.sizes[q] for q in range(12)]))  # much to learn from
+    again = rw.concatenate([lists, lists.take([heavy]).with_(query_ids=[99])])
     settings: Any = {"batch_queries": 100, "transform": "raw", "epochs": 5}
-    weights = np.where(np.arange(12) == 3, 2.0, 1.0)
+    weights = np.where(np.arange(12) == heavy, 2.0, 1.0)
     weighted = ranker(**settings).fit(lists.with_(weights=weights))
     twice, once = ranker(**settings).fit(again), ranker(**settings).fit(lists)
     assert np.allclose(weighted.predict(lists), twice.predict(lists), atol=1e-5)

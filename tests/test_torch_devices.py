@@ -95,7 +95,7 @@ def test_the_travel_is_said_once(device):
 
 def test_a_device_kernel_takes_over(device, monkeypatch):
     # Squares stand for a kernel: their gradient, 2s, tells that it was asked and nothing travelled.
-    calls = []
+    calls: list[Any] = []
 
     def kernel(objective, labels, offsets, *, document_weights=None):
         columns = [labels, offsets] + ([] if document_weights is None else [document_weights])

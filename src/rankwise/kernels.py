@@ -27,7 +27,7 @@ def kernel(
     function: Callable[..., Any] | None = None, *, fastmath: frozenset[str] = frozenset(), inline: bool = False
 ) -> Any:
     """Compile a function with Numba when it is first called: ``@kernel`` or ``@kernel(fastmath=REORDERED)``."""
-    options = {
+    options: dict[str, Any] = {
         "cache": True,
         "nogil": True,
         "error_model": "numpy",

@@ -56,7 +56,10 @@ def use_threads(count: int) -> Iterator[None]:
 
 
 def over_queries(
-    kernel: Callable[..., Any], offsets: NDArray[np.int64], *arguments: Any, work: NDArray[np.float64] | None = None
+    kernel: Callable[..., Any],
+    offsets: NDArray[np.int64],
+    *arguments: Any,
+    work: NDArray[np.floating[Any]] | None = None,
 ) -> None:
     """Call ``kernel(first, last, offsets, *arguments)`` over ranges that together cover every query once.
 

@@ -25,8 +25,8 @@ _EXPECTED = (
 )
 
 
-def as_objective(thing: object) -> Objective:
-    """Give an objective as it is, and a function as one.
+def as_objective(thing: object, wrapper: str = "") -> Objective:
+    """Give an objective as it is, and a function as one; an error names the ``wrapper`` that goes around it.
 
     >>> def squares(scores, labels, offsets):
     ...     return scores - labels, np.ones_like(scores)
@@ -38,9 +38,9 @@ def as_objective(thing: object) -> Objective:
     if callable(thing) and not isinstance(thing, type | Metric):
         return Adapted(thing)
     raise check.error(
-        "an objective is an rw.Objective, its expression or a function f(scores, labels, offsets)",
+        f"{wrapper} goes around an objective" if wrapper else "an objective is an object, an expression or a function",
         got=repr(thing),
-        cure="write rw.XENDCG(), 'xendcg', or a function that returns (gradient, hessian)",
+        cure="write rw.XENDCG(), rw.objective('xendcg'), or a function f(scores, labels, offsets)",
     )
 
 

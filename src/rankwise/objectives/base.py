@@ -69,6 +69,7 @@ class Prepared(ABC):
         return read_only(array)
 
 
+@dataclass(frozen=True, repr=False)
 class Objective:
     """A loss of ranked lists, with its gradient and curvature: what every ranker, wrapper and trainer takes.
 

@@ -50,7 +50,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
     paper: ClassVar[str] = "Westerborg 2022"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", as_objective(self.inner))
+        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
         check.choice("method of bounding", self.method, _METHODS)
         check.choice("gain of the smoothed distribution", self.gain, _GAINS)
         check.integer("orderings", self.orderings, least=1)
@@ -90,9 +90,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
             if isinstance(layer, weighted):
                 weights = weights * layer.weights(lists)
             layer = layer.inner
-        if not isinstance(layer, _Metric):
-            raise _not_a_metric(self.inner)
-        return bounds(layer.orderings(*lists), weights, self.method, self.gain, self.orderings)
+        return bounds(metric_orderings(layer, *lists), weights, self.method, self.gain, self.orderings)
 
 
 @runtime_checkable
@@ -125,6 +123,13 @@ def metric_inside(objective: Objective) -> Objective:
     while isinstance(objective, stochastic | weighted):
         objective = objective.inner
     return objective
+
+
+def metric_orderings(objective: Objective, labels: Array, offsets: Offsets) -> Orderings:
+    """What the orderings of lists are worth to an objective that is a metric."""
+    if not isinstance(objective, _Metric):
+        raise _not_a_metric(objective)
+    return objective.orderings(labels, offsets)
 
 
 def _not_a_metric(inner: Objective) -> ValueError:

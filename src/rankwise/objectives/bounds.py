@@ -44,8 +44,8 @@ class Bounds(NamedTuple):
     def take(self, queries: NDArray[np.int64]) -> Self:
         """Give the maps of these lists."""
         tables = None if self.tables is None else self.tables._replace(which=read_only(self.tables.which[queries]))
-        columns = (column[queries] for column in (self.scale, self.shift, self.slope))
-        return type(self)(self.sign, *columns, tables)
+        scale, shift, slope = (column[queries] for column in (self.scale, self.shift, self.slope))
+        return self._replace(scale=scale, shift=shift, slope=slope, tables=tables)
 
 
 class _Tables(NamedTuple):

@@ -223,13 +223,13 @@ def _worths(pairs: Pairwise, lists: Lists) -> Array:
         return lists.labels
     if pairs.weight.startswith("ndcg"):
         best = gains_and_ideal(lists.labels, lists.offsets, pairs.gain, pairs.truncation)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return best.gains / np.repeat(np.where(best.dcg > 0.0, best.dcg, 1.0), lists.sizes)
-    relevant = (lists.labels >= pairs.relevant).astype(np.float64)
+        shares: Array = best.gains / np.repeat(np.where(best.dcg > 0.0, best.dcg, 1.0), lists.sizes)
+        return shares
+    relevant: Array = (lists.labels >= pairs.relevant).astype(np.float64)
     if pairs.weight == "precision":
-        return relevant / pairs.cutoff
+        relevant = relevant / pairs.cutoff
     if pairs.weight == "recall":
-        return relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
+        relevant = relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
     return relevant
 
 

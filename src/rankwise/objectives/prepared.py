@@ -88,7 +88,7 @@ class PreparedKernel(Prepared):
     """Whether a numerator is filled too; None where the kernel knows none."""
     curvature: str = ""
     """What is done to the Hessian afterwards (``curvature.py``)."""
-    work: Array | None = None
+    work: NDArray[np.floating[Any]] | None = None
     """The cost of each query, as :func:`rankwise.threads.over_queries` counts it."""
 
     def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:

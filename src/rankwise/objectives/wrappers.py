@@ -41,7 +41,7 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
         check.integer("samples", self.samples, least=1)
         check.number("scale", self.scale, least=0.0)
         check.choice("noise", self.noise, _NOISES)
-        object.__setattr__(self, "inner", as_objective(self.inner))
+        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
     def exact_hessian(self) -> bool:
@@ -117,7 +117,7 @@ class weighted(Objective):  # noqa: N801 (wrappers are adjectives)
     def __post_init__(self) -> None:
         check.choice("measure to weigh by", self.by, _MEASURES)
         check.number("power", self.power)
-        object.__setattr__(self, "inner", as_objective(self.inner))
+        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
     def exact_hessian(self) -> bool:

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.metrics.permutations import LINEAR, Distribution, Orderings, distribution
-from rankwise.objectives.bounded import bounded
+from rankwise.objectives.bounded import bounded, metric_orderings
 from rankwise.objectives.table import objective
 from rankwise.report import lines
 from rankwise.report.parts import Plot
@@ -41,8 +41,7 @@ class Instance(NamedTuple):
 
     def orderings(self, metric: str) -> Orderings:
         """The list as a metric sees it, whatever its order."""
-        found: Orderings = objective(METRICS[metric]).orderings(*self.labels())
-        return found
+        return metric_orderings(objective(METRICS[metric]), *self.labels())
 
     def losses(self, metric: str) -> Array:
         """Losses from the best ordering to the worst; metrics are negated."""

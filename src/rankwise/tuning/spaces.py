@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankwise import check, grammar
-from rankwise.objectives.base import Sum
+from rankwise.objectives.base import Objective, Sum
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def parts(objective: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(objective, Sum):
         for _, term in objective.terms:
             yield from parts(term)
-    elif dataclasses.is_dataclass(objective):
+    elif isinstance(objective, Objective):
         yield objective.name, objective
         yield from parts(getattr(objective, "inner", None))
 
@@ -289,7 +289,7 @@ def changed(objective: Any, values: Mapping[str, Any]) -> Any:
     """
     if isinstance(objective, Sum):
         return dataclasses.replace(objective, terms=tuple((f, changed(term, values)) for f, term in objective.terms))
-    if not values or not dataclasses.is_dataclass(objective) or isinstance(objective, type):
+    if not values or not isinstance(objective, Objective):
         return objective
     part = objective.name
     own: dict[str, Any] = {

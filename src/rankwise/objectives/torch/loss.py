@@ -46,7 +46,8 @@ class TorchLoss(torch.nn.Module):
         **documents: Any,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
-        return self.prepare(labels, offsets, **documents)(scores, weights, stream)
+        loss: Tensor = self.prepare(labels, offsets, **documents)(scores, weights, stream)
+        return loss
 
     def prepare(
         self, labels: Tensor | ArrayLike, offsets: Tensor | ArrayLike, **documents: Tensor | ArrayLike
