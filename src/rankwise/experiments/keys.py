@@ -59,7 +59,9 @@ def checked(key: str, value: Any, kind: Any) -> Any:
         words, example = _WORDS[kind]
         raise check.error(f"{key} must be {words}", got=repr(value), cure=f"write {example.replace('key', key)}")
     value = tuple(value) if isinstance(value, list) else value
-    made = _CHECKS.get(key, lambda _: None)(value)
+    if key not in _CHECKS:
+        return value
+    made = _CHECKS[key](value)
     return made if key in _REWRITTEN else value
 
 
