@@ -101,6 +101,7 @@ def done(one_thread, tmp_path_factory):
             '[methods]\na = "xendcg"\nb = "5"',
             "line 3 of x.toml: the expression does not describe a ranker or objective",
         ),
+        ("[settings]\nleaves = nan", "line 1 of x.toml: settings must be a table of settings: got {'leaves': nan}"),
         ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Cure: write seed = 5"),
         ('seed = "1"', "seed must be a whole number: got '1'"),
         ("levels = 1", "levels must be a list of numbers: got 1"),

@@ -20,7 +20,7 @@ def written(path: Path) -> bytes:
 def test_a_sealed_file_is_a_parquet_file(tmp_path: Path):
     path = tmp_path / "a.parquet"
     written(path)
-    sealed.verify(path, hint="", required=True)
+    sealed.verify(path, hint="")
     assert pl.read_parquet(path).equals(FRAME)
     assert pl.read_parquet_metadata(path)["about"] == "a trial"
 
@@ -31,21 +31,19 @@ def test_every_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     path = tmp_path / "a.parquet"
     whole = written(path)
     chance = random.Random(0)  # noqa: S311
-    damages = [whole[:cut] for cut in (0, 3, 8, 100, len(whole) - 1)] + [whole + b"\0"]
+    damages = [whole + b"\0", b"\0" + whole, whole[: len(whole) // 3] + whole[len(whole) // 3 + 1 :]]
     for _ in range(60):
         at = chance.randrange(len(whole))
         damages.append(whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
     for damaged in damages:
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"the file is damaged: got .* at .*a\.parquet. Cure: make it anew"):
-            sealed.verify(path, hint="make it anew", required=True)
+            sealed.verify(path, hint="make it anew")
 
 
 def test_other_files_have_no_checksum(tmp_path: Path):
     path = tmp_path / "a.parquet"
     FRAME.write_parquet(path)
     sealed.verify(path, hint="")
-    with pytest.raises(ValueError, match="no checksum where one should be"):
-        sealed.verify(path, hint="", required=True)
     with pytest.raises(ValueError, match="cannot be sealed"):
         sealed.seal(path)

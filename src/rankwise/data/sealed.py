@@ -14,7 +14,7 @@ from rankwise import check
 METADATA = {"rankwise.checksum": "rankwise-crc32=00000000"}
 """What to write into the metadata of a file that :func:`seal` will seal."""
 
-_MARK = b"rankwise-crc32="
+_KEY, _MARK = b"rankwise.checksum", b"rankwise-crc32="
 _DIGITS = 8
 _BLOCK = 2**24
 _METADATA_WITHIN = 2**22  # bytes of the file's end
@@ -23,7 +23,7 @@ _METADATA_WITHIN = 2**22  # bytes of the file's end
 def seal(path: Path) -> None:
     """Write the checksum into a file that was written with :data:`METADATA`."""
     with path.open("r+b") as file:
-        at = _place(file)
+        at = _place(file, _MARK)
         if at is None:
             raise check.error("a Parquet file without a place for a checksum cannot be sealed", where=str(path))
         digits = _checksum(file, at)
@@ -31,27 +31,25 @@ def seal(path: Path) -> None:
         file.write(digits)
 
 
-def verify(path: Path, *, hint: str, required: bool = False) -> None:
-    """Refuse a file that is not as it was when it was sealed; one without a checksum too where it is ``required``."""
+def verify(path: Path, *, hint: str) -> None:
+    """Refuse a file that is not as it was when it was sealed; one that never was passes."""
     with path.open("rb") as file:
-        at = _place(file)
+        at = _place(file, _MARK)
         if at is None:
-            if required:
-                raise check.error(
-                    "the file is damaged", got="no checksum where one should be", where=str(path), cure=hint
-                )
-            return
-        file.seek(at)
-        if file.read(_DIGITS) != _checksum(file, at):
-            raise check.error("the file is damaged", got="another checksum than its own", where=str(path), cure=hint)
+            intact = _place(file, _KEY) is None
+        else:
+            file.seek(at)
+            intact = file.read(_DIGITS) == _checksum(file, at)
+    if not intact:
+        raise check.error("the file is damaged", got="another checksum than its own", where=str(path), cure=hint)
 
 
-def _place(file: BinaryIO) -> int | None:
-    """Where the digits stand; None for a file without them."""
+def _place(file: BinaryIO, mark: bytes) -> int | None:
+    """Where a mark ends, as near to the end of the file as metadata stand; None where there is none."""
     start = max(file.seek(0, 2) - _METADATA_WITHIN, 0)
     file.seek(start)
-    found = file.read().rfind(_MARK)
-    return None if found < 0 else start + found + len(_MARK)
+    found = file.read().rfind(mark)
+    return None if found < 0 else start + found + len(mark)
 
 
 def _checksum(file: BinaryIO, at: int) -> bytes:
