@@ -13,6 +13,7 @@ import shutil
 import tarfile
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ import pytest
 import zstandard
 
 import rankwise as rw
-from rankwise.data import cache, catalog, letor
+from rankwise import caches
+from rankwise.data import cache, catalog, copies, fingerprint, letor
 from rankwise.data.download import Archive, fetch
 from tests import shared
 
@@ -34,6 +36,7 @@ SEEN: list[Path] = []
 def nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's own cache and data out of the tests, and note which files are parsed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+    monkeypatch.setattr(caches, "_said", [])
     monkeypatch.delenv("RANKWISE_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("no_proxy", "*")
@@ -410,7 +413,7 @@ def test_the_second_load_maps_the_cache(source: Path):
     assert is_mapped(second.features)
     assert not is_mapped(first.features)
     assert len(entries(source.parent / cache.FOLDER)) == 1
-    assert not any((source.parent / cache.FOLDER).glob(".writing-*"))
+    assert len(list((source.parent / cache.FOLDER).iterdir())) == 1
 
 
 def test_every_column_goes_through_the_cache(source: Path):
@@ -531,9 +534,9 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
     np.save(entry.parent / "offsets.npy", bomb, allow_pickle=True)
-    described = json.loads(entry.read_text())
-    described["arrays"]["offsets"] = {"dtype": "|O", "shape": [1], "crc32": 0}
-    entry.write_text(json.dumps(described))
+    content = json.loads(entry.read_text())["content"]
+    content["arrays"]["offsets"] = {"dtype": "|O", "shape": [1], "crc32": 0}
+    entry.write_text(json.dumps({"crc32": zlib.crc32(copies.as_json(content)), "content": content}))
     assert cache.cached(source, letor.read_letor).n_docs == 600
     assert not (tmp_path / "exploded").exists()
 
@@ -541,12 +544,12 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
 def test_large_arrays_are_checked_by_samples():
     """Beyond 16 MiB a sample of blocks is checked: the beginning, the end and 254 between."""
     array = np.arange(3 << 23, dtype=np.uint8)
-    before = cache._checksum(array)
+    before = fingerprint.checksum(array)
     for position in (0, 40_000, array.size - 1):
         array[position] ^= 1
-        assert cache._checksum(array) != before
+        assert fingerprint.checksum(array) != before
         array[position] ^= 1
-    assert cache._checksum(array) == before
+    assert fingerprint.checksum(array) == before
 
 
 def test_a_read_only_folder_is_left_alone_and_the_users_cache_used(source: Path, tmp_path: Path):
@@ -565,8 +568,12 @@ def test_without_any_place_to_write_there_is_no_cache(source: Path, tmp_path: Pa
     put(source.parent / cache.FOLDER, "a file where the folder should be")
     put(tmp_path / "blocked", "a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "blocked"))
-    for _ in range(2):
-        assert cache.cached(source, letor.read_letor).n_docs == 600
+    with pytest.warns(
+        UserWarning, match=r"works without a cache, and slower: no copy of .*Hint: .*RANKWISE_CACHE"
+    ) as said:
+        found = [cache.cached(source, letor.read_letor) for _ in range(2)]
+    assert [data.n_docs for data in found] == [600, 600]
+    assert len(said) == 1
     assert len(SEEN) == 2
 
 
@@ -575,18 +582,23 @@ def test_a_full_disk_leaves_nothing_behind(source: Path, tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    assert cache.cached(source, letor.read_letor).n_docs == 600
+    with pytest.warns(UserWarning, match=r"no copy of .*train.txt can be kept \(No space left on device\)"):
+        assert cache.cached(source, letor.read_letor).n_docs == 600
     assert not any((source.parent / cache.FOLDER).iterdir())
 
 
 def test_what_a_killed_process_left_is_swept_away_after_a_day(source: Path):
-    left = source.parent / cache.FOLDER / ".writing-1-dead"
-    fresh = source.parent / cache.FOLDER / ".writing-2-alive"
+    left = source.parent / cache.FOLDER / ".rankwise-00000000deadbeef.part"
+    fresh = source.parent / cache.FOLDER / ".rankwise-00000000facefeed.part"
+    lock = source.parent / cache.FOLDER / ".train.txt-0123.lock"
     left.mkdir(parents=True)
     fresh.mkdir()
+    lock.touch()
     os.utime(left, (0, 0))
+    os.utime(lock, (0, 0))
     cache.cached(source, letor.read_letor)
     assert not left.exists()
+    assert not lock.exists()
     assert fresh.exists()
 
 
@@ -754,6 +766,48 @@ def test_what_is_left_of_another_transfer_does_no_harm(tmp_path: Path, left: byt
         part.write_bytes(left)
         fetch(archive, tmp_path / "data")
     assert (tmp_path / "data/SET/Fold1/train.txt").is_file()
+
+
+def test_a_part_that_is_no_beginning_of_the_archive_is_fetched_again(tmp_path: Path):
+    content = zipped(FOLDS)
+    with serving(content) as server:
+        archive = archive_of(content, server.url)
+        part = tmp_path / "data/.rankwise-download" / f"{archive.sha256[:16]}.part"
+        part.parent.mkdir(parents=True)
+        part.write_bytes(b"x" * 100)
+        left = part.with_name("unpacking-dead")
+        left.mkdir()
+        os.utime(left, (0, 0))
+        fetch(archive, tmp_path / "data")
+        assert server.asked == ["bytes=100-", None]
+    assert (tmp_path / "data/SET/Fold1/train.txt").is_file()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["SET"]
+
+
+def test_one_of_several_callers_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    content = zipped(FOLDS)
+    found: list[Path] = []
+    start, turn = threading.Barrier(3), caches.turn
+
+    def together(*locks: Path) -> Any:
+        start.wait(60)  # all have seen that the set is not there
+        return turn(*locks)
+
+    monkeypatch.setattr(caches, "turn", together)
+    with serving(content) as server:
+        archive = archive_of(content, server.url)
+
+        def work() -> None:
+            found.append(fetch(archive, tmp_path / "data"))
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert server.asked == [None]
+    assert found == [tmp_path / "data/SET"] * 3
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["SET"]
 
 
 def test_a_transfer_that_was_complete_is_not_repeated(tmp_path: Path):

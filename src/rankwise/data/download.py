@@ -1,5 +1,6 @@
 """Fetch a data set's archive: resumed where it stopped, checked before it is opened, and there whole or not at all."""
 
+import contextlib
 import hashlib
 import http.client
 import os
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from rankwise import check
+from rankwise import caches, check, files
 
 _CHUNK = 1 << 20
 _PATIENCE = 60.0
@@ -36,32 +37,48 @@ def fetch(archive: Archive, into: Path) -> Path:
     """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
 
     A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call goes on from
-    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened.
+    there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
+    one downloads, and the others wait for it.
     """
     target = into / archive.folder
-    if target.exists():
-        raise FileExistsError(
-            f"{target} exists already and is kept, though files of the set are missing in it. "
-            "Cure: move it away, or complete it by hand."
-        )
-    staging = into / ".rankwise-download"
-    staging.mkdir(parents=True, exist_ok=True)
+    absent = not target.exists()
+    with caches.turn(into / ".rankwise-download.lock"):
+        if absent and target.exists():
+            return target
+        if not absent:
+            raise FileExistsError(
+                f"{target} exists already and is kept, though files of the set are missing in it. "
+                "Cure: move it away, or complete it by hand."
+            )
+        staging = into / ".rankwise-download"
+        staging.mkdir(parents=True, exist_ok=True)
+        try:
+            _fetch(archive, target, staging)
+        finally:
+            with contextlib.suppress(OSError):  # not empty
+                staging.rmdir()
+    return target
+
+
+def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     part = staging / f"{archive.sha256[:16]}.part"
     unpacked = staging / f"unpacking-{secrets.token_hex(4)}"
-    try:
+    for left in staging.glob("unpacking-*"):  # by a process that was killed
+        if files.is_old(left):
+            shutil.rmtree(left, ignore_errors=True)
+    begun = part.exists()
+    _transfer(archive, part)
+    if begun and _digest(part) != archive.sha256:  # what was there was no beginning of it
+        part.unlink()
         _transfer(archive, part)
-        _verify(archive, part)
-        try:
-            _unpack(part, unpacked)
-        finally:
-            part.unlink()
+    _verify(archive, part)
+    try:
+        _unpack(part, unpacked)
         own = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
         (own if own.is_dir() else unpacked).rename(target)
     finally:
+        part.unlink()
         shutil.rmtree(unpacked, ignore_errors=True)
-        if not any(staging.iterdir()):
-            staging.rmdir()
-    return target
 
 
 def _transfer(archive: Archive, part: Path) -> None:
@@ -121,9 +138,13 @@ def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, na
     return have
 
 
-def _verify(archive: Archive, part: Path) -> None:
+def _digest(part: Path) -> str:
     with part.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _verify(archive: Archive, part: Path) -> None:
+    digest = _digest(part)
     if digest != archive.sha256:
         part.unlink()
         raise check.error(

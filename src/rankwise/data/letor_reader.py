@@ -49,6 +49,23 @@ _WRONG = {
 }
 
 
+def made_of(path: Path, sizes: Any = None) -> list[Path]:
+    """Name every file that data are read from, also those that may be there and are not; the first is the text."""
+    if sizes is None:
+        return [path, *side_files(path)]
+    return [path, Path(sizes)] if isinstance(sizes, str | Path) else [path]
+
+
+def side_files(path: Path) -> list[Path]:
+    """Name the files that may hold the sizes of queries, the first that exists before the others."""
+    if path.suffix in (".gz", ".zst"):
+        plain = path.with_suffix("")
+        names = [f"{plain.name}.query{path.suffix}", f"{plain.name}.query"]
+    else:
+        names = [f"{path.name}.query"]
+    return [path.with_name(name) for name in names]
+
+
 class Reader:
     """Takes blocks of text one after the other, and gives the data set when the file is at its end."""
 
@@ -214,12 +231,7 @@ class Reader:
 
     def side_file(self) -> Path | None:
         """Find the file of query sizes where LightGBM looks for it."""
-        if self.path.suffix in (".gz", ".zst"):
-            plain = self.path.with_suffix("")
-            names = [f"{plain.name}.query{self.path.suffix}", f"{plain.name}.query"]
-        else:
-            names = [f"{self.path.name}.query"]
-        return next((path for path in map(self.path.with_name, names) if path.is_file()), None)
+        return next((path for path in side_files(self.path) if path.is_file()), None)
 
     def dataset(self) -> RankingDataset:
         """Put the columns together once everything has been read."""

@@ -95,7 +95,11 @@ def load_dataset(
     wanted = _wanted(entry, part)
     files = _find(entry, wanted, fold, bases)
     if files is None and download:
-        _download(entry, _data_folder(folder))
+        try:
+            _download(entry, _data_folder(folder))
+        except FileExistsError:  # perhaps another process has just downloaded it
+            if _find(entry, wanted, fold, bases) is None:
+                raise
         files = _find(entry, wanted, fold, bases)
     if files is None:
         raise _missing(entry, wanted, fold, bases)
@@ -111,7 +115,13 @@ def load_dataset(
 
 
 def _data_folder(folder: str | Path | None) -> Path:
-    return Path(folder or os.environ.get("RANKWISE_DATA") or Path.home() / "rankwise-data").expanduser()
+    try:
+        return Path(folder or os.environ.get("RANKWISE_DATA") or Path.home() / "rankwise-data").expanduser()
+    except (RuntimeError, KeyError):
+        raise check.error(
+            "there is no home folder to look for data sets in",
+            cure="name the data folder with folder= or the environment variable RANKWISE_DATA",
+        ) from None
 
 
 def _bases(entry: Entry, folder: str | Path | None) -> list[Path]:
@@ -211,12 +221,13 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
     if entry.format == "parquet":
         from rankwise.data import frames
 
-        read, options = frames.read_parquet, dict(entry.columns)
+        read, files, options = frames.read_parquet, frames.parquet_files(path), dict(entry.columns)
     else:
-        from rankwise.data import letor
+        from rankwise.data import letor, letor_reader
 
-        read, options = letor.read_letor, {"n_features": entry.n_features, "first_index": entry.first_index}
-    return cached(path, read, **options) if cache else read(path, **options)
+        read, files = letor.read_letor, letor_reader.made_of(path)
+        options = {"n_features": entry.n_features, "first_index": entry.first_index}
+    return cached(path, read, files, **options) if cache else read(path, **options)
 
 
 def _same_features(entry: Entry, parts: Mapping[str, RankingDataset]) -> None:
