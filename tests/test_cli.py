@@ -20,6 +20,7 @@ from rankwise.check import extra
 from rankwise.cli.app import app
 from rankwise.cli.inputs import read_parts
 from tests import shared
+from tests.processes import HANG
 
 ANSI = re.compile(r"\x1b\[")
 DATA = """\
@@ -626,7 +627,7 @@ def test_ctrl_c():
         assert process.stderr is not None
         assert process.stderr.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=60)
+        out, error = process.communicate(timeout=HANG)
     assert (process.returncode, out, error) == (130, "", "error: interrupted\n")
 
 

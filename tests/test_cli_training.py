@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from typer.testing import CliRunner, Result
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.rankers.lightgbm import LightGBMRanker
+from tests.processes import HANG, wait_until
 
 QUICK = ("--rounds", "6", "--threads", "1")
 
@@ -344,10 +344,9 @@ def test_a_real_ctrl_c_while_training(data: dict[str, rw.RankingDataset]):
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from rankwise.cli import main; main()"
     )
     process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    while process.poll() is None and not Path("kept").exists():
-        time.sleep(0.05)
+    wait_until(lambda: process.poll() is not None or Path("kept").exists())
     os.kill(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=HANG)
     assert process.returncode == 130, said
     assert b"interrupted after round" in said
     assert b"Traceback" not in said

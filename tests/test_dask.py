@@ -15,6 +15,7 @@ from rankwise.rankers import blocks, network, partitions
 from rankwise.rankers.crew import Crew, LostWorkerError
 from rankwise.rankers.newton import newton
 from rankwise.rankers.partitions import Plan, Runs
+from tests.processes import HANG
 
 distributed = pytest.importorskip("distributed")
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "every": 5}
@@ -348,7 +349,7 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not have this file
     path, marker = rw.write_parquet(named, tmp_path / "train.parquet"), tmp_path / "marker"
-    two_workers.wait_for_workers(2, timeout=60)
+    two_workers.wait_for_workers(2, timeout=HANG)
 
     def fresh(how):
         marker.touch()
@@ -360,7 +361,7 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
     with pytest.raises(LostWorkerError, match=r"worker tcp://\S+ was lost while growing trees 6 to 10.*resume=True"):
         rw.dask.fit(doomed, path, client=two_workers, resume=True)
     assert not marker.exists()
-    two_workers.wait_for_workers(2, timeout=60)  # Dask's nanny starts another in its place
+    two_workers.wait_for_workers(2, timeout=HANG)  # Dask's nanny starts another in its place
     seen: list[int] = []
     rw.dask.fit(doomed, path, client=two_workers, resume=True, watch=lambda done, _: seen.append(done))
     assert seen == list(range(6, 13))

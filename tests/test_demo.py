@@ -135,7 +135,7 @@ def test_gain_reads_the_same_from_both_sides(result: Demonstration):
         result.comparison.mean[HEADLINE][best] - result.comparison.mean[HEADLINE][second]
     )
     assert (back.difference, back.low, back.high) == (-there.difference, -there.high, -there.low)
-    assert there.low < there.difference < there.high
+    assert there.low <= there.difference <= there.high
     assert there.wins + back.wins <= there.units == back.units
     with pytest.raises(KeyError, match="were not compared"):
         result.gain(best, "nobody")

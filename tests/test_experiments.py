@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from rankwise.experiments.store import Store
 from rankwise.experiments.trial import compute
 from rankwise.experiments.verdicts import comparison, verdicts
 from tests import shared
+from tests.processes import HANG, wait_until
 
 DATA = "synthetic(n_queries=30, n_features=8, documents=12)"
 TINY = f"""
@@ -722,18 +722,15 @@ def test_a_run_that_is_killed_and_started_again_ends_as_if_nothing_had_happened(
     words = ["reproduce", "tiny.toml", "-o", "out", "--quick"]
     with (tmp_path / "said").open("w") as said:  # no pipe: a worker that is left behind would keep it open
         killed = subprocess.Popen([sys.executable, "killed.py", *words, "--jobs", "2"], cwd=tmp_path, stdout=said)
-        assert killed.wait(timeout=200) == -signal.SIGKILL
-    deadline = time.monotonic() + 30
+        assert killed.wait(timeout=HANG) == -signal.SIGKILL
     workers = [Path("/proc") / word for word in (tmp_path / "said").read_text().split()]
     assert len(workers) >= 2
-    while any(map(_alive, workers)):  # nobody is left behind
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(_alive, workers)))  # nobody is left behind
     assert Results.read(tmp_path / "out").trial_means().height == 3
     # Then two at once in the same folder: nothing is damaged, and the table is that of the run without any of this.
     other = subprocess.Popen([sys.executable, "-m", "rankwise", *words, "--jobs", "1"], cwd=tmp_path)
     results = go(tiny(), tmp_path / "out")
-    assert other.wait(timeout=200) == 0
+    assert other.wait(timeout=HANG) == 0
     assert_frame_equal(results.queries.sort([*KEY, "query"]), whole.queries.sort([*KEY, "query"]))
     assert [table.markdown() for _, table in summary.all_tables(results)] == [
         table.markdown() for _, table in summary.all_tables(whole)

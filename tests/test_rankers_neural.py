@@ -21,6 +21,7 @@ from rankwise.rankers.batches import Batching
 from rankwise.rankers.presets import PRESETS, Settings
 from rankwise.rankers.transforms import Transform
 from rankwise.tuning import spaces
+from tests.processes import HANG
 from tests.test_rankers_contract import EVERY_OBJECTIVE, Failing, Interrupted, losses, same
 
 SMALL: dict[str, Any] = {
@@ -246,9 +247,15 @@ def test_contributions_of_a_net_add_up_and_missing_values_add_nothing(data, monk
     assert parts.shape == (data.n_docs, 13)
     assert np.allclose(parts.sum(axis=1), model.predict(holes), atol=1e-9)
     assert not parts[:, :-1][np.isnan(holes.features)].any()
-    # The steps themselves leave little over: what is added to make rows complete does not decide.
-    away, gradients = model.model_._gradients(holes.features, model.model_.transform.average())
-    assert np.abs((away * gradients).sum(1) - parts[:, :-1].sum(1)).max() < 0.02 * np.abs(parts[:, :-1]).sum(1).mean()
+
+
+@pytest.mark.parametrize(("activation", "share"), [("sigmoid", 1e-5), ("relu", 0.02)])
+def test_the_steps_to_contributions_leave_little_over(activation, share, data):
+    """What is added to make rows complete does not decide: next to nothing, on average little if there are kinks."""
+    model = ranker(hidden=(16, 8), batch_norm=True, activation=activation).fit(data)
+    away, gradients = model.model_._gradients(data.features, model.model_.transform.average())
+    steps, parts = away * gradients, model.explain(data)[:, :-1]
+    assert np.abs(steps.sum(1) - parts.sum(1)).mean() < share * np.abs(parts).sum(1).mean()
 
 
 # Batches.
@@ -354,7 +361,9 @@ def test_mixed_precision_learns_nearly_the_same(data):
     one, mixed = ranker("lambdarank").fit(data), ranker("lambdarank", precision="bf16").fit(data)
     assert first_layer(mixed).dtype == torch.float32
     assert not same(one, mixed, data)
-    assert np.corrcoef(one.predict(data), mixed.predict(data))[0, 1] > 0.99
+    by_chance = ranker("lambdarank", seed=1).fit(data)  # nearer than another draw of the first weights
+    near, far = (1 - np.corrcoef(one.predict(data), other.predict(data))[0, 1] for other in (mixed, by_chance))
+    assert 4 * near < far
 
 
 # Errors.
@@ -453,7 +462,7 @@ def test_features_on_disk_are_never_in_memory_as_a_whole(tmp_path):
     matrix.flush()
     del matrix
     command = [sys.executable, "-c", _ON_DISK, str(tmp_path / "features.npy"), str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
     assert done.stdout.split() == ["65536", "epochs"], done.stderr
 
 

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import rankwise as rw
+from tests.processes import HANG
 
 
 @pytest.fixture(scope="module")
@@ -144,5 +145,5 @@ import rankwise as rw
 data = rw.synthetic(n_queries=10, documents=10, seed=1)
 print(rw.LightGBMRanker("xendcg", rounds=2, threads=1, min_documents=2).fit(data).score(data) > 0)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=False)
     assert done.stdout.strip() == "True", done.stderr

@@ -14,6 +14,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers import storage
+from tests.processes import HANG
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def saved(model, tmp_path):
 
 def python(code, *arguments, check=True):
     command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0 or not check, done.stderr
     return done
 

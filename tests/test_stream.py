@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rankwise.stream import Stream, hashed_ids, philox, uniform, uniform_pair
+from tests.processes import environment
 
 N = 20_000
 OFFSETS = np.array([0, N])
@@ -171,7 +172,11 @@ def test_string_ids_do_not_depend_on_the_process():
     program = f"from rankwise.stream import hashed_ids; print(hashed_ids({ids!a}).tolist())"
     printed = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+            [sys.executable, "-c", program],
+            env=environment(PYTHONHASHSEED=seed),
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
         for seed in ("0", "1")
     }

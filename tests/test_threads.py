@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwise import threads
+from tests.processes import HANG
 
 
 @pytest.fixture(autouse=True)
@@ -53,20 +54,21 @@ def test_the_given_work_decides_the_ranges():
 
 
 def test_more_than_one_thread_works_and_one_stays_in_the_caller():
-    offsets = np.arange(0, 1001, 10)
-    names = set()
+    def at_work(count):
+        names, together = set(), threading.Barrier(count)
 
-    def kernel(first, last, offsets):
-        names.add(threading.current_thread().name)
-        threading.Event().wait(0.01)
+        def kernel(first, last, offsets):
+            name = threading.current_thread().name
+            if name not in names:
+                names.add(name)
+                together.wait(HANG)  # for the others, however late they start
 
-    with threads.use_threads(1):
-        threads.over_queries(kernel, offsets)
-    assert names == {threading.current_thread().name}
-    names.clear()
-    with threads.use_threads(2):
-        threads.over_queries(kernel, offsets)
-    assert len(names) == 2
+        with threads.use_threads(count):
+            threads.over_queries(kernel, np.arange(0, 1001, 10))
+        return names
+
+    assert at_work(1) == {threading.current_thread().name}
+    assert len(at_work(2)) == 2
 
 
 def test_small_batches_stay_serial(monkeypatch):

@@ -20,6 +20,7 @@ from rankwise.rankers.lightgbm import LightGBMRanker
 from rankwise.tuning import plot, spaces
 from rankwise.tuning.result import Trial, Tuning, read_parameters
 from rankwise.tuning.watch import Watch
+from tests.processes import wait_until
 
 Pair = tuple[rw.RankingDataset, rw.RankingDataset]
 QUICK: dict[str, Any] = {
@@ -350,8 +351,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     )
     process = subprocess.Popen([sys.executable, str(script)])
     study = tmp_path / "search.db"
-    while process.poll() is None and (not study.exists() or _complete(study) < 3):
-        time.sleep(0.1)
+    wait_until(lambda: process.poll() is not None or (study.exists() and _complete(study) >= 3))
     assert process.poll() is None
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

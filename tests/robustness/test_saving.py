@@ -9,6 +9,7 @@ import time
 import pytest
 
 from rankwise.rankers import storage
+from tests.processes import HANG
 
 # Saves or loads again and again. Every model says in its description what its files hold.
 WORKER = """
@@ -36,7 +37,7 @@ def start(path, kind, seconds):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HANG)
     assert process.returncode == 0, err
     return int(out)
 
