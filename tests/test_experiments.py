@@ -1,6 +1,8 @@
 """Experiments: descriptions, protocols, trials on disk, runs that are stopped, and what is said at the end."""
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +101,7 @@ def done(one_thread, tmp_path_factory):
             '[methods]\na = "xendcg"\nb = "5"',
             "line 3 of x.toml: the expression does not describe a ranker or objective",
         ),
+        ("[settings]\nleaves = nan", "line 1 of x.toml: settings must be a table of settings: got {'leaves': nan}"),
         ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Cure: write seed = 5"),
         ('seed = "1"', "seed must be a whole number: got '1'"),
         ("levels = 1", "levels must be a list of numbers: got 1"),
@@ -430,11 +433,39 @@ def test_an_interrupted_trial_is_no_result(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("trials/*"))
 
 
+def test_a_flipped_bit_in_a_trial_is_found_and_the_trial_computed_again(done, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(done, folder)
+    before = Results.read(folder).to_text()
+    for path in sorted(folder.glob("trials/*.parquet")):
+        whole = path.read_bytes()
+        for at in (len(whole) // 3, len(whole) // 2, len(whole) - 40):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            with pytest.raises(ValueError, match=rf"the file is damaged: got .* at .*{path.name}. Cure: delete "):
+                Results.read(folder)
+        path.write_bytes(whole)
+    spoiled = min(folder.glob("trials/*.curves.parquet"))
+    spoiled.write_bytes(spoiled.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=rf"at .*{spoiled.name}") as raised:
+        Results.read(folder)
+    trial = re.search(r"Cure: delete (\S+\.parquet) and run", str(raised.value))
+    assert trial is not None
+    (folder / "trials" / trial[1]).unlink()
+    go(tiny(curves=("valid", "test", "bound"), ratios=("dcg@5",)), folder)
+    assert Results.read(folder).to_text() == before
+
+
 def test_a_damaged_file_and_a_foreign_folder_are_named(done, tmp_path):
     store = Store(tmp_path)
     (tmp_path / "trials").mkdir()
-    (tmp_path / "trials" / "a.parquet").write_bytes(b"half")
-    with pytest.raises(ValueError, match=r"a file of results is damaged: got .* at .*a.parquet. Cure: delete it"):
+    for content in (b"", b"half", b"PAR1" * 5):
+        (tmp_path / "trials" / "a.parquet").write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Cure: delete a\."
+        ):
+            store.read(["a"])
+    pl.DataFrame({"other": [1]}).write_parquet(tmp_path / "trials" / "a.parquet")
+    with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Cure: delete a\."):
         store.read(["a"])
     with pytest.raises(ValueError, match="not a folder of results"):
         Results.read(tmp_path)

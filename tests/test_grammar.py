@@ -221,6 +221,15 @@ def _keep(a: object, b: object) -> tuple[object, object]:
     return a, b
 
 
+def test_quoted_words_are_read_without_python() -> None:
+    for written, meant in {
+        "'\ud800'": "\ud800",
+        r"'\ud800\x41\U0001F600\''": "\ud800A😀'",
+        r"""'\\n\n\"'""": '\\n\n"',
+    }.items():
+        assert grammar.parse(f"keep({written}, b=1)", {"keep": _keep}, "thing") == (meant, 1)
+
+
 def test_numbers_of_numpy_read_back() -> None:
     smooth = rw.SmoothAP(eta=np.float64(0.5))
     assert repr(smooth) == "smooth_ap(eta=0.5)"

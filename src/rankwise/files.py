@@ -79,10 +79,18 @@ def behind_links(path: Path) -> Path:
 def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Give the name of a new file that takes the place of ``path`` only once it has been written in full."""
     path = ready(path, force=force)
-    if is_device(path):
-        with _copied_to(path) as new:
-            yield new
-        return
+    with telling(path):
+        if is_device(path):
+            with _copied_to(path) as new:
+                yield new
+        else:
+            with _renamed_to(path, force=force) as new:
+                yield new
+
+
+@contextlib.contextmanager
+def _renamed_to(path: Path, *, force: bool) -> Iterator[Path]:
+    """Give the name of a file that is renamed when it is complete."""
     clear(path.parent)
     new = part_in(path.parent)
     try:
@@ -94,6 +102,20 @@ def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         put(new, path, force=force)
     finally:
         new.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """Name the file that could not be written, whichever library says so, and in whichever kind of error."""
+    try:
+        yield
+    except Exception as failed:
+        rust = re.search(r"\(os error (\d+)\)", str(failed))  # how libraries written in Rust end their errors
+        number = int(rust[1]) if rust else getattr(failed, "errno", None)
+        name = getattr(failed, "filename", None)
+        if number is None or not (name is None or is_part(Path(os.fsdecode(name)))):
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from failed
 
 
 def put(new: Path, path: Path, *, force: bool) -> None:

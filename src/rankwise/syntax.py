@@ -4,7 +4,6 @@ An expression is names, calls, numbers, quoted words, lists and the operators ``
 of each, but none of the rest of Python. Length and depth are limited, so that a tree can be walked by recursion.
 """
 
-import ast
 import dataclasses
 import math
 import re
@@ -29,6 +28,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _ESCAPES = re.compile(r"""\\(?:['"\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})""")
+_LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _CONSTANTS = {"True": True, "False": False, "None": None}
 _CLOSING = {"(": ")", "[": "]"}
 _HINTS = {
@@ -243,7 +243,7 @@ class _Reader:
     def quoted(self, token: _Token) -> str:
         if "\\" in _ESCAPES.sub("", token.text):
             raise self.unexpected(token, "write two backslashes for one")
-        return str(ast.literal_eval(token.text))
+        return _ESCAPES.sub(_escaped, token.text[1:-1])
 
     def unexpected(self, token: _Token, hint: str = "") -> ValueError:
         return check.error(
@@ -252,6 +252,11 @@ class _Reader:
             where=place(self.text, token.start),
             cure=hint or _HINTS.get(token.text, "write it as name(argument=value)"),
         )
+
+
+def _escaped(escape: re.Match[str]) -> str:
+    sort, digits = escape[0][1], escape[0][2:]
+    return chr(int(digits, 16)) if digits else _LETTERS.get(sort, sort)
 
 
 def short(text: str) -> str:

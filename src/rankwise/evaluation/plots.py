@@ -5,6 +5,7 @@ alone. Figures are drawn without a display and without touching matplotlib's glo
 """
 
 import contextlib
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,9 @@ def figure(
             engine.execute(drawing)  # laid out once, for all formats
             drawing.set_layout_engine(None)
         for new, suffix in news.items():
-            drawing.savefig(new, format=suffix[1:], metadata=_FORMATS[suffix])
+            content = io.BytesIO()  # on a full disk, matplotlib's PDF fails while it fails
+            drawing.savefig(content, format=suffix[1:], metadata=_FORMATS[suffix])
+            new.write_bytes(content.getvalue())
 
 
 def plot_differences(

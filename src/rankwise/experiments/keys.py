@@ -1,5 +1,6 @@
 """What the keys of an experiment may hold: their types, and what else must be true of each by itself."""
 
+import math
 import types
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
@@ -59,7 +60,9 @@ def checked(key: str, value: Any, kind: Any) -> Any:
         words, example = _WORDS[kind]
         raise check.error(f"{key} must be {words}", got=repr(value), cure=f"write {example.replace('key', key)}")
     value = tuple(value) if isinstance(value, list) else value
-    made = _CHECKS.get(key, lambda _: None)(value)
+    if key not in _CHECKS:
+        return value
+    made = _CHECKS[key](value)
     return made if key in _REWRITTEN else value
 
 
@@ -74,10 +77,10 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, dict) and all(
             isinstance(name, str) and _fits(one, inner[1]) for name, one in value.items()
         )
-    if kind is Any:  # a parameter of a ranker; TOML's dates and times are none
+    if kind is Any:  # a parameter of a ranker; TOML's dates, times, nan and inf are none
         if isinstance(value, list | tuple | dict):
             return all(_fits(one, Any) for one in (value.values() if isinstance(value, dict) else value))
-        return value is None or isinstance(value, str | bool | int | float)
+        return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
     if kind in (int, float):
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     return isinstance(value, kind)

@@ -96,12 +96,18 @@ class Results:
         from rankwise.experiments.store import Store
 
         kept = Store(folder).read(description["files"])
+        with check.library("the trials", folder, cure="delete them, and run the experiment again"):
+            frames = {
+                "queries": together(kept.queries, QUERIES),
+                "curves": together(kept.curves, CURVES),
+                "documents": together(kept.documents, DOCUMENTS),
+                "features": together(kept.features, FEATURES).unique(
+                    ["data", "query", "document"], maintain_order=True
+                ),
+            }
         return cls(
+            **frames,
             spec=description["spec"],
-            queries=together(kept.queries, QUERIES),
-            curves=together(kept.curves, CURVES),
-            documents=together(kept.documents, DOCUMENTS),
-            features=together(kept.features, FEATURES).unique(["data", "query", "document"], maintain_order=True),
             feature_names=kept.feature_names,
             published=figures(description["spec"].get("published", "")),
             about=description["about"] | kept.about,

@@ -7,7 +7,8 @@ none of it, and two runs in one folder at worst compute the same trial twice.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
+from rankwise.data import sealed
 from rankwise.files import replacing
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata
+_BESIDE = ("curves", "documents", "features")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,19 +60,23 @@ class Store:
 
     def about(self, name: str) -> dict[str, Any]:
         """Read what is known about a trial beside its values."""
-        found: dict[str, Any] = json.loads(_readable(self._path(name), pl.read_parquet_metadata)[_ABOUT])
-        return found
+        with self._reading(name) as path:
+            found: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_ABOUT])
+            _ = float(found["seconds"]), {**found["versions"]}  # there must be these
+            return found
 
     def queries(self, name: str) -> pl.DataFrame:
         """Read a trial's values per query."""
-        frame: pl.DataFrame = _readable(self._path(name), pl.read_parquet)
-        return frame
+        with self._reading(name) as path:
+            frame = pl.read_parquet(path)
+            frame.select("data", "method").row(0)  # there must be these, and a row
+            return frame
 
     def write(self, name: str, outcome: Outcome) -> None:
         """Keep a trial."""
         (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
-        beside = {"curves": outcome.curves, "documents": outcome.documents, "features": outcome.features}
-        for kind, frame in beside.items():
+        for kind in _BESIDE:
+            frame: pl.DataFrame | None = getattr(outcome, kind)
             if frame is not None and frame.height:
                 self._write(self._path(name, kind), frame, {})
         self._write(self._path(name), outcome.queries, {_ABOUT: json.dumps(outcome.about)})
@@ -91,13 +98,13 @@ class Store:
                 continue
             queries = self.queries(name)
             kept.queries.append(queries)
-            for kind in ("curves", "documents", "features"):
-                path = self._path(name, kind)
-                if path.is_file():
-                    getattr(kept, kind).append(_readable(path, pl.read_parquet))
+            for kind in _BESIDE:
+                if self._path(name, kind).is_file():
+                    with self._reading(name, kind) as path:
+                        getattr(kept, kind).append(pl.read_parquet(path))
             about = self.about(name)
             seconds.setdefault(queries["method"][0], []).append(about["seconds"])
-            kept.feature_names = kept.feature_names or about["feature_names"]
+            kept.feature_names = kept.feature_names or about.get("feature_names")
             if "search" in about:  # that of the first trial stands for those of the others
                 searches.setdefault(f"{queries['method'][0]} on {queries['data'][0]}", about["search"])
             for library, version in about["versions"].items():
@@ -113,7 +120,17 @@ class Store:
 
     def _write(self, path: Path, frame: pl.DataFrame, metadata: dict[str, str]) -> None:
         with replacing(path, force=True) as new:
-            frame.write_parquet(new, metadata=metadata)
+            frame.write_parquet(new, metadata=metadata | sealed.METADATA)
+            sealed.seal(new)
+
+    @contextmanager
+    def _reading(self, name: str, kind: str = "") -> Iterator[Path]:
+        """Give the path of a file; whatever is wrong in there, the error names it."""
+        path = self._path(name, kind)
+        hint = f"delete {self._path(name).name} and run the experiment again: only that trial is computed"
+        sealed.verify(path, hint=hint)
+        with check.library("a file of results", path, cure=hint):
+            yield path
 
 
 def slug(text: str) -> str:
@@ -123,15 +140,3 @@ def slug(text: str) -> str:
     'e-λmart-tuned'
     """
     return re.sub(r"\W+", "-", text.lower()).strip("-")[:40] or "x"
-
-
-def _readable(path: Path, read: Any) -> Any:
-    try:
-        return read(path)
-    except (pl.exceptions.PolarsError, OSError, KeyError, ValueError) as broken:
-        raise check.error(
-            "a file of results is damaged",
-            got=str(broken).partition("\n")[0],
-            where=str(path),
-            cure="delete it and run the experiment again: only that trial is computed",
-        ) from None

@@ -84,14 +84,24 @@ class Objective:
     """Where it comes from."""
 
     @property
+    def inside(self) -> "tuple[Objective, ...]":
+        """The objectives that this one is made of: a wrapper's, or the terms of a sum."""
+        return ()
+
+    @property
     def exact_hessian(self) -> bool:
         """Whether the Hessian is exact; if not, the docstring says what stands there instead."""
-        return False
+        return bool(self.inside) and all(part.exact_hessian for part in self.inside)
 
     @property
     def estimator(self) -> bool:
         """Whether it is unbiased over the stream but not differentiable draw by draw."""
-        return False
+        return any(part.estimator for part in self.inside)
+
+    @property
+    def held_fixed(self) -> str:
+        """What depends on the scores and is held fixed when derivatives are taken."""
+        return ", ".join(dict.fromkeys(part.held_fixed for part in self.inside if part.held_fixed))
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Check labels and do once what scores do not change.
@@ -143,14 +153,9 @@ class Sum(Objective):
     terms: tuple[tuple[float, Objective], ...]
 
     @property
-    def exact_hessian(self) -> bool:
-        """Whether every term's Hessian is exact."""
-        return all(term.exact_hessian for _, term in self.terms)
-
-    @property
-    def estimator(self) -> bool:
-        """Whether any term is an estimator."""
-        return any(term.estimator for _, term in self.terms)
+    def inside(self) -> tuple[Objective, ...]:
+        """The terms."""
+        return tuple(term for _, term in self.terms)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare every term."""

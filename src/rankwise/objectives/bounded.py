@@ -64,9 +64,9 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
         return whole and self.inner.exact_hessian
 
     @property
-    def estimator(self) -> bool:
-        """An estimator if the inner one is."""
-        return self.inner.estimator
+    def inside(self) -> tuple[Objective, ...]:
+        """The metric."""
+        return (self.inner,)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the metric, and find what the orderings of each list can reach."""

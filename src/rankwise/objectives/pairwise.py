@@ -68,6 +68,7 @@ class Pairwise(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "pairwise"
+    held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018"
 
     def __post_init__(self) -> None:
@@ -127,6 +128,7 @@ class LambdaRank(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
+    held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
 
     def __post_init__(self) -> None:

@@ -44,14 +44,9 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
-    def exact_hessian(self) -> bool:
-        """As exact as the inner one, for the noise drawn."""
-        return self.inner.exact_hessian
-
-    @property
-    def estimator(self) -> bool:
-        """For given noise the value is differentiable if the inner one is."""
-        return self.inner.estimator
+    def inside(self) -> tuple[Objective, ...]:
+        """The inner objective."""
+        return (self.inner,)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the inner objective."""
@@ -120,14 +115,9 @@ class weighted(Objective):  # noqa: N801 (wrappers are adjectives)
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
-    def exact_hessian(self) -> bool:
-        """As exact as the inner one."""
-        return self.inner.exact_hessian
-
-    @property
-    def estimator(self) -> bool:
-        """An estimator if the inner one is."""
-        return self.inner.estimator
+    def inside(self) -> tuple[Objective, ...]:
+        """The inner objective."""
+        return (self.inner,)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the inner objective, and weigh the lists."""

@@ -29,7 +29,7 @@ class TreeRanker(Trained):
             best round is kept; None trains all rounds (and still keeps the best).
         metrics: What is measured on the validation data after every round; the first one decides.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
-            ``document_weights``.
+            ``document_weights``, and in validation data that have propensities.
         floor: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's may be
             with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does.
         checkpoint: A folder, written every ``every`` rounds, from which ``fit(…, resume=True)`` goes on.

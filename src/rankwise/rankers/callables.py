@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
+from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.newton import Array, Floats, newton
@@ -16,24 +17,34 @@ from rankwise.stream import Stream
 
 
 class Rounds:
-    """An objective that counts the rounds in which a library calls it."""
+    """An objective that counts the rounds in which a library calls it, and is prepared once for the same labels."""
 
-    def __init__(self, objective: Any, seed: int, query_ids: ArrayLike | None, start_round: int) -> None:
+    def __init__(self, objective: object, seed: int, query_ids: ArrayLike | None, start_round: int) -> None:
         self.objective = find_objective(objective)
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
+        self._prepared: tuple[NDArray[Any], Prepared] | None = None
 
     def __call__(
         self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
     ) -> tuple[Floats, Floats]:
         """Give numerator and Hessian, weighted by query."""
-        derivatives = self.objective(scores, labels, offsets, self.stream.at(self.round))
+        derivatives = self._prepare(np.asarray(labels), offsets)(scores, self.stream.at(self.round))
         self.round += 1
         return newton(derivatives, offsets, weights=weights)
 
+    def _prepare(self, labels: NDArray[Any], offsets: NDArray[np.int64]) -> Prepared:
+        if self._prepared is not None:
+            seen, prepared = self._prepared
+            if np.array_equal(seen, labels) and np.array_equal(prepared.offsets, offsets):
+                return prepared
+        prepared = self.objective.prepare(labels, offsets)
+        self._prepared = labels.copy(), prepared
+        return prepared
+
 
 def lightgbm_objective(
-    objective: Any, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+    objective: object, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
 ) -> Callable[..., tuple[Floats, Floats]]:
     """Give an objective for ``lgb.train(params={"objective": …})``.
 
@@ -73,7 +84,7 @@ def lightgbm_metric(metric: str | Metric) -> Callable[..., tuple[str, float, boo
 
 
 def xgboost_objective(
-    objective: Any, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+    objective: object, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
 ) -> Callable[..., tuple[Floats, Floats]]:
     """Give an objective for ``xgb.train(obj=…)``.
 

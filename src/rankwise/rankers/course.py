@@ -1,17 +1,17 @@
 """How far a training has come and when it ends: the same whether a round grows a tree or is an epoch."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
-from rankwise.rankers.inputs import mean
 from rankwise.rankers.newton import Array
+from rankwise.rankers.validation import Validation
 
 History = dict[str, list[float]]
 
@@ -61,6 +61,8 @@ class Course:
     rounds: int
     patience: int | None
     every: int
+    debias: bool = False
+    """Whether clicks of the validation data count by the inverse of their propensity, as those of training do."""
     documents: Mapping[str, Array] = field(default_factory=dict)
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
     digest: str = ""
@@ -79,7 +81,7 @@ class Course:
         """The round (of those done) after which the first metric was best; the last one without validation."""
         if self.valid is None or not state.done:
             return state.done
-        return int(np.argmax(state.history[str(self.metrics[0])][: state.done])) + 1
+        return int(np.argmax(state.history[self.measure.names[0]][: state.done])) + 1
 
     def finished(self, state: State) -> str:
         """Say why training is over; empty if it is not."""
@@ -87,10 +89,11 @@ class Course:
             return "patience"
         return self.unit if state.done >= self.rounds else ""
 
-    def measure(self, scores: ArrayLike) -> dict[str, float]:
-        """The mean of every metric over the validation queries that it scores."""
+    @functools.cached_property
+    def measure(self) -> Validation:
+        """From scores of the validation documents to the mean of every metric."""
         data: Any = self.valid
-        return {str(metric): mean(metric, scores, data.labels, data.offsets, data.weights) for metric in self.metrics}
+        return Validation(data, self.metrics, debias=self.debias)
 
 
 class NothingLearnedError(ValueError):

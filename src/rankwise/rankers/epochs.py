@@ -169,7 +169,7 @@ def _measured(plan: Plan) -> dict[str, float]:
         plan.module.eval()
         with torch.inference_mode():
             values = list(plan.measure(plan.score()).values())
-    return dict(zip(map(str, plan.metrics), plan.processes.tell(values), strict=True))
+    return dict(zip(plan.measure.names, plan.processes.tell(values), strict=True))
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ class NeuralRanker(TorchRanker):
             weights are kept; None trains all epochs (and still keeps the best).
         metrics: What is measured on the validation data after every epoch; the first one decides.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
-            ``document_weights``.
+            ``document_weights``, and in validation data that have propensities.
         checkpoint: A folder, written every ``every`` epochs, from which ``fit(…, resume=True)`` goes on.
         every: How many epochs lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.

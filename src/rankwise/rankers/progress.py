@@ -26,7 +26,7 @@ def showing(wanted: bool | None, plan: Course, done: int) -> Iterator[Callable[[
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task(plan.unit, total=plan.rounds, completed=done)
-        metric = None if plan.valid is None else str(plan.metrics[0])
+        metric = None if plan.valid is None else plan.measure.names[0]
 
         def report(state: State, best: int) -> None:
             text = plan.unit

@@ -47,8 +47,9 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
 def write(path: str | Path, description: dict[str, Any], contents: dict[str, bytes], *, force: bool = False) -> Path:
     """Write a model to the folder ``path``; with ``force`` in the place of the model that is there."""
     path = ready(path, force=force)
-    if path.exists() or not _create(path, description, contents):
-        _replace(ready(path, force=force), description, contents)
+    with files.telling(path):
+        if path.exists() or not _create(path, description, contents):
+            _replace(ready(path, force=force), description, contents)
     return path
 
 

@@ -144,6 +144,7 @@ class Trained(Ranker):
             "seed": check.integer("seed", self.seed, least=0),
             "patience": None if self.patience is None else check.integer("patience", self.patience, least=1),
             "every": check.integer("every", self.every, least=1),
+            "debias": bool(self.debias),
             "documents": self._documents(train, objective),
         }
 

@@ -216,12 +216,15 @@ class Step:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.round, self.loss, self.flat = plan, 0, np.nan, False
         self.stream = plan.train.stream(plan.seed)
+        data = plan.train
+        if plan.objective is not None:
+            self.prepared = plan.objective.prepare(data.labels, data.offsets, **plan.documents)
 
     def __call__(self, scores: Array) -> tuple[Floats, Floats]:
         """Give numerator and Hessian for the scores of all trees so far."""
         data = self.plan.train
         stream = self.stream.at(self.round)
-        derivatives = self.plan.objective(scores, data.labels, data.offsets, stream, **self.plan.documents)
+        derivatives = self.prepared(scores, stream)
         numerator, hessian = newton(
             derivatives, data.offsets, data.query_ids, data.weights, floor=self.plan.settings.floor
         )

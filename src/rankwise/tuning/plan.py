@@ -10,6 +10,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.table import objective as find_objective
+from rankwise.rankers import validation
 from rankwise.rankers.checkpoints import fingerprint
 from rankwise.rankers.table import ranker_class
 from rankwise.tuning import spaces
@@ -31,6 +32,11 @@ class Plan:
     fixed: dict[str, Any]
     seed: int
     threads: int | None
+
+    @property
+    def measured(self) -> str:
+        """What the metric is called in the history of a trial."""
+        return validation.name(self.metric, self.valid, debias=bool(self.fixed.get("debias", False)))
 
     def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The ranker's arguments for values of the searched parameters."""
@@ -84,6 +90,9 @@ def make_plan(
         if name in fixed and "." in name:
             cure = "write it into the objective's text"
             raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), cure=cure)
+    if "debias" in search:
+        cure = "fix it: fixed={'debias': True}"
+        raise check.error("debias is no parameter to search, since validation data are measured by it", cure=cure)
     known = {part: [*vars(node)] for part, node in spaces.parts(base)}
     for name in ranges:
         word, dot, inner = name.partition(".")

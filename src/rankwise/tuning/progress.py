@@ -4,14 +4,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from rankwise.metrics.base import Metric
 from rankwise.tuning.result import COMPLETE, Trial
 
 Report = Callable[[Sequence[Trial], float], None]
 
 
 @contextlib.contextmanager
-def showing(wanted: bool | None, metric: Metric, limit: int | None, minutes: float | None) -> Iterator[Report]:
+def showing(wanted: bool | None, metric: str, limit: int | None, minutes: float | None) -> Iterator[Report]:
     """Give the function to call between trials; by default there is a bar only where a terminal shows it."""
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield lambda *_: None

@@ -75,12 +75,12 @@ def tune(
         kept.pruner = optuna.pruners.NopPruner()
         if prune:
             kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
-        with showing(progress, plan.metric, limit, minutes) as report:
+        with showing(progress, plan.measured, limit, minutes) as report:
             stopped = _search(optuna, kept, plan, limit, minutes, report)
         found = ended_trials(optuna, kept, plan)
     result = Tuning(
         ranker_name=ranker,
-        metric=str(plan.metric),
+        metric=plan.measured,
         space=plan.search,
         trials=found,
         seed=seed,
@@ -131,7 +131,7 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     ranker = ranker_class(plan.ranker)(**parameters)
     rate, pace = plan.search.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
-    watch = Watch(trial, str(plan.metric), rate=pace, middle=middle, deadline=deadline)
+    watch = Watch(trial, plan.measured, rate=pace, middle=middle, deadline=deadline)
     ranker.set_params(metrics=(plan.metric,), threads=plan.threads, progress=False)
     try:
         with warnings.catch_warnings():
@@ -148,7 +148,7 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     if ranker.stopped_ == "interrupted":
         return True
     trial.set_user_attr("best_round", ranker.best_round_)
-    study.tell(trial, max(ranker.history_[str(plan.metric)]))
+    study.tell(trial, max(ranker.history_[plan.measured]))
     return False
 
 

@@ -1,0 +1,65 @@
+"""A checksum of the whole file inside each Parquet file that we write, so that damage is found before it is read.
+
+Readers of Parquet take most flipped bits for data, and some of them end the process. The checksum is a CRC-32 in eight
+hexadecimal digits among the file's own metadata; it is that of the file with zeros in their place, so that the file
+stays one that every reader takes.
+"""
+
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from rankwise import check
+
+METADATA = {"rankwise.checksum": "rankwise-crc32=00000000"}
+"""What to write into the metadata of a file that :func:`seal` will seal."""
+
+_KEY, _MARK = b"rankwise.checksum", b"rankwise-crc32="
+_DIGITS = 8
+_BLOCK = 2**24
+_METADATA_WITHIN = 2**22  # bytes of the file's end
+
+
+def seal(path: Path) -> None:
+    """Write the checksum into a file that was written with :data:`METADATA`."""
+    with path.open("r+b") as file:
+        at = _place(file, _MARK)
+        if at is None:
+            raise check.error("a Parquet file without a place for a checksum cannot be sealed", where=str(path))
+        digits = _checksum(file, at)
+        file.seek(at)
+        file.write(digits)
+
+
+def verify(path: Path, *, hint: str) -> None:
+    """Refuse a file that is not as it was when it was sealed; one that never was passes."""
+    with path.open("rb") as file:
+        at = _place(file, _MARK)
+        if at is None:
+            intact = _place(file, _KEY) is None
+        else:
+            file.seek(at)
+            intact = file.read(_DIGITS) == _checksum(file, at)
+    if not intact:
+        raise check.error("the file is damaged", got="another checksum than its own", where=str(path), cure=hint)
+
+
+def _place(file: BinaryIO, mark: bytes) -> int | None:
+    """Where a mark ends, as near to the end of the file as metadata stand; None where there is none."""
+    start = max(file.seek(0, 2) - _METADATA_WITHIN, 0)
+    file.seek(start)
+    found = file.read().rfind(mark)
+    return None if found < 0 else start + found + len(mark)
+
+
+def _checksum(file: BinaryIO, at: int) -> bytes:
+    """The digits that belong at a place, of the file with zeros there."""
+    file.seek(0)
+    total, place = 0, 0
+    while block := file.read(_BLOCK):
+        first, last = max(at - place, 0), at + _DIGITS - place
+        if first < len(block) and last > 0:
+            last = min(last, len(block))
+            block = block[:first] + b"0" * (last - first) + block[last:]
+        total, place = zlib.crc32(block, total), place + len(block)
+    return f"{total:08x}".encode()

@@ -1,0 +1,206 @@
+"""The contract's checks for an objective of one's own: what every trainer relies on, tried on small lists."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwise.arrays import Array, offsets_of
+from rankwise.objectives.base import Derivatives, Objective
+from rankwise.objectives.table import objective as find_objective
+from rankwise.stream import Stream
+
+_SIZES = (1, 2, 3, 5, 8, 1, 6, 7)
+_EXTREMES = (37.0, 4000.0)
+_STEP = 1e-4
+PASSED, FAILED, SKIPPED, NOTED = "passed", "FAILED", "skipped", "noted"
+
+
+class Check(NamedTuple):
+    """One property of an objective."""
+
+    name: str
+    outcome: str
+    """``passed``, ``FAILED``, ``skipped`` where it does not apply, or ``noted`` where either answer is fine."""
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveChecks:
+    """What the checks of an objective found; prints as a table."""
+
+    objective: str
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return all(check.outcome != FAILED for check in self.checks)
+
+    def __str__(self) -> str:
+        widths = [max(len(check[k]) for check in self.checks) for k in range(2)]
+        lines = [f"{check.name:{widths[0]}}  {check.outcome:{widths[1]}}  {check.detail}" for check in self.checks]
+        verdict = "keeps the contract" if self.passed else "does not keep the contract"
+        return "\n".join(line.rstrip() for line in (f"{self.objective} {verdict}", *lines))
+
+    __repr__ = __str__
+
+
+def check_objective(objective: object, *, seed: int = 0) -> ObjectiveChecks:
+    """Try whether an objective of your own keeps the contract that every trainer and wrapper relies on.
+
+    ``objective`` is a function, an object or an expression. Derivatives are held to finite differences, queries must
+    not see each other, scores of ±4000 must stay finite. ``.passed`` says whether all is well.
+
+    >>> def squared_hinge(scores, labels, offsets):  # of each document against its label
+    ...     gap = np.maximum(0.0, labels - scores)
+    ...     return np.add.reduceat(gap**2, offsets[:-1]), -2.0 * gap, 2.0 * (gap > 0.0)
+    >>> check_objective(squared_hinge)  # doctest: +ELLIPSIS
+    squared_hinge keeps the contract
+    shapes and finite numbers     passed   33 documents in 8 queries
+    gradient = d value / d score  passed   largest difference ...
+    Hessian = d gradient / ...
+    """
+    chosen = find_objective(objective)
+    example = _Example(chosen, seed)
+    return ObjectiveChecks(repr(chosen), tuple(Check(*row) for row in _rows(example)))
+
+
+class _Example:
+    """An objective, and lists that hold what is special: one document, equal labels, nothing relevant."""
+
+    def __init__(self, objective: Objective, seed: int) -> None:
+        self.objective = objective
+        rng = np.random.default_rng(seed)
+        self.offsets = offsets_of(_SIZES)
+        self.scores: Array = rng.normal(size=int(self.offsets[-1]))
+        self.labels: Array = rng.integers(0, 4, self.scores.size).astype(np.float64)
+        self.labels[self.offsets[6] : self.offsets[7]] = 0.0
+        self.labels[self.offsets[2] : self.offsets[3]] = 2.0
+        self.ids = np.arange(len(_SIZES)) + 100
+
+    def at(self, scores: Array, queries: Any = slice(None)) -> Derivatives:
+        """Call the objective with all queries, or some."""
+        numbers = np.arange(len(_SIZES))[queries]
+        rows = self.rows(numbers)
+        stream = Stream(7, 0, self.ids[numbers])
+        return self.objective(scores[rows], self.labels[rows], offsets_of(np.array(_SIZES)[numbers]), stream)
+
+    def rows(self, queries: Any) -> Any:
+        """The documents of queries."""
+        return np.concatenate([np.arange(self.offsets[q], self.offsets[q + 1]) for q in queries])
+
+
+def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
+    """Every check, the first ones first: without numbers of the right shape the others mean nothing."""
+    name = "shapes and finite numbers"
+    try:
+        found = example.at(example.scores)
+    except ValueError as wrong:
+        yield name, FAILED, str(wrong)
+        return
+    valued = not np.isnan(found.value).all()
+    bad = [part for part in ("value", "gradient", "hessian") if not np.isfinite(getattr(found, part)).all()]
+    bad = bad if valued else [part for part in bad if part != "value"]
+    size = f"{example.scores.size} documents in {len(_SIZES)} queries"
+    yield name, FAILED if bad else PASSED, f"not finite: {', '.join(bad)}" if bad else size
+    if bad:
+        return
+    yield _gradient(example, found, valued)
+    yield _hessian(example, found)
+    yield _independence(example, found)
+    yield _extremes(example)
+    yield _single(example)
+    yield _repeats(example, found)
+    yield _shift(example, found)
+    negative = float((found.hessian < 0.0).mean())
+    yield (
+        "Hessian not negative",
+        NOTED,
+        "everywhere" if negative == 0.0 else f"negative at {negative:.0%}; trees floor it",
+    )
+
+
+def _gradient(example: _Example, found: Derivatives, valued: bool) -> tuple[str, str, str]:
+    name = "gradient = d value / d score"
+    if not valued:
+        return name, SKIPPED, "the function returns no value"
+    if example.objective.estimator:
+        return name, SKIPPED, "an estimator is not differentiable draw by draw"
+    if example.objective.held_fixed:
+        return name, SKIPPED, f"held fixed when derivatives are taken: {example.objective.held_fixed}"
+    return _compared(name, found.gradient, _differences(lambda s: example.at(s).value.sum(), example.scores), 2e-6)
+
+
+def _hessian(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+    name = "Hessian = d gradient / d score"
+    if example.objective.estimator:
+        return name, SKIPPED, "an estimator is not differentiable draw by draw"
+    expected = np.diag(_differences(lambda s: example.at(s).gradient, example.scores))
+    _, outcome, detail = _compared(name, found.hessian, expected, 1e-5)
+    if outcome == FAILED and not example.objective.exact_hessian:
+        return name, NOTED, f"{detail}: something else stands there"
+    return name, outcome, detail
+
+
+def _compared(name: str, found: Array, expected: Array, tolerance: float) -> tuple[str, str, str]:
+    gap = float(np.abs(found - expected).max())
+    fine = gap <= tolerance * max(1.0, float(np.abs(expected).max()))
+    return name, PASSED if fine else FAILED, f"largest difference {gap:.1e} from finite differences"
+
+
+def _differences(function: Callable[[Array], Any], scores: Array) -> Array:
+    """Fourth-order central differences along each score, one row per document."""
+    rows = []
+    for i in range(scores.size):
+        unit = np.zeros_like(scores)
+        unit[i] = _STEP
+        near = function(scores + unit) - function(scores - unit)
+        far = function(scores + 2 * unit) - function(scores - 2 * unit)
+        rows.append((8 * near - far) / (12 * _STEP))
+    return np.array(rows)
+
+
+def _independence(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+    name = "queries do not see each other"
+    for q in range(len(_SIZES)):
+        alone = example.at(example.scores, slice(q, q + 1))
+        if not np.allclose(alone.gradient, found.gradient[example.rows([q])], rtol=1e-9, atol=1e-12):
+            return name, FAILED, f"query {q} has another gradient when it is alone"
+    turned = example.at(example.scores, slice(None, None, -1))
+    rows = example.rows(range(len(_SIZES) - 1, -1, -1))
+    if not np.allclose(turned.gradient, found.gradient[rows], rtol=1e-9, atol=1e-12):
+        return name, FAILED, "the gradient depends on the order of queries"
+    return name, PASSED, "alone and in another order"
+
+
+def _extremes(example: _Example) -> tuple[str, str, str]:
+    name = "extreme scores stay finite"
+    for gap in _EXTREMES:
+        for sign in (1.0, -1.0):
+            scores = sign * gap * np.tanh(example.scores)
+            parts = example.at(scores)._asdict().items()
+            bad = [part for part, array in parts if part != "value" and not np.isfinite(array).all()]
+            if bad:
+                return name, FAILED, f"{', '.join(bad)} at scores of ±{gap:g}"
+    return name, PASSED, f"±{_EXTREMES[0]:g} and ±{_EXTREMES[1]:g}"
+
+
+def _single(example: _Example) -> tuple[str, str, str]:
+    alone = example.at(example.scores, slice(0, 1))
+    still = bool((alone.gradient == 0.0).all())
+    return "one document: nothing to learn", NOTED, "gradient 0" if still else "it has a gradient: not a ranking loss"
+
+
+def _repeats(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+    again = example.at(example.scores)
+    same = np.array_equal(again.gradient, found.gradient) and np.array_equal(again.hessian, found.hessian)
+    hint = "random numbers must come from the stream, and nothing may be kept between calls"
+    return "the same call gives the same", PASSED if same else FAILED, "bit for bit" if same else hint
+
+
+def _shift(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+    moved = example.at(example.scores + 2.0)
+    blind = np.allclose(moved.gradient, found.gradient, rtol=1e-6, atol=1e-9)
+    return "blind to a constant", NOTED, "yes" if blind else "no: scores mean more than their order"
