@@ -5,10 +5,10 @@
 Everyone trains on the same MSLR-like lists of 136 features, with the same number of rounds and leaves. Ours is ``fit``
 of a ranker; theirs is ``lightgbm.train``, ``xgboost.train`` and ``CatBoost.fit`` with nothing of ours around it. Both
 start from the same arrays and sort features into bins. Runs take turns, so that a busy machine slows all alike, and
-medians are compared. Beside them stand the quickest runs and the processor time of the least busy run, which tell more
-where the machine has other work to do; with ``--threads 1`` no thread waits for another, and processor time is exact.
+medians are compared. Beside them stand the quickest runs and the CPU time of the least busy run, which tell more
+where the machine has other work to do; with ``--threads 1`` no thread waits for another, and CPU time is exact.
 
-A round is the median of all rounds of all turns, in processor time, between one call of our objective and the next or
+A round is the median of all rounds of all turns, in CPU time, between one call of our objective and the next or
 one callback of the library and the next. Our objective is timed inside the training; theirs cannot be, and is what its
 round takes longer than the rest of ours, so a difference of two noisy numbers.
 
@@ -20,7 +20,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,10 @@ FEATURES = 136
 LEAVES = 32
 RATE = 0.05
 LEAST = 20  # documents in a leaf
-NOISE = 1.03  # two runs of the same thing differ by as much on a quiet machine
 
 
 class Rounds:
-    """What rounds take: the processor time between marks, one of which every round sets."""
+    """What rounds take: the CPU time between marks, one of which every round sets."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
@@ -60,19 +59,35 @@ class Rounds:
         return 1e3 * float(np.median(self.taken))
 
 
-class Timed:
+@dataclass(frozen=True, repr=False)
+class Timed(rw.Objective):
     """An objective that knows how long its calls took, and the rounds between them."""
 
-    def __init__(self, text: str, rounds: Rounds) -> None:
-        self.objective, self.rounds, self.taken = rw.objective(text), rounds, list[float]()
-        self.exact_hessian, self.estimator = self.objective.exact_hessian, self.objective.estimator
+    inner: rw.Objective
+    rounds: Rounds = field(compare=False)
+    taken: list[float] = field(default_factory=list, compare=False)
 
-    def __call__(self, *arguments: Any, **documents: Any) -> Any:
-        self.rounds.mark()
+    @property
+    def inside(self) -> tuple[rw.Objective, ...]:
+        return (self.inner,)
+
+    def prepare(self, labels: Any, offsets: Any, **documents: Any) -> rw.Prepared:
+        return TimedPrepared(self, self.inner.prepare(labels, offsets, **documents))
+
+
+class TimedPrepared(rw.Prepared):
+    def __init__(self, objective: Timed, inner: rw.Prepared) -> None:
+        self.objective, self.inner, self.offsets = objective, inner, inner.offsets
+
+    def differentiate(self, scores: Any, stream: Any, hessian: bool) -> rw.Derivatives:
+        self.objective.rounds.mark()
         start = time.process_time()
-        found = self.objective(*arguments, **documents)
-        self.taken.append(time.process_time() - start)
+        found = self.inner.differentiate(scores, stream, hessian)
+        self.objective.taken.append(time.process_time() - start)
         return found
+
+    def take(self, queries: Any) -> rw.Prepared:
+        return TimedPrepared(self.objective, self.inner.take(queries))
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ class Match:
 
 
 MATCHES = (
-    Match("lightgbm", "xendcg", "rank_xendcg", NOISE),
+    Match("lightgbm", "xendcg", "rank_xendcg", 1.0),
     Match("lightgbm", "lambdarank", "lambdarank", 1.0),
     Match("xgboost", "lambdarank", "rank:ndcg", None),
     Match("catboost", "xendcg", "YetiRank", None),
@@ -187,7 +202,7 @@ def ranker(match: Match, objective: Any, rounds: int, threads: int) -> Any:
 
 def race(match: Match, data: rw.RankingDataset, rounds: int, turns: int, threads: int, verdicts: Verdicts) -> None:
     marks = {"ours": Rounds(), "theirs": Rounds()}
-    objective = Timed(match.ours, marks["ours"])
+    objective = Timed(rw.objective(match.ours), marks["ours"])
     leaves: dict[str, float] = {}
 
     def ours(number: int = rounds) -> None:
@@ -211,7 +226,7 @@ def race(match: Match, data: rw.RankingDataset, rounds: int, turns: int, threads
     name = f"{match.library}: {match.ours} / {match.theirs}"
     target = "no target" if match.most is None else verdicts.most(name, whole[0], match.most)
     print(f"\n{name}: {rounds} rounds on {data.n_docs:,} documents, {turns} turns")
-    head = f"{'':<24}{'training, s':>12}{'quickest':>10}{'processor':>11}"
+    head = f"{'':<24}{'training, s':>12}{'quickest':>10}{'CPU':>11}"
     print(f"{head}{'round, ms':>11}{'objective':>11}{'its share':>11}{'leaves':>8}")
     for who, title in (("ours", f"rankwise, {match.ours}"), ("theirs", f"alone, {match.theirs}")):
         about = "~" if who == "theirs" else ""
