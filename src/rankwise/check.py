@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_LARGEST_SCORE = 1e30
+_LARGEST_SCORE = 1e15
 _LARGEST = float(np.finfo(np.float64).max)
 _QUOTED = 200  # letters of a library's error that ours quotes
 
@@ -408,10 +408,10 @@ def scores(
 
 
 def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Check the scores that a loss is taken of: finite; what is beyond ±1e30 counts as ±1e30.
+    """Check the scores that a loss is taken of: finite; what is beyond ±1e15 counts as ±1e15.
 
-    Differences of larger ones, times a parameter, or summed over pairs, would not be finite, in single precision at
-    last; every loss is flat or straight there.
+    Squares of larger differences, times a parameter, or summed over pairs, would not be finite, in single precision at
+    last.
     """
     cure = "look at the learning rate and the features: a trainer that diverges produces such scores"
     array = document_values("scores", values, query_offsets, cure=cure)

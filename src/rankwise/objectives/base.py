@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankwise.stream import Stream
 
 
-_LARGE = 1e60
+_LARGE = 1e30
 
 
 class Derivatives(NamedTuple):
@@ -64,7 +64,9 @@ class Prepared(ABC):
     def _checked(self, scores: ArrayLike) -> Array:
         array = np.asarray(scores)
         # A sum of squares tells at once that all is well; what is not plain or not small is looked at again.
-        if array.dtype != np.float64 or array.shape != (self.offsets[-1],) or not array @ array < _LARGE:
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = array.dtype == np.float64 and array.shape == (self.offsets[-1],) and array @ array < _LARGE
+        if not fine:
             array = check.loss_scores(array, self.offsets)
         return read_only(array)
 
