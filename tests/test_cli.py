@@ -20,7 +20,7 @@ from rankwise.check import extra
 from rankwise.cli.app import app
 from rankwise.cli.inputs import read_parts
 from tests import shared
-from tests.processes import HANG
+from tests.processes import HANG, environment
 
 ANSI = re.compile(r"\x1b\[")
 DATA = """\
@@ -74,6 +74,14 @@ def shell(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
 
 def test_version():
     assert run("--version").stdout == f"rankwise {rw.__version__}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("line", ["objectives", "train --help"])
+def test_letters_that_a_terminal_lacks_are_replaced(line: str, encoding: str):
+    done = shell(*line.split(), env=environment(PYTHONIOENCODING=encoding), encoding=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
 
 
 def test_help_names_the_commands_and_the_exit_codes():

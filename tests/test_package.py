@@ -1,7 +1,9 @@
 """What importing rankwise costs, what it offers, and that a missing extra says how to get it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,20 @@ def test_public_names_are_not_hidden_by_modules():
 def test_unknown_public_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="RankingDatset"):
         _ = rw.RankingDatset  # type: ignore[attr-defined]
+
+
+def test_every_text_file_is_opened_with_its_encoding():
+    """Without one Python takes the locale's, and the same file reads otherwise on another machine."""
+    at_fault = []
+    for path in sorted(Path(rw.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or any(word.arg == "encoding" for word in call.keywords):
+                continue
+            called, words = ast.unparse(call.func), [w.value for w in call.args if isinstance(w, ast.Constant)]
+            is_text = called.endswith((".read_text", ".write_text")) and "utf-8" not in words
+            if is_text or (called.endswith(("open", ".fdopen")) and set(words) & {"r", "w", "a", "x", "r+", "w+"}):
+                at_fault.append(f"{path}:{call.lineno} {called}")
+    assert not at_fault
 
 
 def test_missing_extra_names_the_command():

@@ -42,7 +42,7 @@ class CatBoostForest:
             text["trees"] = text["trees"][:n_trees]
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "model.json")
-                path.write_text(json.dumps(text))
+                path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
         return forest(content_of(strip(part)))
@@ -79,7 +79,7 @@ class CatBoostForest:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.json")
             self.booster.save_model(str(path), format="json")
-            found: dict[str, Any] = json.loads(path.read_text())
+            found: dict[str, Any] = json.loads(path.read_bytes())
         return found
 
 
