@@ -450,6 +450,9 @@ def test_searches_are_read_back():
         ValueError, match=r"not the description of a search: got no 'space'\. Cure: give what 'rankwise"
     ):
         Tuning.from_dict({key: value for key, value in search().items() if key != "space"})
+    for wrong in ({"space": []}, {"trials": [5]}, {"trials": 5}, {"trials": [search()["trials"][0] | {"value": "x"}]}):
+        with pytest.raises(ValueError, match="not the description of a search|the value of a trial must be a number"):
+            Tuning.from_dict(search() | wrong)
 
 
 def test_command_writes_and_never_overwrites_unasked(stored, tmp_path):
@@ -475,7 +478,8 @@ def test_command_says_what_is_no_folder_of_results(tmp_path):
     done = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert done.exit_code == 2
     assert "not a folder of results" in done.stderr
-    (tmp_path / "bad.json").write_text("{")
-    done = CliRunner().invoke(app, ["report", str(tmp_path), "--search", f"x={tmp_path / 'bad.json'}"])
-    assert done.exit_code == 2
-    assert "cannot read a file of JSON" in done.stderr
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "bad.json").write_text(text)
+        done = CliRunner().invoke(app, ["report", str(tmp_path), "--search", f"x={tmp_path / 'bad.json'}"])
+        assert done.exit_code == 2
+        assert "cannot read a file of JSON" in done.stderr

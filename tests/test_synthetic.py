@@ -151,6 +151,16 @@ def test_the_ideal_is_perfect_without_noise_and_falls_with_it():
     assert 0.7 < quality[2] < 0.9
 
 
+def test_absurd_sizes_are_refused_before_anything_is_made():
+    for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "documents": 1000.0}):
+        with pytest.raises(
+            ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Cure: set n_queries="
+        ):
+            rw.synthetic(**wanted)
+    with pytest.raises(ValueError, match=r"synthetic ratings may have 1e\+11 numbers at most"):
+        rw.synthetic_ratings(n_users=10**7, n_items=10**7)
+
+
 def test_the_ideal_knows_parts_and_refuses_other_data():
     data = rw.synthetic(n_queries=40, seed=8)
     whole = rw.synthetic_ideal(data, seed=8)

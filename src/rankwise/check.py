@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_MOST_NUMBERS = 1e11
 _LARGEST_SCORE = 1e15
 _LARGEST = float(np.finfo(np.float64).max)
 _QUOTED = 200  # letters of a library's error that ours quotes
@@ -114,6 +115,12 @@ def number(what: str, value: object, *, least: float = -np.inf, most: float = np
     left = "(" if open_ends or least == -np.inf else "["
     right = ")" if open_ends or most == np.inf else "]"
     raise error(f"{what} must be a number in {left}{least:g}, {most:g}{right}", got=repr(value))
+
+
+def affordable(what: str, numbers: float, *, cure: str) -> None:
+    """Refuse to make what no machine could hold."""
+    if numbers > _MOST_NUMBERS:
+        raise error(f"{what} may have {_MOST_NUMBERS:.0e} numbers at most", got=f"{numbers:.0e}", cure=cure)
 
 
 def extra(module: str, extra_name: str) -> ModuleType:

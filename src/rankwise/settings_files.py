@@ -38,12 +38,12 @@ class Settings:
         return self.place(*path[:-1]) if len(path) > 1 else self.file
 
 
-def load(path: Path, what: str) -> Settings:
-    """Read a file: JSON if its name says so, TOML otherwise; ``what`` says in errors what it holds."""
+def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST_BYTES) -> Settings:
+    """Read a file: JSON if its name or ``as_json`` says so, else TOML; ``what`` says in errors what it holds."""
     with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise check.error(f"{what} may have {MOST_BYTES} bytes at most", got="more", where=str(path))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise check.error(f"{what} may have {most} bytes at most", got="more", where=str(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as broken:
@@ -54,7 +54,7 @@ def load(path: Path, what: str) -> Settings:
             where=f"line {line} of {path}",
             cure="save the file as UTF-8",
         ) from None
-    return read(text, what, str(path), as_json=path.suffix.lower() == ".json")
+    return read(text, what, str(path), as_json=path.suffix.lower() == ".json" if as_json is None else as_json)
 
 
 def read(text: str, what: str, file: str, *, as_json: bool = False) -> Settings:

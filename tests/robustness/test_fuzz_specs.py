@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.cli.report import _search
 from rankwise.data import own
 from rankwise.experiments.results import Results
 from rankwise.experiments.spec import Spec, find_spec, recipes
@@ -47,6 +48,12 @@ WORDS = (
 OWN = b'name = "mine"\ntrain = "{fold}/train.txt"\ntest = "{fold}/test.txt"\nfolds = 3\nfirst_index = 1\n'
 TOML = b'ranker = "lightgbm"\nobjective = "xendcg"\nmetrics = ["ap"]\npatience = "none"\n[tuning]\nvalue = 0.5\n'
 JSON = b'{"ranker": "lightgbm", "objective": "xendcg", "leaves": 31, "metrics": ["ndcg@10"], "tuning": {"value": 0.5}}'
+SEARCH = (
+    b'{"ranker": "lightgbm", "metric": "ap", "space": {"leaves": "whole(3, 15)"}, "trial": 0, "best_round": 2,'
+    b' "parameters": {"leaves": 4}, "stopped": "trials", "seed": 0, "trials": [{"number": 0, "state": "complete",'
+    b' "value": 0.5, "seconds": 1.5, "values": {"leaves": 4}}, {"number": 1, "state": "failed", "value": null,'
+    b' "seconds": 0.1, "values": {"leaves": 5}, "reason": "no"}]}'
+)
 DESCRIPTION = b'{"spec": {"name": "x", "methods": {"a": "xendcg"}}, "about": {"rankwise": "1"}, "files": ["a", "b"]}'
 
 
@@ -62,9 +69,10 @@ def _recipes() -> list[bytes]:
         (own.describe, [OWN], "damaged.toml"),
         (read_parameters, [TOML], "damaged.toml"),
         (read_parameters, [JSON], "damaged.json"),
+        (lambda path: _search(str(path)), [SEARCH], "damaged.json"),
         (lambda path: Results.read(path.parent), [DESCRIPTION], "experiment.json"),
     ],
-    ids=["experiments", "data sets", "parameters", "parameters as JSON", "results"],
+    ids=["experiments", "data sets", "parameters", "parameters as JSON", "searches", "results"],
 )
 def test_damaged_settings(read: Callable[[Path], object], samples: list[bytes], name: str, tmp_path: Path) -> None:
     for sample in samples:

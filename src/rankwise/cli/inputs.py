@@ -136,6 +136,8 @@ def _value(text: str) -> object:
         return words[text.lower()]
     try:
         return json.loads(text)
+    except RecursionError:
+        raise check.error("a setting has too many brackets inside each other", got=f"{text[:20]}…") from None
     except ValueError:
         return float(text) if _is_number(text) else text
 

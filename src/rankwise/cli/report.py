@@ -11,6 +11,8 @@ from rankwise.cli import inputs, options, screen
 if TYPE_CHECKING:
     from rankwise.tuning.result import Tuning
 
+_LARGEST_SEARCH = 2**26  # bytes of JSON
+
 
 def report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote.")],
@@ -55,13 +57,9 @@ def report(
 
 def _search(path: str) -> "Tuning":
     """Read a search from what ``rankwise tune --json`` printed."""
-    import json
-
+    from rankwise import settings_files
     from rankwise.tuning.result import Tuning
 
-    try:
-        document = json.loads(check.readable(path).read_text(encoding="utf-8"))
-    except ValueError as broken:
-        raise check.error("cannot read a file of JSON", got=str(broken), where=path) from None
+    file = settings_files.load(check.readable(path), "a file of JSON", as_json=True, most=_LARGEST_SEARCH)
     with check.naming(path):
-        return Tuning.from_dict(document)
+        return Tuning.from_dict(file.keys)

@@ -67,6 +67,7 @@ def synthetic(
     n_features = check.integer("n_features", n_features, least=1)
     documents = check.number("documents", documents, least=2.0, most=100_000.0)
     noise = check.number("noise", noise, least=0.0, most=1000.0)
+    check.affordable("synthetic data", n_queries * documents * n_features, cure="set n_queries= or documents= lower")
     shares = check.distribution("shares of the grades", grades)
     world = Stream(seed, query_ids=np.arange(n_queries)).child("synthetic")
 

@@ -164,14 +164,14 @@ class Tuning:
         try:
             trials = tuple(
                 Trial(
-                    number=one["number"],
-                    state=one["state"],
-                    value=one["value"],
-                    values=one["values"],
+                    number=check.integer("the number of a trial", one["number"], least=0),
+                    state=check.choice("state of a trial", one["state"], (COMPLETE, PRUNED, FAILED)),
+                    value=None if one["value"] is None else check.number("the value of a trial", one["value"]),
+                    values={**one["values"]},
                     parameters=document["parameters"] if one["number"] == document["trial"] else {},
                     best_round=document["best_round"] if one["number"] == document["trial"] else None,
-                    seconds=one["seconds"],
-                    reason=one.get("reason", ""),
+                    seconds=check.number("the seconds of a trial", one["seconds"], least=0.0),
+                    reason=str(one.get("reason", "")),
                 )
                 for one in document["trials"]
             )
@@ -184,7 +184,7 @@ class Tuning:
                 stopped=document["stopped"],
                 study=None,
             )
-        except (KeyError, TypeError) as missing:
+        except (KeyError, TypeError, AttributeError) as missing:
             cure = "give what 'rankwise tune --json' printed, or Tuning.to_dict()"
             raise check.error("not the description of a search", got=f"no {missing}", cure=cure) from None
 
