@@ -12,9 +12,10 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers import blocks, network, partitions
-from rankwise.rankers.crew import Crew, LostWorkerError
+from rankwise.rankers.liveness import LostWorkerError
 from rankwise.rankers.newton import newton
 from rankwise.rankers.partitions import Plan, Runs
+from rankwise.rankers.workers import Workers
 from tests.processes import HANG
 
 distributed = pytest.importorskip("distributed")
@@ -107,7 +108,7 @@ def test_fewer_queries_than_workers_leave_workers_out():
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle)
-    found = partitions.spread(Crew(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
+    found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
     assert found.about.workers == parts
     assert found.about.partitions == 4
     assert found.about.moved_queries > (named.n_queries // 2 if shuffle else 0)
@@ -135,7 +136,7 @@ def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, 
     expected = [by_query(named, column) for column in derived(named)]
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     for parts in (1, 2, 4):
-        found = partitions.spread(Crew(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
+        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
         seen = 0
         for part in client.gather(found.futures):
             for wanted, column in zip(expected, derived(part), strict=True):
@@ -149,8 +150,8 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
     def digest(data, name, cuts, parts):
         (tmp_path / name).mkdir()
         folder = scatter(data, tmp_path / name, cuts)
-        crew = Crew(client, sorted(client.nthreads()) * parts)
-        return partitions.spread(crew, folder, {"weight": "weight"}).digest
+        workers = Workers(client, sorted(client.nthreads()) * parts)
+        return partitions.spread(workers, folder, {"weight": "weight"}).digest
 
     first = digest(named, "first", [100], 1)
     assert digest(named.take(slice(None, None, -1)), "turned", [700, 800], 3) == first
@@ -166,7 +167,7 @@ def test_a_dask_frame_with_categories(client, named):
     frame["kind"] = np.where(np.arange(len(frame)) % 3 == 0, "x", "y")
     frame["kind"] = frame["kind"].astype("category")
     lazy = dd.from_pandas(frame, npartitions=3, sort=False)
-    found = partitions.spread(Crew(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
+    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
     assert found.sample.categorical == (12,)
     whole = rw.RankingDataset.from_frame(frame, weight="weight")
     expected = by_query(whole, whole.features)
@@ -179,19 +180,19 @@ def test_a_dask_frame_with_categories(client, named):
 
 
 def test_what_cannot_be_spread_says_why(client, named, tmp_path):
-    crew = Crew(client)
+    workers = Workers(client)
     with pytest.raises(ValueError, match="must be a Parquet file or folder, or a Dask DataFrame"):
-        partitions.spread(crew, named, {})
+        partitions.spread(workers, named, {})
     for number in range(2):
         rw.write_parquet(named.with_(query_ids=None), tmp_path / f"{number}.parquet")
     with pytest.raises(ValueError, match="without query ids cannot be told apart"):
-        partitions.spread(crew, tmp_path, {})
+        partitions.spread(workers, tmp_path, {})
     with pytest.raises(ValueError, match="all partitions must have the same columns: got 'b' in only some"):
         Plan([*runs([("a", 1)]), Runs(np.array(["c"]), np.array([1]), ("qid", "b"), {})], 1)
     with pytest.raises(ValueError, match="query ids of all partitions must be of one type"):
         Plan([*runs([("a", 1)]), Runs(np.array([1]), np.array([1]), ("qid",), {})], 1)
     with pytest.raises(ValueError, match="no such column for the query: got 'topic'"):
-        partitions.spread(crew, rw.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
+        partitions.spread(workers, rw.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
 
 
 # Training.
@@ -392,7 +393,7 @@ def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
         command += ["-o", str(tmp_path / "model"), "--rounds", "5", "--min-documents", "5", "--threads", "1"]
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
-    assert "65 queries with 1,278 documents from 2 partitions on 1 worker" in " ".join(done.output.split())
+    assert f"65 queries with {named.n_docs:,} documents from 2 partitions on 1 worker" in " ".join(done.output.split())
     assert rw.load(tmp_path / "model").predict(valid).shape == (valid.n_docs,)
     wrong = CliRunner().invoke(
         app, ["train", "--dask", "tcp://127.0.0.1:1", "train.txt", "-o", str(tmp_path / "other")]

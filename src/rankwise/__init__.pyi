@@ -67,8 +67,10 @@ from .rankers.callables import lightgbm_objective as lightgbm_objective
 from .rankers.callables import xgboost_metric as xgboost_metric
 from .rankers.callables import xgboost_objective as xgboost_objective
 from .rankers.catboost import CatBoostRanker as CatBoostRanker
+from .rankers.course import NothingLearnedError as NothingLearnedError
 from .rankers.factorization import FactorizationRanker as FactorizationRanker
 from .rankers.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.liveness import LostWorkerError as LostWorkerError
 from .rankers.neural import NeuralRanker as NeuralRanker
 from .rankers.popular import Popular as Popular
 from .rankers.table import load as load

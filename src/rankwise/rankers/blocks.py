@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import trees
-from rankwise.rankers.crew import LostWorkerError
+from rankwise.rankers.liveness import lost
 from rankwise.rankers.network import Network
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import use_threads
@@ -70,7 +70,7 @@ def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Gro
         _bins.clear()
         _bins[job.training] = plan.library.matrices(settings, data, None)
     if job.training not in _bins:
-        raise LostWorkerError("a worker was started anew in the middle of the training. Cure: resume it.")
+        raise lost("a worker was started anew in the middle of the training")
     seed = trees.library_seed(plan, job.done, plan.library.draws(settings))
     growth = plan.library.grow(settings, _bins[job.training], seed, model)
     step, losses = _Step(plan), []

@@ -17,9 +17,9 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import blocks, course, inputs, trees
 from rankwise.rankers.boosted import TreeRanker
-from rankwise.rankers.crew import Crew
 from rankwise.rankers.network import connect, supported
 from rankwise.rankers.partitions import Parts, spread
+from rankwise.rankers.workers import Workers, quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +54,8 @@ def fit(
             DataFrame.
         init_model: As in ``fit`` of the ranker, which continues that model.
         resume: Go on from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
-        timeout: Seconds for workers to find each other, and to wait for one that no longer answers. A worker that
-            dies is noticed within seconds.
+        timeout: Seconds for workers to find each other, and to wait for one, or for the scheduler, that no longer
+            answers (5 at least). A worker that dies is noticed within seconds. Either is a ``LostWorkerError``.
         watch: Called after every round, block by block, with its number and the history so far.
         **columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
             features=…, weight=…`` ….
@@ -65,13 +65,10 @@ def fit(
     check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
     supported(ranker.library.name)
     check.number("timeout", timeout, least=0.0, open_ends=True)
-    client = _client(client)
-    held_out = _validation(valid, columns)
-    from distributed import Lock
-
-    # Two trainings at once would each wait for workers that the other has.
-    with Lock("rankwise", client.scheduler, client.loop):  # type: ignore[no-untyped-call]
-        parts = spread(Crew(client), data, columns)
+    workers = Workers(_client(client), timeout=timeout)
+    held_out = _validation(workers, valid, columns)
+    with workers.alone():
+        parts = spread(workers, data, columns)
         if parts.about.moved_queries:
             warnings.warn(
                 f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
@@ -80,12 +77,14 @@ def fit(
         training = secrets.token_hex(8)
 
         def learn(plan: trees.Plan, state: trees.State) -> trees.State:
-            return _learn(ranker, plan, state, parts, training, timeout)
+            return _learn(ranker, plan, state, parts, training)
 
-        ranker._train(
-            sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn, digest=parts.digest
-        )
-        client.run(blocks.forget, training, workers=parts.crew.workers, on_error="ignore")
+        try:
+            ranker._train(
+                sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn, digest=parts.digest
+            )
+        finally:
+            quietly(workers.client.run, blocks.forget, training, workers=parts.workers.names, on_error="ignore")
     ranker.partitions_ = parts.about  # type: ignore[attr-defined]
     return ranker
 
@@ -106,33 +105,33 @@ def _client(client: Any) -> Any:
     return client
 
 
-def _validation(valid: Any, columns: dict[str, Any]) -> RankingDataset | None:
+def _validation(workers: Workers, valid: Any, columns: dict[str, Any]) -> RankingDataset | None:
     if isinstance(valid, str | Path):
         from rankwise.data.frames import read_parquet
 
         return read_parquet(valid, **columns)
     if hasattr(valid, "to_delayed"):
-        return RankingDataset.from_frame(valid.compute(), sort=True, **columns)
+        doing = "reading the validation data"
+        with workers.connected(doing):
+            future = workers.client.compute(valid, workers=workers.names)
+        return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns)
     return inputs.validation(valid)
 
 
-def _learn(
-    ranker: TreeRanker, plan: trees.Plan, state: trees.State, parts: Parts, training: str, timeout: float
-) -> trees.State:
+def _learn(ranker: TreeRanker, plan: trees.Plan, state: trees.State, parts: Parts, training: str) -> trees.State:
     """Train block by block."""
     if why := plan.library.refusal(plan.settings, stopping=True, checkpoints=True):
         raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=why)
-    crew, fresh = parts.crew, True
+    workers, fresh = parts.workers, True
     scores = _Scores(plan, state.content)
     stop = ""
     try:
         while not stop and not (stop := plan.finished(state)):
             rounds = min(plan.rounds, state.done - state.done % plan.every + plan.every)
             doing = f"growing trees {state.done + 1} to {rounds}"
-            job = blocks.Job(
-                training, ranker, connect(ranker.library.name, crew, timeout), state.before, state.done, rounds, fresh
-            )
-            grown = _block(crew, doing, job, state.content, parts.futures)
+            network = connect(ranker.library.name, workers)
+            job = blocks.Job(training, ranker, network, state.before, state.done, rounds, fresh)
+            grown = _block(workers, doing, job, state.content, parts.futures)
             fresh = False
             state.content = grown[0].content
             stop = _record(plan, state, grown, scores)
@@ -153,11 +152,12 @@ def _learn(
     return state
 
 
-def _block(crew: Crew, doing: str, job: blocks.Job, model: bytes | None, parts: list[Any]) -> list[blocks.Grown]:
-    count = len(crew.workers)
+def _block(workers: Workers, doing: str, job: blocks.Job, model: bytes | None, parts: list[Any]) -> list[blocks.Grown]:
+    count = len(workers.names)
     # Sent once and not inside every task: a model may be large.
-    shared = crew.client.scatter([job, model], workers=crew.workers, broadcast=True, hash=False)
-    return crew.all(doing, blocks.grow, [shared[0]] * count, [shared[1]] * count, range(count), parts)
+    scatter = workers.client.scatter
+    shared = workers.call(doing, scatter, [job, model], workers=workers.names, broadcast=True, hash=False)
+    return workers.all(doing, blocks.grow, [shared[0]] * count, [shared[1]] * count, range(count), parts)
 
 
 def _record(plan: trees.Plan, state: trees.State, grown: list[blocks.Grown], scores: "_Scores") -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rankwise import check
-from rankwise.rankers.crew import Crew
+from rankwise.rankers.workers import Workers
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
 _TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pre_partition|tree_learner): [^\n]*\]")
@@ -123,17 +123,18 @@ class XGBoostNetwork(NamedTuple):
         return content
 
 
-def connect(library: str, crew: Crew, seconds: float) -> Network:
-    """Plan a network of ``library`` for all workers of the crew."""
-    if len(crew.workers) == 1:
+def connect(library: str, workers: Workers) -> Network:
+    """Plan a network of ``library`` for all workers."""
+    seconds = math.ceil(workers.timeout)
+    if len(workers.names) == 1:
         return Alone()
-    hosts = [str(urlsplit(worker).hostname) for worker in crew.workers]
+    hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
     doing = "the workers find each other"
     if library == "xgboost":
-        lead = crew.first(1)
-        (tracker,) = lead.all(doing, _start_tracker, [len(crew.workers)], [hosts[0]], [math.ceil(seconds)])
-        return XGBoostNetwork(tracker, math.ceil(seconds))
-    ports = crew.all(doing, _free_port)
+        lead = workers.first(1)
+        (tracker,) = lead.all(doing, _start_tracker, [len(workers.names)], [hosts[0]], [seconds])
+        return XGBoostNetwork(tracker, seconds)
+    ports = workers.all(doing, _free_port)
     machines = tuple(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
     return LightGBMNetwork(machines, math.ceil(seconds / 60))
 

@@ -21,8 +21,10 @@ from rankwise import check
 from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
-from rankwise.rankers.crew import Crew
+from rankwise.rankers.workers import Workers
 from rankwise.stream import hashed_ids
+
+_READING = "reading the data"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Partitions:
 class Parts(NamedTuple):
     """The data on the workers."""
 
-    crew: Crew
+    workers: Workers
     futures: list[Any]
     """A RankingDataset on each worker."""
     about: Partitions
@@ -84,15 +86,15 @@ class Rows(NamedTuple):
         return table if self.chosen is None else table.select(pl.all().gather(self.chosen))
 
 
-def spread(crew: Crew, data: Any, columns: dict[str, Any]) -> Parts:
+def spread(workers: Workers, data: Any, columns: dict[str, Any]) -> Parts:
     """Bring the data to the workers, each query whole."""
-    sources, columns, unnamed = _sources(crew, data, columns)
-    runs = _runs(crew, sources, columns.get("query", "qid"))
-    plan = Plan(runs, len(crew.workers))
-    crew = crew.first(plan.parts)
-    futures = _load(crew, sources, plan, columns, unnamed)
-    facts = crew.all("reading the data", _facts, futures)
-    about = Partitions(len(crew.workers), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    sources, columns, unnamed = _sources(workers, data, columns)
+    runs = _runs(workers, sources, columns.get("query", "qid"))
+    plan = Plan(runs, len(workers.names))
+    workers = workers.first(plan.parts)
+    futures = _load(workers, sources, plan, columns, unnamed)
+    facts = workers.all(_READING, _facts, futures)
+    about = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
@@ -105,7 +107,7 @@ def spread(crew: Crew, data: Any, columns: dict[str, Any]) -> Parts:
             cure="persist the frame, or wait until the files are written",
         )
     digest = sum(one.digest for one in facts) % 2**64
-    return Parts(crew, futures, about, sample, f"{digest:016x}")
+    return Parts(workers, futures, about, sample, f"{digest:016x}")
 
 
 class Plan:
@@ -169,7 +171,7 @@ class Plan:
         return bool(np.unique(mine).size < mine.size)
 
 
-def _sources(crew: Crew, data: Any, columns: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[str, ...]]:
+def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[str, ...]]:
     """The partitions, Parquet files or futures of tables; and what is known of their columns."""
     if isinstance(data, str | Path):
         paths = frames.parquet_files(data)
@@ -189,28 +191,34 @@ def _sources(crew: Crew, data: Any, columns: dict[str, Any]) -> tuple[list[Any],
             got=type(data).__name__,
             cure="write Parquet with rw.write_parquet, or make a frame with dask.dataframe.from_pandas",
         )
-    return crew.client.compute(data.to_delayed()), columns, ()
+    with workers.connected("the data are asked for"):
+        return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
 
 
-def _runs(crew: Crew, sources: list[Any], query: str) -> list[Runs]:
-    futures = [crew.client.submit(_find_runs, source, query, pure=False) for source in sources]
-    crew.wait("looking at the queries", futures)
-    found: list[Runs] = crew.client.gather(futures)
+def _runs(workers: Workers, sources: list[Any], query: str) -> list[Runs]:
+    doing = "looking at the queries"
+    with workers.connected(doing):
+        submit = functools.partial(workers.client.submit, _find_runs, pure=False, workers=workers.names)
+        futures = [submit(source, query) for source in sources]
+    found: list[Runs] = workers.results(doing, futures)
     return found
 
 
-def _load(crew: Crew, sources: list[Any], plan: Plan, columns: dict[str, Any], unnamed: tuple[str, ...]) -> list[Any]:
+def _load(
+    workers: Workers, sources: list[Any], plan: Plan, columns: dict[str, Any], unnamed: tuple[str, ...]
+) -> list[Any]:
     pieces = []
     for part in range(plan.parts):
         rows = plan.rows(part)
         if isinstance(sources[0], str):
             pieces.append([(sources[partition], of) for partition, of in rows])
         else:
-            submit = functools.partial(crew.client.submit, _take, pure=False)
-            pieces.append([submit(sources[partition], of) for partition, of in rows])
+            submit = functools.partial(workers.client.submit, _take, pure=False, workers=workers.names)
+            with workers.connected(_READING):
+                pieces.append([submit(sources[partition], of) for partition, of in rows])
     scattered = [plan.scattered(part) for part in range(plan.parts)]
-    futures = crew.submit(_join, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
-    crew.wait("reading the data", futures)
+    futures = workers.submit(_READING, _join, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    workers.wait(_READING, futures)
     return futures
 
 
