@@ -1,5 +1,6 @@
 """What is prepared once: it may be called again and again, in parts, without Hessian, and from several threads."""
 
+import ast
 import concurrent.futures
 import itertools
 import re
@@ -71,6 +72,16 @@ def test_the_number_of_scores_is_checked():
     prepared = rw.ListNet().prepare([1, 0, 1], [0, 2, 3])
     with pytest.raises(ValueError, match=r"scores must be one number per document: got shape \(2,\).* for 3 documents"):
         prepared([1.0, 2.0])
+
+
+def test_no_call_wakes_the_threads_of_blas():
+    # They go on spinning for a while after a product of long arrays, on a core that a tree learner needs.
+    source = Path(rw.__file__).parent
+    for path in [*(source / "objectives").glob("*.py"), *source.glob("*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not any(isinstance(node, ast.MatMult) for node in ast.walk(tree)), path
+        products = {"np.dot", "np.vdot", "np.inner", "np.einsum", "np.matmul"}
+        assert not {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & products, path
 
 
 # Streams are told apart by names.
