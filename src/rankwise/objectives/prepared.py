@@ -15,7 +15,7 @@ from rankwise.objectives.base import Derivatives, Objective, Prepared, drawing
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
-_COLUMNS = {"document_weights": "SoftmaxCE, XENDCG and LambdaRank", "document_rewards": "PLRank"}
+_COLUMNS = {"document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise", "document_rewards": "PLRank"}
 """The columns of single documents that there are, and who takes them."""
 
 
@@ -50,7 +50,7 @@ def refuse_columns(who: object, documents: dict[str, Any], taken: tuple[str, ...
     """Say that an objective has no use for a column of single documents, rather than leave it out silently."""
     for name in documents:
         if name not in taken:
-            known = "; ".join(f"{takers} take {column}" for column, takers in _COLUMNS.items())
+            known = ", ".join(f"{column} go to {takers}" for column, takers in _COLUMNS.items())
             raise check.error(f"{who} takes no {name}", cure=f"leave it out; {known}")
 
 

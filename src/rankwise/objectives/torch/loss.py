@@ -112,10 +112,10 @@ class PreparedLoss:
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
         """Value and gradient where the scores are, in single precision at least: by a device kernel, or the CPU."""
         device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
+        there = self._there(device)
+        if there is not None:
+            return there(scores.detach().to(precision), stream)
         if device.type != "cpu":
-            there = self._there(device)
-            if there is not None:
-                return there(scores.detach().to(precision), stream)
             warn_of_travel(self.loss.objective, device.type)
         here = _array(scores.detach().to("cpu", torch.float64))
         found = self.prepared(here, stream, hessian=False)
