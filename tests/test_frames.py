@@ -298,7 +298,7 @@ def test_parquet_files_are_guarded(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*b.parquet. Did you mean .*a.parquet"):
         read_parquet(tmp_path / "b.parquet")
     (tmp_path / "c.parquet").write_text("1 qid:1 1:2\n")
-    with pytest.raises(ValueError, match=r"cannot read as Parquet: got .* at .*c.parquet"):
+    with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*c.parquet"):
         read_parquet(tmp_path / "c.parquet")
 
 

@@ -8,9 +8,7 @@ from .data.dataset import concatenate as concatenate
 from .data.disk import open_data as open_data
 from .data.files import read_data as read_data
 from .data.files import write_data as write_data
-from .data.frames import read_parquet as read_parquet
 from .data.frames import to_frame as to_frame
-from .data.frames import write_parquet as write_parquet
 from .data.interactions import Interactions as Interactions
 from .data.letor import read_letor as read_letor
 from .data.letor import write_letor as write_letor
@@ -18,6 +16,8 @@ from .data.load import load_dataset as load_dataset
 from .data.noise import add_negatives as add_negatives
 from .data.noise import binarize as binarize
 from .data.noise import flip_labels as flip_labels
+from .data.parquet import read_parquet as read_parquet
+from .data.parquet import write_parquet as write_parquet
 from .data.splits import folds as folds
 from .data.splits import split as split
 from .data.splits import trials as trials

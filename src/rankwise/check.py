@@ -65,15 +65,23 @@ def naming(place: object) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def library(what: str, path: object, *, cure: str = "get the file again, or write it anew") -> Iterator[None]:
-    """Say which file a library could not read, in place of the library's own error, of whatever kind that is."""
+def library(
+    what: str, path: object, *, also: bool = False, cure: str = "get the file again, or write it anew"
+) -> Iterator[None]:
+    """Say which file a library could not read, in place of the library's own error, of whatever kind that is.
+
+    ``path`` may be a function that finds it. With ``also`` errors of ours are raised too, and pass.
+    """
     try:
         yield
     except (OSError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as broken:  # polars panics outside of Exception
+        if also and type(broken) is ValueError:
+            raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
-        raise error(f"cannot read {what}", got=got, where=str(path), cure=cure) from broken
+        where = str(path() if callable(path) else path)
+        raise error(f"cannot read {what}", got=got, where=where, cure=cure) from broken
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

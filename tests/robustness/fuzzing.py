@@ -10,6 +10,9 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 
 SEED = int(os.environ.get("RANKWISE_FUZZ_SEED", "0"))
@@ -45,8 +48,15 @@ _NUMBERS = (
 
 def cases(usual: int) -> Iterator[tuple[str, random.Random]]:
     """Give the random numbers of every case, with the words that say how to repeat it."""
-    for number in range(int(os.environ.get("RANKWISE_FUZZ_CASES", usual))):
-        yield f"case {number} of RANKWISE_FUZZ_SEED={SEED}", random.Random(f"{SEED}/{number}")  # noqa: S311
+    return map(_case, range(_count(usual)))
+
+
+def _count(usual: int) -> int:
+    return int(os.environ.get("RANKWISE_FUZZ_CASES", usual))
+
+
+def _case(number: int) -> tuple[str, random.Random]:
+    return f"case {number} of RANKWISE_FUZZ_SEED={SEED}", random.Random(f"{SEED}/{number}")  # noqa: S311
 
 
 def damaged(content: bytes, chance: random.Random, words: Sequence[bytes] = ()) -> bytes:
@@ -65,11 +75,54 @@ def holds(
     usual: int = 500,
 ) -> None:
     """Write damaged ``samples`` to ``path``; ``read(path)`` must take each of them as :func:`complaint` asks."""
-    for case, chance in cases(usual):
-        content = damaged(chance.choice(samples), chance, words)
-        path.write_bytes(content)
-        wrong = complaint(read, path)
-        assert wrong is None, f"{wrong}\n{case}, {len(content)} bytes: {content[:400]!r}"
+    for number in range(_count(usual)):
+        _hold(read, samples, path, words, number)
+
+
+def holds_apart(
+    read: Callable[[Path], object],
+    samples: Sequence[bytes],
+    path: Path,
+    *,
+    words: Sequence[bytes] = (),
+    usual: int = 500,
+) -> None:
+    """Do so in a process of its own, which native code may end in two of a thousand cases, or of fewer."""
+    note = path.with_suffix(".number")
+    note.write_text("0")
+    count, ended = _count(usual), 0
+    while int(note.read_text()) < count:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            try:
+                pool.submit(_go_on, read, samples, path, words, note, count).result()
+            except BrokenProcessPool:
+                ended += 1
+                case, _ = _case(int(note.read_text()) - 1)
+                assert ended <= 2 * max(1, count / 1000), f"the process ended in {case}, the {ended}th time"
+
+
+def _go_on(
+    read: Callable[[Path], object],
+    samples: Sequence[bytes],
+    path: Path,
+    words: Sequence[bytes],
+    note: Path,
+    count: int,
+) -> None:
+    """Hold the cases from the one that is noted on; each is over for the next process as soon as it begins."""
+    for number in range(int(note.read_text()), count):
+        note.write_text(str(number + 1))
+        _hold(read, samples, path, words, number)
+
+
+def _hold(
+    read: Callable[[Path], object], samples: Sequence[bytes], path: Path, words: Sequence[bytes], number: int
+) -> None:
+    case, chance = _case(number)
+    content = damaged(chance.choice(samples), chance, words)
+    path.write_bytes(content)
+    wrong = complaint(read, path)
+    assert wrong is None, f"{wrong}\n{case}, {len(content)} bytes: {content[:400]!r}"
 
 
 def complaint(read: Callable[[Path], object], path: Path) -> str | None:

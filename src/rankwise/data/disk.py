@@ -53,7 +53,7 @@ def open_data(
     ...     print(data, data.features[:, 0])
     DiskDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, features on disk) [0.5 0.25 1. ]
     """
-    from rankwise.data import frames, letor_reader, spill
+    from rankwise.data import letor_reader, parquet, spill
     from rankwise.data.files import is_parquet
 
     path = Path(path)
@@ -64,7 +64,7 @@ def open_data(
     check.integer("block", block, least=1)
     options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
     if is_parquet(path):
-        write, files = partial(spill.parquet, block=block), frames.parquet_files(path)
+        write, files = partial(spill.parquet, block=block), parquet.parquet_files(path)
     else:
         write, files = partial(spill.letor, block=block), letor_reader.made_of(path, options.get("sizes"))
     data = mapped(path, write, files, None if folder is None else Path(folder), **options)

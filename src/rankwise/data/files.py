@@ -32,10 +32,10 @@ def read_data(path: str | Path, **options: Any) -> "RankingDataset":
 
     ``options`` go to :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`.
     """
-    from rankwise.data import frames, letor
+    from rankwise.data import letor, parquet
 
     path = Path(path)
-    return frames.read_parquet(path, **options) if is_parquet(path) else letor.read_letor(path, **options)
+    return parquet.read_parquet(path, **options) if is_parquet(path) else letor.read_letor(path, **options)
 
 
 def is_parquet(path: Path) -> bool:
@@ -51,11 +51,11 @@ def write_data(data: "RankingDataset", path: str | Path, *, force: bool = False)
     ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Cure: end it in .parquet, or for
     LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
     """
-    from rankwise.data import frames, letor
+    from rankwise.data import letor, parquet
 
     path = Path(path)
     if format_of(path) == "parquet":
-        return frames.write_parquet(data, path, force=force)
+        return parquet.write_parquet(data, path, force=force)
     return letor.write_letor(data, path, force=force)
 
 

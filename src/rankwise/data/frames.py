@@ -1,12 +1,10 @@
-"""Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow, and Parquet files.
+"""Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
 
 Columns play roles: one names the query, one holds the label, some may hold weights, document ids, propensities and
 displayed positions, and the others are features.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,11 +14,10 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
-from rankwise.files import replacing
 
 Data = TypeVar("Data", bound=RankingDataset)
 
-_ROLES = {
+ROLES = {
     "query": "qid",
     "label": "label",
     "weight": "weight",
@@ -28,7 +25,6 @@ _ROLES = {
     "propensity": "propensity",
     "position": "position",
 }
-_METADATA = "rankwise"
 _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
 
 
@@ -87,7 +83,7 @@ def to_frame(data: RankingDataset) -> pl.DataFrame:
     >>> to_frame(data).to_dicts()
     [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
     """
-    names = _feature_columns(data)
+    names = feature_names(data)
     columns = {
         "query": data.qids(),
         "label": data.labels,
@@ -97,48 +93,10 @@ def to_frame(data: RankingDataset) -> pl.DataFrame:
         "position": data.positions,
     }
     series = [
-        pl.Series(_free_name(_ROLES[role], names), column) for role, column in columns.items() if column is not None
+        pl.Series(free_name(ROLES[role], names), column) for role, column in columns.items() if column is not None
     ]
     series += [pl.Series(name, data.features[:, number]) for number, name in enumerate(names)]
     return pl.DataFrame(series)
-
-
-def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
-    """Read a Parquet file, or all of a folder in the order of their names; ``columns`` as in :func:`from_frame`.
-
-    A file that :func:`write_parquet` wrote says itself which column is what.
-    """
-    paths = parquet_files(path)
-    known, absent = described(paths, columns)
-    data: RankingDataset = from_frame(pl.scan_parquet(paths), **known)
-    return data.with_(**dict.fromkeys(absent)) if absent else data
-
-
-def parquet_files(path: str | Path) -> list[Path]:
-    """Give the Parquet file, or all of a folder in the order of their names."""
-    path = Path(path)
-    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
-    if not paths:
-        raise FileNotFoundError(f"there are no .parquet files in the folder {path}.")
-    return paths
-
-
-def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Give the arguments of :func:`from_frame` for Parquet files, and which names the data did not have.
-
-    A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
-    """
-    try:
-        known = json.loads(pl.read_parquet_metadata(paths[0]).get(_METADATA, "{}"))
-        pl.scan_parquet(list(paths)).collect_schema()
-    except (pl.exceptions.PolarsError, json.JSONDecodeError) as broken:
-        where = str(paths[0] if len(paths) == 1 else paths[0].parent)
-        raise check.error("cannot read as Parquet", got=str(broken).split("\n")[0], where=where) from None
-    if not known or columns:
-        return known.get("roles", {}) | columns, ()
-    return {**known["roles"], "features": known["features"], "categorical": known["categorical"]}, tuple(
-        known["absent"]
-    )
 
 
 def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
@@ -147,34 +105,14 @@ def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
-def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
-    """Write one row per document; reading it gives back exactly the same data set.
-
-    The file appears only once it is complete, and replaces another only with ``force``.
-    """
-    path = Path(path)
-    names = _feature_columns(data)
-    table = to_frame(data)
-    roles = {role: _free_name(name, names) for role, name in _ROLES.items()}
-    known = {
-        "roles": {role: name for role, name in roles.items() if name in table.columns},
-        "features": names,
-        "categorical": [names[number] for number in data.categorical],
-        "absent": [name for name in ("query_ids", "feature_names") if getattr(data, name) is None],
-    }
-    with replacing(path, force=force) as new:
-        table.write_parquet(new, metadata={_METADATA: json.dumps(known)})
-    return path
-
-
-def _feature_columns(data: RankingDataset) -> list[str]:
+def feature_names(data: RankingDataset) -> list[str]:
     """Give the names of the features, made up where there are none."""
     return (
         [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
     )
 
 
-def _free_name(name: str, taken: Sequence[str]) -> str:
+def free_name(name: str, taken: Sequence[str]) -> str:
     """Give a name that no feature has."""
     while name in taken:
         name += "_"
@@ -237,8 +175,8 @@ def feature_columns(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
     """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
     schema = table.collect_schema()
     if columns.get("features") is None:
-        defaults = {role: _ROLES[role] for role in ("query", "label")}
-        taken = {columns.get(role, defaults.get(role)) for role in _ROLES}
+        defaults = {role: ROLES[role] for role in ("query", "label")}
+        taken = {columns.get(role, defaults.get(role)) for role in ROLES}
         return [name for name in schema.names() if name not in taken]
     for name in columns["features"]:
         _require("a feature", name, schema)

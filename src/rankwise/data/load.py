@@ -219,9 +219,9 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
     read: Callable[..., RankingDataset]
     options: dict[str, Any]
     if entry.format == "parquet":
-        from rankwise.data import frames
+        from rankwise.data import parquet
 
-        read, files, options = frames.read_parquet, frames.parquet_files(path), dict(entry.columns)
+        read, files, options = parquet.read_parquet, parquet.parquet_files(path), dict(entry.columns)
     else:
         from rankwise.data import letor, letor_reader
 

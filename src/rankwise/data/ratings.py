@@ -29,12 +29,11 @@ def read_ratings(path: str | Path) -> pl.DataFrame:
     user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
     """
     path = Path(path)
-    try:
-        table = (
-            pl.read_parquet(check.readable(path)) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
-        )
-    except pl.exceptions.PolarsError as broken:
-        raise check.error("cannot read a table of ratings", got=str(broken).split("\n")[0], where=str(path)) from None
+    if path.suffix.lower() in (".parquet", ".pq"):
+        with check.library("Parquet", path):
+            table = pl.read_parquet(check.readable(path))
+    else:
+        table = _read_text(path)
     plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
     found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})

@@ -17,7 +17,7 @@ METADATA = {"rankwise.checksum": "rankwise-crc32=00000000"}
 _KEY, _MARK = b"rankwise.checksum", b"rankwise-crc32="
 _DIGITS = 8
 _BLOCK = 2**24
-_METADATA_WITHIN = 2**22  # bytes of the file's end
+_LEAST_METADATA = 2**16  # bytes of the file's end that are searched whatever length the metadata claim
 
 
 def seal(path: Path) -> None:
@@ -45,9 +45,11 @@ def verify(path: Path, *, hint: str) -> None:
 
 
 def _place(file: BinaryIO, mark: bytes) -> int | None:
-    """Where a mark ends, as near to the end of the file as metadata stand; None where there is none."""
-    start = max(file.seek(0, 2) - _METADATA_WITHIN, 0)
-    file.seek(start)
+    """Where a mark ends in the metadata, whose length stands before the last four bytes; None if it is not there."""
+    size = file.seek(0, 2)
+    file.seek(max(size - 8, 0))
+    length = int.from_bytes(file.read(4), "little")
+    start = file.seek(max(size - 8 - max(length, _LEAST_METADATA), 0))
     found = file.read().rfind(mark)
     return None if found < 0 else start + found + len(mark)
 

@@ -14,6 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import rows_at_once
 from rankwise.data.letor_kernels import highest_index
 from rankwise.data.letor_reader import Reader
+from rankwise.data.parquet import described, intact, parquet_files, reading
 
 
 def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
@@ -21,14 +22,15 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
 
     ``block`` is how many bytes of features are in memory at once.
     """
-    paths = frames.parquet_files(path)
-    known, absent = frames.described(paths, columns)
-    table = pl.scan_parquet(paths)
-    names = frames.feature_columns(table, known)
-    thin: RankingDataset = frames.from_frame(table, **{**known, "features": (), "categorical": ()})
+    paths = intact(parquet_files(path))
+    known, absent = described(paths, columns)
+    with reading(paths):
+        table = pl.scan_parquet(paths)
+        names = frames.feature_columns(table, known)
+        thin: RankingDataset = frames.from_frame(table, **{**known, "features": (), "categorical": ()})
     step = rows_at_once(len(names), block)
     coded = set(known.get("categorical", ()))
-    with target.open("xb") as file:
+    with target.open("xb") as file, reading(paths):
         out = _Matrix(file, len(names))
         for first in range(0, max(thin.n_docs, 1), step):
             rows, listed = frames.matrix(table.slice(first, step), names, min(step, thin.n_docs - first))

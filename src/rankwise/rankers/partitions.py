@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import frames
+from rankwise.data import frames, parquet
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
 from rankwise.rankers.workers import Workers
@@ -174,15 +174,8 @@ class Plan:
 def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[str, ...]]:
     """The partitions, Parquet files or futures of tables; and what is known of their columns."""
     if isinstance(data, str | Path):
-        paths = frames.parquet_files(data)
-        known, absent = frames.described(paths, columns)
-        if "query_ids" in absent and len(paths) > 1:
-            raise check.error(
-                "several files of data without query ids cannot be told apart",
-                got=f"{len(paths)} files whose queries are numbered from 0",
-                where=str(data),
-                cure="write them with query_ids, different in all files",
-            )
+        paths = parquet.parquet_files(data)
+        known, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         return [str(path.resolve()) for path in paths], known, unnamed
     if not hasattr(data, "to_delayed"):
