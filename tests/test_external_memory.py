@@ -1,5 +1,6 @@
 """Data that stay on disk: the same data sets, the same models, and features that are never all in memory."""
 
+import contextlib
 import mmap
 from pathlib import Path
 from typing import Any
@@ -239,3 +240,10 @@ def test_rows_that_differ_from_their_file_are_read_from_memory(tmp_path):
     (tmp_path / "other.npy").replace(tmp_path / "rows.npy")
     (block,) = disk.blocks(mapped)
     np.testing.assert_array_equal(block, rows)
+
+
+def test_xgboosts_own_file_lies_elsewhere_where_the_copy_is_read_only(tmp_path):
+    with contextlib.ExitStack() as made:
+        folder = external._scratch(tmp_path / "cannot be written", made)
+        assert folder.is_dir()
+    assert not folder.exists()

@@ -10,7 +10,6 @@ import fcntl
 import functools
 import os
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -90,39 +89,35 @@ def turn(*locks: Path) -> Iterator[None]:
             finally:
                 with contextlib.suppress(OSError):
                     lock.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
                     fcntl.flock(file, fcntl.LOCK_UN)  # closing alone would leave it to a process forked meanwhile
         return
     yield
 
 
-def place_for_kernels() -> None:
-    """Give Numba a place for what it compiled, if it has none.
+def place_for_kernels() -> Path | None:
+    """Where Numba is to keep what it compiles; None where it finds a place itself, or there is none.
 
-    It keeps it in ``$NUMBA_CACHE_DIR``, beside the source or in the user's cache, and refuses to define a kernel where
-    none of these can be written; and it takes the home of a user without one for a folder called ``~``.
+    It knows ``$NUMBA_CACHE_DIR``, the folder of the source and the user's cache, and takes the home of a user without
+    one for a folder called ``~``.
     """
     named, shared, own = os.environ.get("NUMBA_CACHE_DIR"), _shared(), folder()
     if (named and _writable(Path(named))) or (shared and _writable(shared / "numba")):
-        return
+        return None
     package = Path(__file__).parent
     sources = [package, *(Path(at, name) for at, names, _ in os.walk(package) for name in names)]
     if all(_writable(source / "__pycache__") for source in sources if source.name != "__pycache__"):
-        return
-    if own and _writable(own / "numba"):
-        place = own
-    else:
-        try:
-            place = scratch()
-        except OSError:
-            return  # Numba says what it tried
-        missing(f"neither {package} nor a cache folder can be written, and kernels are compiled in every process")
-    os.environ["NUMBA_CACHE_DIR"] = str(place / "numba")  # for the processes that this one starts, too
-    if "numba" in sys.modules:
-        sys.modules["numba"].config.CACHE_DIR = str(place / "numba")
-    os.environ.setdefault("MPLCONFIGDIR", str(place / "matplotlib"))
+        return None
+    if own and _writable(own):
+        return own / "numba"
+    missing(f"neither {package} nor a cache folder can be written, and kernels are compiled in every process")
+    try:
+        return scratch() / "numba"
+    except OSError:
+        return None
 
 
 def _writable(path: Path) -> bool:
     """Whether files can be made in a folder, which may be made first."""
-    there = next(one for one in (path, *path.parents) if one.exists() or one == one.parent)
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    there = next(one for one in (path, *path.parents) if os.path.lexists(one) or one == one.parent)
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)  # noqa: PTH112 (nor may it be looked into)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data.dataset import RankingDataset
+from rankwise.kernels import kernel
 from rankwise.stream import uniform_pair
 
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -149,7 +149,7 @@ def _impression_ids(data: RankingDataset, query: NDArray[np.int64], number: NDAr
     return np.array([f"{name}#{count}" for name, count in zip(ids[query].tolist(), number.tolist(), strict=True)])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _simulate(  # type: ignore[no-untyped-def]
     first, last, offsets, key, queries, scores, chances, examined, cascade, keep_empty, lengths, starts, rows, labels
 ):
@@ -187,7 +187,7 @@ def _simulate(  # type: ignore[no-untyped-def]
                 lengths[q, k] = length if clicked or keep_empty else 0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _gather(first, last, offsets, rows, features, out):  # type: ignore[no-untyped-def]
     for i in range(offsets[first], offsets[last]):
         out[i] = features[rows[i]]

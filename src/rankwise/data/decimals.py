@@ -10,11 +10,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from rankwise.kernels import kernel
 
 POWERS = np.array([float(f"1e{power}") for power in range(81)])
 """Powers of ten: exact up to 1e22, correctly rounded beyond."""
@@ -66,7 +67,7 @@ eight_bytes: Any = intrinsic(_eight_bytes)
 _trailing_zeros: Any = intrinsic(_count_zeros)
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _run(text, at):  # type: ignore[no-untyped-def]
     """Read up to eight digits at once: (number, how many). No branch depends on what they are."""
     word = eight_bytes(text, at) ^ _ZEROS
@@ -80,7 +81,7 @@ def _run(text, at):  # type: ignore[no-untyped-def]
     return np.int64(total >> np.uint64(32)), count
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def read_digits(text, at, number):  # type: ignore[no-untyped-def]
     """Append a run of digits to ``number``: (number, end)."""
     part, count = _run(text, at)
@@ -93,13 +94,13 @@ def read_digits(text, at, number):  # type: ignore[no-untyped-def]
     return number, at
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def is_digit(byte):  # type: ignore[no-untyped-def]
     """Tell whether a byte is one of 0 to 9."""
     return np.uint8(byte - np.uint8(48)) <= np.uint8(9)
 
 
-@numba.njit(cache=True)
+@kernel
 def _many_digits(text, at):  # type: ignore[no-untyped-def]
     """Read a number of more digits than fit: the first 18 that count, and the power of ten that the rest stands for."""
     digits, power, used, fraction = np.int64(0), np.int64(0), np.int64(0), False
@@ -119,7 +120,7 @@ def _many_digits(text, at):  # type: ignore[no-untyped-def]
         at += 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _word(text, at):  # type: ignore[no-untyped-def]
     """Read ``nan``, ``inf`` or ``infinity`` in any case: its kind and where it ends."""
     letters = np.uint64(0)
@@ -134,7 +135,7 @@ def _word(text, at):  # type: ignore[no-untyped-def]
     return WRONG, at
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def read_number(text, at):  # type: ignore[no-untyped-def]
     """Read a number at ``at``: (kind, negative, digits, power of ten, end). Anything that is no digit ends the text."""
     byte = text[at]
@@ -174,7 +175,7 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
     return DECIMAL, negative, digits, power, at
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def nearest_float32(digits, power):  # type: ignore[no-untyped-def]
     """Find the float32 nearest to digits · 10^power, as a float64 that rounds to it, and whether that is SURE."""
     value = np.float64(digits)
@@ -200,7 +201,7 @@ def nearest_float32(digits, power):  # type: ignore[no-untyped-def]
     return value, SURE
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _word_end(text, at):  # type: ignore[no-untyped-def]
     """Find the first byte that is a space, a line end or the like, at most 16 bytes ahead."""
     first, second = eight_bytes(text, at), eight_bytes(text, at + 8)
@@ -209,7 +210,7 @@ def _word_end(text, at):  # type: ignore[no-untyped-def]
     return at + np.int64((_trailing_zeros(first) if first else _trailing_zeros(second) + np.uint64(64)) >> np.uint64(3))
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def read_plain(text, at):  # type: ignore[no-untyped-def]
     """Read the usual case without a branch: (float32 as float64, end, whether that worked).
 
@@ -231,7 +232,7 @@ def read_plain(text, at):  # type: ignore[no-untyped-def]
     return (-value if negative else value), end, fits
 
 
-@numba.njit(cache=True)
+@kernel
 def _is_exact(digits, power, value):  # type: ignore[no-untyped-def]
     """Whether ``value``, which may be the middle between two float32, equals digits · 10^power without rounding.
 
@@ -243,7 +244,7 @@ def _is_exact(digits, power, value):  # type: ignore[no-untyped-def]
     return digits < (_EXACT if power == 0 else 2.0**25) and power <= 12
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def nearest_float64(digits, power):  # type: ignore[no-untyped-def]
     """Find the float64 nearest to digits · 10^power, and whether that is SURE: one rounding of two exact numbers."""
     value = np.float64(digits)
@@ -254,7 +255,7 @@ def nearest_float64(digits, power):  # type: ignore[no-untyped-def]
     return (value / POWERS[-power] if power < 0 else value * POWERS[power]), SURE
 
 
-@numba.njit(cache=True)
+@kernel
 def beyond_float64(digits, power):  # type: ignore[no-untyped-def]
     """Whether digits · 10^power is too large for a float64: 1.7976931348623158e308 or more."""
     if digits == 0 or power < 290:

@@ -7,15 +7,16 @@ out in place, from its last row to its first.
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from rankwise.kernels import kernel
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
     """Give rows of width ``old`` the width ``new``, their columns moved right by ``shift``; what is new is zero."""
     for row in range(rows - 1, -1, -1):
@@ -25,7 +26,7 @@ def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
             flat[target + column] = flat[start + source] if 0 <= source < old else flat.dtype.type(0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _narrow(flat, rows, old, new):  # type: ignore[no-untyped-def]
     """Cut rows of width ``old`` to their first ``new`` columns."""
     for row in range(rows):

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.data.decimals import is_digit
 from rankwise.data.growing import Growing
+from rankwise.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
     """Read spans of text as whole numbers; False as soon as one is not written the way such a number is printed."""
     for i in range(spans.shape[0]):
@@ -28,7 +28,7 @@ def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decode(text, spans, out, first_row):  # type: ignore[no-untyped-def]
     """Write spans of UTF-8 as code points into rows of ``out``; a byte that is no UTF-8 becomes U+FFFD.
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,6 +18,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor_kernels import COLON, MOST_ID, SPACE
 from rankwise.data.letor_reader import MAX_FEATURES, MAX_LINE_BYTES, Reader
 from rankwise.data.shortest import MOST_BYTES, write_float32, write_whole
+from rankwise.kernels import kernel
 
 _BLOCK = 1 << 22
 _CANNOT_HOLD = ("weights", "categorical", "propensities", "positions")
@@ -144,7 +144,7 @@ def _words(what: str, ids: NDArray[Any]) -> list[str]:
     return words
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _write_lines(features, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
     """Write rows as head, `` index:value`` …, tail; gives the number of bytes. ``out`` must be large enough."""
     at = 0

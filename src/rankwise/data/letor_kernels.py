@@ -5,11 +5,11 @@ What Python must decide (a broken line, a wider matrix, a full batch) makes the 
 line; it goes on from there when called again.
 """
 
-import numba
 import numpy as np
 
 from rankwise.data import decimals
 from rankwise.data.shortest import write_whole
+from rankwise.kernels import kernel
 
 # Why the kernel stopped.
 DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4
@@ -26,19 +26,19 @@ MOST_ID = 1024
 SPACE, TAB, RETURN, NEWLINE, HASH, COLON = 32, 9, 13, 10, 35, 58
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _skip_space(text, at):  # type: ignore[no-untyped-def]
     while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
         at += 1
     return at
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _ends_word(byte):  # type: ignore[no-untyped-def]
     return byte in (SPACE, NEWLINE, TAB, RETURN)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def line_end(text, at):  # type: ignore[no-untyped-def]
     """Where the line ends that ``at`` is in."""
     while text[at] != NEWLINE:
@@ -46,7 +46,7 @@ def line_end(text, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expected_indexes(least, width):  # type: ignore[no-untyped-def]
     """Write ``index:`` of every column as a little-endian word; with it a mask of its bytes, and its digits' number."""
     texts, masks, lengths = np.zeros(width, np.uint64), np.zeros(width, np.uint64), np.empty(width, np.int64)
@@ -60,7 +60,7 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
     return texts, masks, lengths
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
     """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text.
 
@@ -84,7 +84,7 @@ def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
     return highest
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _document(text, at):  # type: ignore[no-untyped-def]
     """Find the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
     at = _skip_space(text, at + 1)
@@ -98,7 +98,7 @@ def _document(text, at):  # type: ignore[no-untyped-def]
     return at, end - at
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _same_query(text, start, length, current, current_length):  # type: ignore[no-untyped-def]
     if length != current_length:
         return False
@@ -108,7 +108,7 @@ def _same_query(text, start, length, current, current_length):  # type: ignore[n
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def parse_lines(  # type: ignore[no-untyped-def]
     text, last, state, base, limit, with_queries, features, first_row, labels, query_rows, query_lines, query_spans,
     current, document_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,

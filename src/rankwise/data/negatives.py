@@ -7,12 +7,12 @@ and the seed: the order of users, threads and the way users are divided among ma
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import threads
 from rankwise.data.parts import Flags, Share, fixed
+from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is
@@ -69,13 +69,13 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
     return Lists(users, ((codes >> 1) % n_items).astype(np.int32), (codes & 1).astype(np.float64), starts)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _number(key, query, index, draw):  # type: ignore[no-untyped-def]
     """Give a uniform; as a call of its own, since every copy of the generator's code takes a second to compile."""
     return uniform(key, query, index, draw)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _count_lists(  # type: ignore[no-untyped-def]
     first, last, offsets, items, known, own, n_items, ratio, queries, shares, sizes
 ):
@@ -99,7 +99,7 @@ def _count_lists(  # type: ignore[no-untyped-def]
         sizes[q] = relevant + wanted
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_lists(  # type: ignore[no-untyped-def]
     first, last, lists, users, offsets, items, known, own, n_items, key, queries, shares, out
 ):
@@ -127,7 +127,7 @@ def _fill_lists(  # type: ignore[no-untyped-def]
             out[place + i] = (at * n_items + pool[i]) * 2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _rest(offsets, known, n_items, shares, q):  # type: ignore[no-untyped-def]
     """How many items are not known to be relevant, and how many of them this part owns on average."""
     rest = n_items
@@ -140,12 +140,12 @@ def _rest(offsets, known, n_items, shares, q):  # type: ignore[no-untyped-def]
     return rest, share * rest
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(inline=True)
 def _plenty(wanted, expected):  # type: ignore[no-untyped-def]
     return expected >= _SURE and 2 * wanted <= expected
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _owned(item, query, shares):  # type: ignore[no-untyped-def]
     """Whether this part owns an item that is not relevant."""
     for s in range(shares[0].size):
@@ -155,7 +155,7 @@ def _owned(item, query, shares):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _list_pool(mine, given, n_items, query, shares, pool):  # type: ignore[no-untyped-def]
     """List every item that may be drawn, and say how many there are."""
     count, row = 0, 0
@@ -170,7 +170,7 @@ def _list_pool(mine, given, n_items, query, shares, pool):  # type: ignore[no-un
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _draw(mine, given, n_items, key, query, shares, out):  # type: ignore[no-untyped-def]
     """Draw different items, each as likely as another, passing over those that may not be drawn."""
     bits = 3

@@ -9,12 +9,12 @@ lists are short; a fraction that makes a whole number of documents is met exactl
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
+from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -137,7 +137,7 @@ def _rows_of(column: NDArray[Any] | None, rows: NDArray[np.int64]) -> NDArray[An
     return None if column is None else column[rows]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _append(  # type: ignore[no-untyped-def]
     first, last, offsets, old_offsets, order, rank, starts, key, queries, features, rows, out
 ):
@@ -157,7 +157,7 @@ def _append(  # type: ignore[no-untyped-def]
             out[i] = features[rows[i]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with numbers below ``limit``: all of them as often as they fit, then distinct ones (Floyd's way)."""
     count = out.size
@@ -186,7 +186,7 @@ def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
         out[i] = number
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _redraw(first, last, offsets, counts, cumulative, key, queries, labels):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         wanted = counts[q]

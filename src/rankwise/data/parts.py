@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import threads
+from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 
 Flags = NDArray[np.bool_]
@@ -90,7 +90,7 @@ def fixed(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_places(first, last, offsets, items, key, queries, out):  # type: ignore[no-untyped-def]
     """Write the random place of every rated item."""
     for q in range(first, last):

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.data.files import open_bytes
 from rankwise.data.tables import as_polars
+from rankwise.kernels import kernel
 
 ROLES = ("user", "item", "rating", "time")
 _SPELLINGS = {
@@ -66,7 +66,7 @@ def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | No
     }
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
     """Sort ``rows`` by their codes below ``count``, in linear time; equal codes stay in the order of ``rows``."""
     starts = np.zeros(count + 1, np.int64)

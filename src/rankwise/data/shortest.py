@@ -4,15 +4,15 @@ Nine digits always tell a float32. Digits are dropped from the end as long as wh
 float32 than to its neighbours.
 """
 
-import numba
 import numpy as np
 
 from rankwise.data.decimals import POWERS
+from rankwise.kernels import kernel
 
 MOST_BYTES = 16
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def write_whole(out, at, number):  # type: ignore[no-untyped-def]
     """Write a whole number of 0 or more; gives where it ends."""
     count = 1
@@ -26,7 +26,7 @@ def write_whole(out, at, number):  # type: ignore[no-untyped-def]
     return at + count
 
 
-@numba.njit(cache=True)
+@kernel
 def _shortest(value, bits):  # type: ignore[no-untyped-def]
     """Find the fewest digits, as (integer, power of ten), that are nearer to ``value`` than to any other float32."""
     exponent = max(bits >> 23, 1) - 150
@@ -62,7 +62,7 @@ def _shortest(value, bits):  # type: ignore[no-untyped-def]
     return digits, power
 
 
-@numba.njit(cache=True, forceinline=True)
+@kernel(forceinline=True)
 def write_float32(out, at, value):  # type: ignore[no-untyped-def]
     """Write a float32 with the fewest digits that read back to the same bits; gives where it ends.
 
@@ -87,7 +87,7 @@ def write_float32(out, at, value):  # type: ignore[no-untyped-def]
     return _write_digits(out, at, size, bits)
 
 
-@numba.njit(cache=True)
+@kernel
 def _write_digits(out, at, size, bits):  # type: ignore[no-untyped-def]
     digits, power = _shortest(size, bits)
     count = np.int64(1)

@@ -3,11 +3,11 @@
 import itertools
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
+from rankwise.kernels import kernel
 
 _FEW_LABELS = 20
 _BINS = 10
@@ -68,7 +68,7 @@ def _labels(labels: NDArray[np.float64]) -> dict[str, int]:
     return dict(zip(spans, counts.tolist(), strict=True))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _scan(features, missing, varies):  # type: ignore[no-untyped-def]
     """Count missing values and find the columns that vary, in one pass over the rows as they lie in memory."""
     n_docs, n_features = features.shape

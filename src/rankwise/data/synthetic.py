@@ -14,12 +14,12 @@ ten thousand, column 5 the same among 30 features and among 136, whatever the th
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.data.dataset import RankingDataset
+from rankwise.kernels import kernel
 from rankwise.stream import Stream, philox, uniform_pair
 
 MSLR_GRADES = (0.52, 0.32, 0.134, 0.018, 0.008)
@@ -187,7 +187,7 @@ def _features(world: Stream, offsets: NDArray[np.int64], columns: _Columns) -> N
     return out
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline=True)
 def _normals(key, query, index, block):  # type: ignore[no-untyped-def]
     """Two independent standard normal numbers (Box and Muller)."""
     first, second = uniform_pair(key, query, index, block)
@@ -195,7 +195,7 @@ def _normals(key, query, index, block):  # type: ignore[no-untyped-def]
     return radius * np.cos(2.0 * np.pi * second), radius * np.sin(2.0 * np.pi * second)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _query_traits(key, query, traits):  # type: ignore[no-untyped-def]
     traits[_INTENT], traits[_RARITY] = _normals(key, query, 0, 0)
     traits[_TERMS], traits[_EASE] = _normals(key, query, 0, 1)
@@ -203,7 +203,7 @@ def _query_traits(key, query, traits):  # type: ignore[no-untyped-def]
     traits[_TERMS] = np.floor(1.0 + 2.0 * np.exp(0.5 * traits[_TERMS]))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _document_traits(key, query, index, traits):  # type: ignore[no-untyped-def]
     """Eight standard normal traits; the three texts agree to a degree, and popular pages have authority."""
     for pair in range(4):
@@ -215,7 +215,7 @@ def _document_traits(key, query, index, traits):  # type: ignore[no-untyped-def]
     return noise
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _utility(traits, intent):  # type: ignore[no-untyped-def]
     on_topic = 1.0 / (1.0 + np.exp(-4.0 * traits[_BODY]))
     value = 0.5 * max(traits[_TITLE], traits[_ANCHOR])
@@ -229,7 +229,7 @@ def _utility(traits, intent):  # type: ignore[no-untyped-def]
     return value
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  # type: ignore[no-untyped-def]
     traits, query_traits = np.empty(8), np.empty(5)
     for q in range(first, last):
@@ -243,7 +243,7 @@ def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  
             judged[i] = utility[i] + ease + noise * error
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _fill_features(first, last, offsets, keys, queries, kind, one, other, mix, out):  # type: ignore[no-untyped-def]
     traits, query, own = np.empty(8), np.empty(5), np.empty(kind.size + 1)
     for q in range(first, last):
@@ -260,7 +260,7 @@ def _fill_features(first, last, offsets, keys, queries, kind, one, other, mix, o
                     out[i, j] = _shown(kind[j], x, scale, query[_SHIFT], query[_TERMS])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _column_noise(key, query, index, own):  # type: ignore[no-untyped-def]
     """One nearly normal number per column: the sum of four 16-bit uniforms, which needs no logarithm."""
     low, high, index = query & _LOW, query >> _32, np.uint64(index)
@@ -272,7 +272,7 @@ def _column_noise(key, query, index, own):  # type: ignore[no-untyped-def]
         own[2 * block + 1] = (np.float64(two) - 131070.0) * _UNIT
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _shown(kind, x, scale, shift, terms):  # type: ignore[no-untyped-def]
     """Turn a standard normal number into a feature of some kind, by the query's own scale and shift."""
     if kind == _COUNT:

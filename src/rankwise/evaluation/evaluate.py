@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
+from rankwise.kernels import kernel
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric
 from rankwise.stream import Stream, uniform_pair
@@ -279,7 +279,7 @@ def _canonical(name: "str | Metric") -> list[str]:
         return []
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _resample(first, last, offsets, key, words, products, shares, cumulative, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Resamples 2·first to 2·last: each query counts as often as Poisson(1) says, for all metrics alike."""
     n_metrics = products.shape[1]

@@ -7,11 +7,11 @@ mean: the differences enter multiplied by their weights, and equal weights give 
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
+from rankwise.kernels import kernel
 from rankwise.stream import Stream, philox
 
 FLIPS = 100_000
@@ -106,7 +106,7 @@ def randomization_test(
     return float((found.sum() + 1) / (flips + 1))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _count_all(values, seen):  # type: ignore[no-untyped-def]
     """How many sign assignments reach ``seen``, out of the half that keeps the last sign."""
     n = values.size
@@ -119,7 +119,7 @@ def _count_all(values, seen):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _count_flips(first, last, offsets, key, words, values, seen, flips, found):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Count the flips of blocks ``first`` to ``last`` that reach ``seen``; a bit of a query's block is its sign."""
     low = np.uint64(0xFFFFFFFF)

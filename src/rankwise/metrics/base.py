@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
+from rankwise.kernels import kernel
 from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, room_for
 from rankwise.threads import over_queries
 
@@ -95,7 +95,7 @@ def gains(labels: ArrayLike, gain: Gain = "exponential") -> NDArray[np.float64]:
     return out
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_worths(labels, rule, out, counts):  # type: ignore[no-untyped-def]
     """Write what each label is worth, and tell whether every label has a worth.
 
@@ -122,7 +122,7 @@ def fill_worths(labels, rule, out, counts):  # type: ignore[no-untyped-def]
     return fine
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def ideal(worths, rule, counts, weights, cutoff):  # type: ignore[no-untyped-def]
     """Σ over ranks up to the cutoff of weight times worth, the documents being in descending order of worth.
 
@@ -146,7 +146,7 @@ def ideal(worths, rule, counts, weights, cutoff):  # type: ignore[no-untyped-def
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def clean(scores):  # type: ignore[no-untyped-def]
     """Whether no score is NaN or +inf."""
     fine = True
@@ -155,7 +155,7 @@ def clean(scores):  # type: ignore[no-untyped-def]
     return fine
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def longest_of(first, last, offsets):  # type: ignore[no-untyped-def]
     """Find the number of documents of the longest of these queries: how large a kernel's buffers must be."""
     longest = 0

@@ -7,9 +7,9 @@ each tied document gets the mean weight of the group's ranks, ranks beyond the c
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from rankwise.kernels import kernel
 from rankwise.metrics.base import (
     Gain,
     Metric,
@@ -64,7 +64,7 @@ class NDCG(DCG):
         return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
     """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says."""
     longest = longest_of(first, last, offsets)
@@ -96,7 +96,7 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         out[q] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _over_groups(scores, worths, ranked, count, depth, ties, weights):  # type: ignore[no-untyped-def]
     total = 0.0
     start = 0

@@ -10,11 +10,11 @@ float64, so that even a list of a million equal scores takes time linear in its 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.kernels import kernel
 from rankwise.metrics.base import Metric, clean, fill_worths, gain_rule, group_end, longest_of, ranking, room_for
 
 _NOTHING = 1e-18
@@ -51,7 +51,7 @@ class ERR(Metric):
         )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, weights, empty, out):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
     stops, ranked = np.empty(longest), np.empty(longest, np.int64)
@@ -88,7 +88,7 @@ def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, wei
         out[q] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tied(group, weights):  # type: ignore[no-untyped-def]
     """Average over all orders of the group of Σ_j weights[j]·(probability to stop at its place j)."""
     able = group[group > 0.0]

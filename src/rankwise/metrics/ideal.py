@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.kernels import kernel
 from rankwise.metrics.base import NO_CUTOFF, Gain, bad_label, discounts, fill_worths, gain_rule, ideal
 from rankwise.threads import over_queries
 
@@ -38,7 +38,7 @@ def gains_and_ideal(
     return Ideal(worths, best)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _kernel(first, last, offsets, labels, rule, table, cutoff, worths, best):  # type: ignore[no-untyped-def]
     counts = np.empty(rule.table.size + 1, np.int64)
     for q in range(first, last):

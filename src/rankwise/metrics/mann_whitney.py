@@ -7,9 +7,10 @@ and n documents, less its mean, has φ(t) = Π_j j·sin((n + j)t/2) / ((n + j)·
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from rankwise.kernels import kernel
 
 Array = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def _characteristic(few: int, many: int, period: int) -> Array:
     return np.array(values)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _gaussian_binomial(chances, few, many):  # type: ignore[no-untyped-def]
     for i in range(1, few + 1):
         step = many + i

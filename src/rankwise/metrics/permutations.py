@@ -10,11 +10,11 @@ order; over random orderings it has the Mann-Whitney distribution.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.kernels import kernel
 from rankwise.metrics.base import discounts
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.mann_whitney import discordant_pairs
@@ -157,7 +157,7 @@ def _rounded(values: Array) -> Array:
     return np.round(values, 13)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _linear_extremes(first, last, offsets, worths, thetas, least, most):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         ascending = np.sort(worths[offsets[q] : offsets[q + 1]])
@@ -171,7 +171,7 @@ def _linear_extremes(first, last, offsets, worths, thetas, least, most):  # type
         least[q], most[q] = low, high
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _least_ap(first, last, offsets, relevant, least):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         n, p = offsets[q + 1] - offsets[q], 0
@@ -183,7 +183,7 @@ def _least_ap(first, last, offsets, relevant, least):  # type: ignore[no-untyped
         least[q] = total / max(p, 1)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _worth_of(ranked, thetas, is_ap):  # type: ignore[no-untyped-def]
     """The metric of one ordering, given the worths by rank."""
     total = 0.0
@@ -199,7 +199,7 @@ def _worth_of(ranked, thetas, is_ap):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _list_all(levels_by_rank, levels, thetas, is_ap, out):  # type: ignore[no-untyped-def]
     """Go through all distinct orderings of a multiset in lexicographic order."""
     now = levels_by_rank.copy()
@@ -220,7 +220,7 @@ def _list_all(levels_by_rank, levels, thetas, is_ap, out):  # type: ignore[no-un
         now[i + 1 :] = now[i + 1 :][::-1].copy()
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _draw(first, last, draws, key, worths, thetas, is_ap, out):  # type: ignore[no-untyped-def]
     """Shuffle only as many ranks as matter: those of the few documents that are worth something."""
     n = worths.size

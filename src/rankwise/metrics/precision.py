@@ -8,10 +8,10 @@ hit need only the tie group of the best relevant document, and no sorting at all
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
 from rankwise import check
+from rankwise.kernels import kernel
 from rankwise.metrics.base import (
     AVERAGE,
     BEST,
@@ -120,7 +120,7 @@ class Hit(Binary):
         return _first_relevant, relevance_rule(self.relevant), np.ones(longest)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule, empty, out):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
     worths, ranked = np.empty(longest), np.empty(longest, np.int64)
@@ -154,7 +154,7 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
         out[q] = min(total / relevant, 1.0)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _first_relevant(first, last, offsets, scores, labels, cutoff, ties, rule, weights, empty, out):  # type: ignore[no-untyped-def]
     worths = np.empty(longest_of(first, last, offsets))
     counts = np.empty(rule.table.size + 1, np.int64)
@@ -174,7 +174,7 @@ def _first_relevant(first, last, offsets, scores, labels, cutoff, ties, rule, we
         out[q] = 0.0 if best == -np.inf else _weight_of_first(mine, worth, best, cutoff, ties, weights)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _weight_of_first(scores, worths, best, cutoff, ties, weights):  # type: ignore[no-untyped-def]
     """Find the (mean) weight of the rank of the first relevant document; ``best`` is its score."""
     ahead, size, hits, before = 0, 0, 0, 0

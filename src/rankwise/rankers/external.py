@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import check
+from rankwise import caches, check
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import DiskDataset, Mapping, rows_at_once
 from rankwise.rankers.newton import Array, Floats
@@ -104,13 +104,15 @@ def xgboost_matrix(file: Mapping, columns: dict[str, Any], *, bins: int | None, 
 
 
 def _scratch(beside: Path, made: contextlib.ExitStack) -> Path:
-    """Make a folder for XGBoost's pages, on the disk of the features; ``made`` removes it.
+    """Make a folder for XGBoost's pages, on the disk of the features if it can be written; ``made`` removes it.
 
     XGBoost cannot open a path that is not ASCII, so such a folder is reached through a link elsewhere.
     """
-    folder = Path(
-        made.enter_context(tempfile.TemporaryDirectory(prefix="rankwise-", dir=beside, ignore_cleanup_errors=True))
-    )
+    try:
+        place = tempfile.TemporaryDirectory(prefix="rankwise-", dir=beside, ignore_cleanup_errors=True)
+    except OSError:  # a copy that somebody else made
+        place = tempfile.TemporaryDirectory(prefix="rankwise-", dir=caches.scratch(), ignore_cleanup_errors=True)
+    folder = Path(made.enter_context(place))
     if str(folder).isascii():
         return folder
     elsewhere = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="rankwise-")))

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data.parts import rows_of
+from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, room_for
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import over_queries
@@ -163,7 +163,7 @@ def _numbers(what: str, known: NDArray[Any], ids: ArrayLike, unknown: str) -> ND
     return numbers
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(fastmath=FUSED | {"reassoc"})
 def _score(first, last, offsets, users, items, user_vectors, item_vectors, bias, out):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         one = user_vectors[users[q]]
@@ -175,7 +175,7 @@ def _score(first, last, offsets, users, items, user_vectors, item_vectors, bias,
             out[i] = total + bias[items[i]]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _top(first, last, rows, scores, k, best, counts):  # type: ignore[no-untyped-def]  # noqa: ARG001
     n = scores.shape[1]
     order, room = np.empty(n, np.int64), room_for(n)

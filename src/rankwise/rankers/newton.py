@@ -10,11 +10,11 @@ same steps.
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.kernels import kernel
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def newton(
     return numerator, hessian
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _newton(first, last, offsets, numerator, hessian, weights, floor, top, bottom):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]

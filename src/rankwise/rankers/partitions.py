@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from rankwise import check
 from rankwise.data import frames, parquet
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
+from rankwise.kernels import kernel
 from rankwise.rankers.workers import Workers
 from rankwise.stream import hashed_ids
 
@@ -286,7 +286,7 @@ def _agree(runs: Sequence[Runs]) -> None:
                 )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _digest(features, labels, weights, ids, offsets):  # type: ignore[no-untyped-def]
     """Add up a number for each document that depends on all that is known of it, and not on where it lies."""
     total = np.uint64(0)

@@ -14,10 +14,10 @@ precision that the library uses, which is why sums are equal to the last bit.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.kernels import kernel
 from rankwise.rankers.lanes import LANES, lowest, rule_out
 from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.nodes import LEAF, Nodes
@@ -121,7 +121,7 @@ def _bitset(codes: tuple[int, ...]) -> list[int]:
     return words
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _kernel(
     documents: Any,
     features: Any,
