@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import email.message
 import gzip
 import hashlib
 import http.server
@@ -12,6 +13,8 @@ import re
 import shutil
 import tarfile
 import threading
+import urllib.error
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -832,6 +835,19 @@ def test_a_server_that_refuses_or_is_not_there(tmp_path: Path):
     assert not list((tmp_path / "data").iterdir())
     with pytest.raises(ValueError, match="a download needs an http, https or file address: got 'ftp://x/y'"):
         fetch(archive_of(content, "ftp://x/y"), tmp_path / "data")
+
+
+def test_an_answer_that_refuses_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    body = io.BytesIO(b"no")
+    answer = urllib.error.HTTPError("http://x/y", 403, "Forbidden", email.message.Message(), body)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise answer
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(ConnectionError, match="403 Forbidden"):
+        fetch(archive_of(zipped(FOLDS), "http://x/y"), tmp_path / "data")
+    assert body.closed
 
 
 def link(kind: bytes) -> bytes:

@@ -430,6 +430,24 @@ def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path
         rw.tune(*parts, trials=2, study=tmp_path, resume=True, **QUICK)
 
 
+def test_a_study_that_cannot_be_opened_is_closed(parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*words: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*words, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
+    with pytest.raises(ValueError, match="cannot open the file of a search"):
+        rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
+    assert made
+    for one in made:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            one.execute("select 1")
+
+
 # The file of the best parameters
 
 

@@ -171,6 +171,8 @@ def _try_writing(folder: Path, name: str) -> None:
         )
     trial = part_in(folder)
     try:
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).lstat()  # from Python 3.14 on exists() is silent about a name that is too long
         trial.touch(exist_ok=False)
         trial.unlink()
     except OSError as failed:

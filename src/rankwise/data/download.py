@@ -100,6 +100,7 @@ def _transfer(archive: Archive, part: Path) -> None:
             with part.open("ab" if have else "wb") as file:
                 got = _copy(response, file, have, total, archive.folder)
     except urllib.error.HTTPError as refused:
+        refused.close()  # it is the answer, too, and holds the connection
         if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
             part.unlink()  # longer than the archive: not a beginning of it
             _transfer(archive, part)

@@ -72,14 +72,20 @@ def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
     ready(path, resume=resume)
     place = path.absolute()  # the pool may connect again after the user has changed folders
 
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(place, check_same_thread=False)  # the pool hands a connection to one thread at a time
+    with contextlib.ExitStack() as left_open:  # a storage that could not be made does not close its connections
 
-    try:
-        # A URL would give %, ?, # and { in the path a meaning of their own; it only says what kind of storage this is.
-        return optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
-    except (ValueError, KeyError, RuntimeError) as broken:
-        raise _damaged(path, str(broken)) from None
+        def connect() -> sqlite3.Connection:
+            one = sqlite3.connect(place, check_same_thread=False)  # the pool hands it to one thread at a time
+            left_open.callback(one.close)
+            return one
+
+        try:
+            # A URL would give %, ?, # and { in the path a meaning of their own; it says what kind of storage this is.
+            storage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
+        except (ValueError, KeyError, RuntimeError) as broken:
+            raise _damaged(path, str(broken)) from None
+        left_open.pop_all()
+    return storage
 
 
 def _failure(path: Path | None, failed: BaseException) -> Exception:
