@@ -174,9 +174,65 @@ def test_a_dask_frame_with_categories(client, named):
     for part in client.gather(found.futures):
         for name, rows in by_query(part, part.features).items():
             np.testing.assert_array_equal(rows, expected[name])
-    parts = [frame[:500], frame[500:].assign(kind=lambda rest: rest["kind"].cat.rename_categories(["y", "z"]))]
-    with pytest.raises(ValueError, match=r"categories of a column must be the same.*'kind'.*categorize"):
-        Plan([partitions._find_runs(part, "qid") for part in parts], 2)
+    parts = [frame[:500], frame[500:].assign(kind=1.0)]
+    with pytest.raises(
+        ValueError, match="must hold categories in all partitions or in none: got plain numbers in .*'kind'"
+    ):
+        Plan([partitions._find_runs(part, {}) for part in parts], 2)
+
+
+KINDS = ("y", "x", "z")
+
+
+def kinds(named, folder):
+    """Files that list the categories of a column in different orders, and not all of them."""
+    frame = rw.to_frame(named.with_(weights=None)).with_columns(
+        pl.Series("kind", [KINDS[label % 3] for label in named.labels.astype(int).tolist()])
+    )
+    lists = (["x", "y", "z"], ["z", "y", "x", "never"], ["z", "x", "y"])
+    for number, listed in enumerate(lists):
+        part = frame[400 * number : 400 * (number + 1) if number < 2 else None]
+        part.with_columns(pl.col("kind").cast(pl.Enum(listed))).write_parquet(folder / f"{number}.parquet")
+    return frame
+
+
+def test_partitions_with_different_lists_of_categories_are_put_together(client, named, tmp_path):
+    frame = kinds(named, tmp_path)
+    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), str(tmp_path), {})
+    assert found.sample.categories == {12: ("x", "y", "z", "never")}
+    held: dict[str, list[str]] = {}
+    for part in client.gather(found.futures):
+        assert part.categories == found.sample.categories
+        held |= dict(rw.to_frame(part).group_by("qid").agg("kind").iter_rows())
+    assert held == dict(frame.group_by("qid").agg("kind").iter_rows())
+    frame[:600].write_parquet(tmp_path / "0.parquet")  # values that nothing lists
+    for number in (1, 2):
+        (tmp_path / f"{number}.parquet").unlink()
+    frame[600:].write_parquet(tmp_path / "1.parquet")
+    found = partitions.spread(Workers(client), str(tmp_path), {"categorical": ["kind"]})
+    assert found.sample.categories == {12: ("x", "y", "z")}
+
+
+def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
+    frame = kinds(named, tmp_path)
+    settings: dict[str, Any] = {**SMALL, "min_data_per_group": 1, "cat_smooth": 1.0}
+    held_out = frame[:200].with_columns(pl.col("kind").cast(pl.Enum(["never", "z", "y", "x"])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
+        ours = rw.dask.fit(
+            rw.LightGBMRanker("xendcg", **settings),
+            str(tmp_path),
+            client=client,
+            valid=rw.RankingDataset.from_frame(held_out),
+        )
+        more = rw.dask.fit(rw.LightGBMRanker("xendcg", **settings), str(tmp_path), client=client, init_model=ours)
+    assert ours.categories_ == more.categories_ == {"kind": ("x", "y", "z", "never")}
+    alone = rw.LightGBMRanker("xendcg", **settings).fit(
+        rw.read_parquet(tmp_path, sort=True), rw.RankingDataset.from_frame(held_out)
+    )
+    np.testing.assert_allclose(ours.history_["ndcg@10"], alone.history_["ndcg@10"], atol=1e-6)
+    turned = frame.with_columns(pl.col("kind").cast(pl.Enum(["z", "x", "y"])))
+    np.testing.assert_array_equal(ours.predict(turned), ours.predict(frame))
 
 
 def test_what_cannot_be_spread_says_why(client, named, tmp_path):

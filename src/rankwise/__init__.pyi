@@ -3,8 +3,8 @@ from ._version import __version__ as __version__
 from .data.catalog import datasets as datasets
 from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
+from .data.concatenation import concatenate as concatenate
 from .data.dataset import RankingDataset as RankingDataset
-from .data.dataset import concatenate as concatenate
 from .data.disk import open_data as open_data
 from .data.files import read_data as read_data
 from .data.files import write_data as write_data

@@ -10,7 +10,7 @@ import importlib
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -235,17 +235,30 @@ def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...
     return numbers
 
 
-def categories(matrix: NDArray[np.float32], columns: Iterable[int], *, least: float) -> None:
-    """Check that columns of features hold codes of categories: whole numbers of at least ``least``, or NaN."""
+def categories(
+    matrix: NDArray[np.float32],
+    columns: Iterable[int],
+    *,
+    least: float,
+    counts: Mapping[int, int] | None = None,
+    first_row: int = 0,
+) -> None:
+    """Check that columns of features hold codes of categories: whole numbers of at least ``least``, or NaN.
+
+    ``counts`` says how many categories some of the columns have; rows are counted from ``first_row``.
+    """
     for column in columns:
         values = matrix[:, column]
-        bad = (values != np.floor(values)) & ~np.isnan(values) | (values < least)
+        count = (counts or {}).get(column)
+        most = 2.0**24 if count is None else count - 1.0  # float32 cannot tell larger whole numbers apart
+        bad = ((values != np.floor(values)) | (values < max(least, -(2.0**24))) | (values > most)) & ~np.isnan(values)
         if bad.any():
             row = int(np.argmax(bad))
+            what = "the codes of a categorical column must be whole numbers" + (" of 0 or more" if least == 0 else "")
             raise error(
-                "the codes of a categorical column must be whole numbers" + (" of 0 or more" if least == 0 else ""),
+                what if count is None else f"{what}, below its {count} categories",
                 got=f"{values[row]:g}",
-                where=f"row {row}, column {column}",
+                where=f"row {first_row + row}, column {column}",
                 cure="number the categories from 0; NaN stands for one that is missing",
             )
 

@@ -18,7 +18,7 @@ from rankwise.data.copies import as_json, open_copy, write_copy
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.fingerprint import fingerprints, plain
 
-FORMAT = 3
+FORMAT = 4
 FOLDER = ".rankwise-cache"
 _NAME = 48  # letters of the source's name in that of a copy, which file systems limit
 

@@ -121,6 +121,7 @@ def simulate_clicks(
         document_ids=None if data.document_ids is None else data.document_ids[rows],
         feature_names=data.feature_names,
         categorical=data.categorical,
+        categories=data.categories,
         propensities=None if cascade else examined[positions - 1],
         positions=positions,
         dropped=int(lengths.size - kept.sum()),

@@ -36,7 +36,8 @@ def open_copy(place: Path, stamp: dict[str, Any]) -> RankingDataset | None:
             return None
         columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
         names, categorical = content["feature_names"], tuple(content["categorical"])
-        return RankingDataset(**columns, feature_names=names, categorical=categorical)
+        lists = {int(column): listed for column, listed in content["categories"].items()}
+        return RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
 
@@ -81,6 +82,7 @@ def write_copy(place: Path, stamp: dict[str, Any], fill: Callable[[Path], Rankin
             "arrays": facts,
             "feature_names": data.feature_names,
             "categorical": data.categorical,
+            "categories": {str(column): listed for column, listed in data.categories.items()},
         }
         with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:
             json.dump({"crc32": zlib.crc32(as_json(content)), "content": content}, text, indent=1)

@@ -1,13 +1,14 @@
 """The one form that ranking data has everywhere: flat documents, and offsets that say where each query starts."""
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.data.categories import lists
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
@@ -47,6 +48,8 @@ class RankingDataset:
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
     """Columns of ``features`` that hold category codes."""
+    categories: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    """Categorical column -> its values, where they are known: code k is the k-th. Rankers then go by values."""
     propensities: NDArray[np.float64] | None = None
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
@@ -65,6 +68,7 @@ class RankingDataset:
             document_ids: ArrayLike | None = None,
             feature_names: Sequence[str] | None = None,
             categorical: Sequence[int] = (),
+            categories: Mapping[int, Sequence[Any]] | None = None,
             propensities: ArrayLike | None = None,
             positions: ArrayLike | None = None,
         ) -> None: ...
@@ -83,6 +87,7 @@ class RankingDataset:
             "feature_names": check.feature_names(self.feature_names, n_features),
             "categorical": check.columns("categorical", self.categorical, n_features),
         }
+        checked["categories"] = lists(self.categories, checked["categorical"])
         if self.weights is not None:
             checked["weights"] = check.query_weights(self.weights, n_queries)
         if self.document_ids is not None:
@@ -196,8 +201,18 @@ class RankingDataset:
         return taken
 
     def with_(self, **changes: Any) -> Self:
-        """Give a copy with some columns replaced (checked again; arrays that stay are shared)."""
+        """Give a copy with some columns replaced (checked again; arrays that stay are shared).
+
+        Columns that ``categorical`` no longer names lose their list of categories, too.
+        """
+        if "categorical" in changes and "categories" not in changes:
+            kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
+            changes["categories"] = kept
         return replace(self, **changes)
+
+    def column_name(self, column: int) -> str:
+        """Say which column it is, for people."""
+        return f"column {column if self.feature_names is None else repr(self.feature_names[column])}"
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
         """Give the random stream of these queries, keyed by their ids."""
@@ -222,34 +237,6 @@ class RankingDataset:
         if self.n_docs:
             parts.append(f"labels {self.labels.min():g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"
-
-
-def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
-    """Join data sets of different queries that have the same columns.
-
-    >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
-    >>> two = RankingDataset([[2.0]], [1], [0, 1], query_ids=["b"])
-    >>> concatenate([one, two])
-    RankingDataset(2 queries, 2 documents, 1 feature, labels 0 to 1)
-    """
-    if not parts:
-        raise check.error("concatenate needs at least one data set")
-    first = parts[0]
-    for name in ("feature_names", "categorical"):
-        if any(getattr(part, name) != getattr(first, name) for part in parts):
-            raise check.error(f"data sets to be joined must agree in their {name}")
-    changes: dict[str, Any] = {}
-    for name in PER_DOCUMENT + PER_QUERY:
-        columns = [getattr(part, name) for part in parts]
-        missing = [column is None for column in columns]
-        if any(missing) and not all(missing):
-            raise check.error(f"some of the data sets to be joined have {name} and some do not")
-        changes[name] = None if all(missing) else np.concatenate(columns)
-    starts = np.cumsum([0] + [part.n_docs for part in parts])
-    changes["offsets"] = np.concatenate(
-        [[0], *(part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True))]
-    )
-    return replace(first, **changes)
 
 
 def _part(column: NDArray[Any] | None, rows: slice | NDArray[np.int64]) -> NDArray[Any] | None:

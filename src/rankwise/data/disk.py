@@ -8,7 +8,9 @@ system takes them back.
 
 import mmap
 import os
-from collections.abc import Iterator
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.cache import mapped
+from rankwise.data.categories import translated
 from rankwise.data.dataset import RankingDataset
 
 _ROWS_COMPARED = 8  # of a file with its mapping
@@ -88,6 +91,33 @@ def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
     step = rows_at_once(features.shape[1])
     for first in range(0, len(features), step):
         yield file.read(first, min(first + step, len(features)))
+
+
+def translate(
+    features: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
+) -> NDArray[np.float32]:
+    """Look up the codes of some columns in tables; rows of a mapped file go to another one, removed after its use."""
+    file = Mapping.of(features)
+    if file is None:
+        return _looked_up(np.array(features), tables, name)
+    beside = Path(file.path).parent
+    handle, path = tempfile.mkstemp(".npy", "rankwise-", beside if os.access(beside, os.W_OK) else None)
+    with os.fdopen(handle, "wb") as target:
+        about = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
+        np.lib.format.write_array_header_1_0(target, about)
+        for block in blocks(features):
+            target.write(_looked_up(block, tables, name).data)
+    found: NDArray[np.float32] = np.load(path, mmap_mode="r")
+    weakref.finalize(found, Path(path).unlink, missing_ok=True)
+    return found
+
+
+def _looked_up(
+    rows: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
+) -> NDArray[np.float32]:
+    for column, table in tables.items():
+        rows[:, column] = translated(rows[:, column], table, name(column))
+    return rows
 
 
 def rows_at_once(n_features: int, block: int | None = None) -> int:

@@ -4,7 +4,7 @@ Columns play roles: one names the query, one holds the label, some may hold weig
 displayed positions, and the others are features.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.data.categories import Values
+from rankwise.data.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
 
@@ -25,7 +27,6 @@ ROLES = {
     "propensity": "propensity",
     "position": "position",
 }
-_COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
 
 
 def from_frame(
@@ -40,6 +41,7 @@ def from_frame(
     propensity: str | None = None,
     position: str | None = None,
     categorical: Iterable[str] = (),
+    categories: Mapping[str, Sequence[Any]] | None = None,
     sort: bool = False,
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
@@ -54,8 +56,11 @@ def from_frame(
         document: The column of document ids.
         propensity: The column of examination probabilities.
         position: The column of displayed positions, from 1.
-        categorical: Feature columns whose numbers are category codes. Columns of a type that lists its categories
-            (polars ``Enum``, pandas ``category``) are always among them, coded in the order of that list.
+        categorical: Feature columns that are categorical: text, whose values are the categories, or numbers, which are
+            plain codes. Columns of a type of categories (polars ``Enum`` and ``Categorical``, pandas ``category``) are
+            always among them.
+        categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
+            places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
         sort: Sort the rows by query first; documents of a query keep their order.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
@@ -67,17 +72,18 @@ def from_frame(
     >>> print(data, data.feature_names, data.features[:, 0])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
     """
-    table, coded = as_polars(frame)
+    table, listed = as_polars(frame)
     roles = {"query": query, "label": label, "weight": weight, "document": document}
     roles |= {"propensity": propensity, "position": position}
-    return _build(table, cls, roles, features, {*categorical, *coded}, sort=sort)
+    return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: RankingDataset) -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
     The columns are called ``weight``, ``document``, ``propensity`` and ``position``, with an underscore at the end if a
-    feature has that name; features without names are called ``f1``, ``f2`` ….
+    feature has that name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are
+    known hold these: text as polars' ``Enum``.
 
     >>> data = RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
     >>> to_frame(data).to_dicts()
@@ -95,7 +101,12 @@ def to_frame(data: RankingDataset) -> pl.DataFrame:
     series = [
         pl.Series(free_name(ROLES[role], names), column) for role, column in columns.items() if column is not None
     ]
-    series += [pl.Series(name, data.features[:, number]) for number, name in enumerate(names)]
+    series += [
+        of_values(name, data.features[:, number], data.categories[number])
+        if number in data.categories
+        else pl.Series(name, data.features[:, number])
+        for number, name in enumerate(names)
+    ]
     return pl.DataFrame(series)
 
 
@@ -125,6 +136,8 @@ def _build(
     roles: dict[str, str | None],
     features: Sequence[str] | None,
     categorical: set[str],
+    listed: Mapping[str, Values],
+    wanted: Mapping[str, Sequence[Any]],
     *,
     sort: bool = False,
 ) -> Data:
@@ -157,18 +170,26 @@ def _build(
     for role, field in (("propensity", "propensities"), ("position", "positions")):
         if role in roles:
             values[field] = _numbers(columns, roles, role)
-    values["features"], listed = matrix(table, features, ids.size, order)
-    unknown = [name for name in categorical if name not in features]
+    unknown = [name for name in (*categorical, *wanted) if name not in features]
     if unknown:
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]))
-    numbers = [number for number, name in enumerate(features) if name in categorical or name in listed]
+    lists = category_lists(table, features, listed, categorical, wanted)
     return cls(
+        features=matrix(table, features, ids.size, lists, order),
         labels=_numbers(columns, roles, "label"),
         offsets=offsets,
         feature_names=tuple(features),
-        categorical=tuple(numbers),
+        **coded_columns(features, categorical, lists),
         **values,
     )
+
+
+def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> dict[str, Any]:
+    """Say which columns are categorical, and what their categories are, by number."""
+    return {
+        "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
+        "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
+    }
 
 
 def feature_columns(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
@@ -220,36 +241,3 @@ def _whole(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> pl.Series
             f"the {role} must be known for every document", got="null", where=where, cure="fill or drop it"
         )
     return series
-
-
-def matrix(
-    table: pl.LazyFrame, features: Sequence[str], n_docs: int, order: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.float32], set[str]]:
-    """Fill the feature matrix, a few columns at a time; and name the columns whose type lists categories."""
-    schema = table.collect_schema()
-    listed = {name for name in features if isinstance(schema[name], pl.Enum)}
-    for name in features:
-        kind = schema[name]
-        if not (kind.is_numeric() or kind == pl.Boolean or name in listed):
-            cure = "leave the column out with features=[…], or encode it as numbers"
-            if isinstance(kind, pl.Categorical | pl.String):
-                cure = (
-                    "cast it to pl.Enum([…]), whose codes mean the same in every table, or leave it out of features=[…]"
-                )
-            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", cure=cure)
-    filled = np.empty((n_docs, len(features)), np.float32)
-    for first in range(0, len(features), _COLUMNS_AT_ONCE):
-        part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
-        for number, series in enumerate(part.iter_columns(), first):
-            column = _float32(series.to_physical() if series.name in listed else series)
-            filled[:, number] = column if order is None else column[order]
-    return filled, listed
-
-
-def _float32(series: pl.Series) -> NDArray[np.float32]:
-    column: NDArray[np.float32] = series.cast(pl.Float32).fill_null(np.nan).to_numpy()
-    infinite = np.isinf(column)
-    if series.dtype == pl.Float64 and infinite.any():
-        beyond = infinite & ~np.isinf(series.to_numpy())
-        column = np.where(beyond, np.copysign(np.finfo(np.float32).max, column), column)
-    return column

@@ -10,6 +10,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.data import frames, sealed
+from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
 from rankwise.files import replacing
 
@@ -27,7 +28,7 @@ def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
     paths = intact(parquet_files(path))
     known, absent = described(paths, columns)
     with reading(paths):
-        data: RankingDataset = frames.from_frame(pl.scan_parquet(paths), **known)
+        data: RankingDataset = frames.from_frame(scan(paths), **known)
     return data.with_(**dict.fromkeys(absent)) if absent else data
 
 
@@ -44,6 +45,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "roles": {role: name for role, name in roles.items() if name in table.columns},
         "features": names,
         "categorical": [names[number] for number in data.categorical],
+        "categories": {names[number]: listed for number, listed in data.categories.items()},
         "absent": [name for name in _ABSENT if getattr(data, name) is None],
     }
     with replacing(path, force=force) as new:
@@ -82,6 +84,7 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
     A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
     """
     found = [_description(path) for path in paths]
+    categories = _joined_categories([one.pop("categories", {}) for one in found])
     known = found[0]
     for path, other in zip(paths, found, strict=True):
         if other != known:
@@ -92,7 +95,7 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
                 cure="read them one by one, or write them anew with the same columns and ids",
             )
     with reading(paths):
-        pl.scan_parquet(list(paths)).collect_schema()
+        scan(paths).collect_schema()
     if not known:
         return columns, ()
     roles = known["roles"] | columns
@@ -103,9 +106,50 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
             where=str(paths[0].parent),
             cure="write them with query_ids, different in all files",
         )
-    if columns:
-        return roles, ()
-    return {**roles, "features": known["features"], "categorical": known["categorical"]}, tuple(known["absent"])
+    coded = {"categorical": known["categorical"], "categories": categories}
+    if not columns:
+        return {**roles, "features": known["features"], **coded}, tuple(known["absent"])
+    # What the user says of some columns leaves what the others hold as it is.
+    features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
+    features &= {*(columns.get("features") or features)}
+    kept: dict[str, Any] = {
+        "categorical": [name for name in known["categorical"] if name in features],
+        "categories": {name: listed for name, listed in categories.items() if name in features},
+    }
+    return {**kept, **roles}, ()
+
+
+def scan(paths: Sequence[Path]) -> pl.LazyFrame:
+    """Give the rows of all files; where their types list different categories in a column, these are put together."""
+    table = pl.scan_parquet(list(paths))
+    if len(paths) == 1:
+        return table
+    schemas = [pl.read_parquet_schema(path) for path in paths]
+    mended: dict[str, Any] = {}
+    for name, first in schemas[0].items():
+        kinds = [schema.get(name) for schema in schemas]
+        if all(kind == first for kind in kinds) or not all(_is_text(kind) for kind in kinds):
+            continue
+        lists = [tuple(kind.categories.to_list()) for kind in kinds if isinstance(kind, pl.Enum)]
+        mended[name] = pl.Categorical if len(lists) < len(kinds) else pl.Enum(list(join(lists, f"column {name!r}")))
+    if not mended:
+        return table
+    casts = [pl.col(name).cast(pl.String).cast(kind) for name, kind in mended.items()]
+    return pl.concat([pl.scan_parquet(path).select(*schemas[0]).with_columns(casts) for path in paths])
+
+
+def _is_text(kind: pl.DataType | None) -> bool:
+    return isinstance(kind, pl.Categorical | pl.Enum | pl.String)
+
+
+def _joined_categories(files: Sequence[dict[str, list[Any]]]) -> dict[str, Values]:
+    """The categories that columns of numbers stand for, of all files; a type of text says its own."""
+    found: dict[str, Values] = {}
+    for written in files:
+        for name, listed in written.items():
+            if is_numeric(tuple(listed)):
+                found[name] = join((found.get(name, ()), tuple(listed)), f"column {name!r}")
+    return found
 
 
 def _description(path: Path) -> dict[str, Any]:
@@ -125,7 +169,8 @@ def _description(path: Path) -> dict[str, Any]:
             where=str(path),
             cure=_HINT,
         )
-    return {name: known[name] for name in ("roles", "features", "categorical", "absent")}
+    described = {name: known[name] for name in ("roles", "features", "categorical", "absent")}
+    return {**described, "categories": known.get("categories", {})}
 
 
 def _is_description(known: Any) -> bool:
@@ -134,11 +179,15 @@ def _is_description(known: Any) -> bool:
         return False
     roles = known["roles"]
     lists = [known.get(name) for name in ("features", "categorical", "absent")]
+    categories = known.get("categories", {})
     return (
         {"query", "label"} <= set(roles) <= set(frames.ROLES)
         and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
         and all(isinstance(name, str) for name in roles.values())
         and set(known["categorical"]) <= set(known["features"])
+        and isinstance(categories, dict)
+        and set(categories) <= set(known["categorical"])
+        and all(isinstance(listed, list) for listed in categories.values())
         and set(known["absent"]) <= set(_ABSENT)
     )
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.data import files, frames
+from rankwise.data.columns import category_lists, matrix
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import rows_at_once
 from rankwise.data.letor_kernels import highest_index
 from rankwise.data.letor_reader import Reader
-from rankwise.data.parquet import described, intact, parquet_files, reading
+from rankwise.data.parquet import described, intact, parquet_files, reading, scan
 
 
 def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
@@ -24,22 +24,21 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
     """
     paths = intact(parquet_files(path))
     known, absent = described(paths, columns)
+    categorical = known.get("categorical", ())
     with reading(paths):
-        table = pl.scan_parquet(paths)
+        table = scan(paths)
         names = frames.feature_columns(table, known)
-        thin: RankingDataset = frames.from_frame(table, **{**known, "features": (), "categorical": ()})
+        bare: dict[str, Any] = {"features": (), "categorical": (), "categories": {}}
+        thin: RankingDataset = frames.from_frame(table, **{**known, **bare})
+        lists = category_lists(table, names, {}, categorical, known.get("categories") or {})
     step = rows_at_once(len(names), block)
-    coded = set(known.get("categorical", ()))
     with target.open("xb") as file, reading(paths):
         out = _Matrix(file, len(names))
         for first in range(0, max(thin.n_docs, 1), step):
-            rows, listed = frames.matrix(table.slice(first, step), names, min(step, thin.n_docs - first))
-            out.add(rows)
-            coded |= listed
+            out.add(matrix(table.slice(first, step), names, min(step, thin.n_docs - first), lists))
         features = out.finish()
-    numbers = tuple(number for number, name in enumerate(names) if name in coded)
-    changes = {"features": features, "feature_names": tuple(names), "categorical": numbers} | dict.fromkeys(absent)
-    return thin.with_(**changes)
+    changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
+    return thin.with_(**changes | dict.fromkeys(absent))
 
 
 def letor(

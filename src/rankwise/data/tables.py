@@ -2,21 +2,25 @@
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rankwise import check
+from rankwise.data.categories import Values, is_numeric
+from rankwise.data.categories import values as category_values
+from rankwise.data.columns import of_values
 
 
-def as_polars(frame: Any) -> tuple[pl.LazyFrame, set[str]]:
-    """Take any table as a polars one; and the names of columns that were turned into category codes."""
+def as_polars(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+    """Take any table as a polars one; and the categories of columns that polars has no type of categories for."""
     if isinstance(frame, pl.LazyFrame):
-        return frame, set()
+        return frame, {}
     if isinstance(frame, pl.DataFrame):
-        return frame.lazy(), set()
+        return frame.lazy(), {}
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         return _from_pandas(frame)
     if hasattr(frame, "__arrow_c_stream__"):
-        return pl.DataFrame(frame).lazy(), set()
+        return pl.DataFrame(frame).lazy(), {}
     raise check.error(
         "a frame must be a polars, pandas or Arrow table",
         got=f"{type(frame).__module__}.{type(frame).__name__}",
@@ -24,16 +28,18 @@ def as_polars(frame: Any) -> tuple[pl.LazyFrame, set[str]]:
     )
 
 
-def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, set[str]]:
-    columns, coded = [], set()
+def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+    columns, lists = [], {}
     for name, column in frame.items():
-        kind = str(column.dtype)
         missing = column.isna().to_numpy()
         values: Any
-        if kind == "category":
-            coded.add(str(name))
-            values = column.cat.codes.to_numpy()
-        elif column.dtype.kind in "iufb":
+        if str(column.dtype) == "category":
+            listed = category_values(column.cat.categories, f"column {name!r}")
+            columns.append(of_values(str(name), column.cat.codes.where(~missing).to_numpy(np.float32), listed))
+            if is_numeric(listed):
+                lists[str(name)] = listed
+            continue
+        if column.dtype.kind in "iufb":
             values = (
                 column.to_numpy(dtype=str(column.dtype).lower(), na_value=0) if missing.any() else column.to_numpy()
             )
@@ -43,4 +49,4 @@ def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, set[str]]:
         if missing.any():
             series = series.set(pl.Series(missing), None)
         columns.append(series)
-    return pl.DataFrame(columns).lazy(), coded
+    return pl.DataFrame(columns).lazy(), lists

@@ -11,7 +11,8 @@ import numpy as np
 
 from rankwise import check, grammar
 from rankwise.data import catalog, own
-from rankwise.data.dataset import RankingDataset, concatenate
+from rankwise.data.concatenation import concatenate
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import Interactions
 from rankwise.data.load import Parts, load_dataset
 from rankwise.data.splits import folds as made_folds

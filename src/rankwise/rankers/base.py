@@ -14,6 +14,7 @@ from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.newton import Array, Floats
+from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class Ranker(Estimator, ABC):
     """What the ranker is called in files and on the command line."""
     native: dict[str, Any]
 
-    n_features_in_: int
     history_: dict[str, list[float]]
     """``loss``: of the training queries before each round, or during each epoch. A metric: of the validation queries
     after it."""
@@ -44,7 +44,26 @@ class Ranker(Estimator, ABC):
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
     """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
-    _names: tuple[str, ...] | None = None
+    _schema: Schema
+    """The columns that it was trained on."""
+    _least_code: float = 0.0
+    """The smallest code of a category that it takes."""
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features it was trained on."""
+        return self._schema.count
+
+    @property
+    def categories_(self) -> dict[str | int, tuple[Any, ...]]:
+        """The categories of each categorical feature, by its name or number: a code is a place in these.
+
+        Features whose codes were all that training knew are not among them.
+        """
+        names = self._schema.names
+        return {
+            column if names is None else names[column]: listed for column, listed in self._schema.categories.items()
+        }
 
     # Parameters, as scikit-learn asks for them.
 
@@ -95,7 +114,8 @@ class Ranker(Estimator, ABC):
     def predict(self, data: Any) -> Array:
         """Give one score per document, the higher the better; scores compare within a query.
 
-        ``data`` is a RankingDataset, a matrix or a table of features.
+        ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
+        their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
         """
         return self._score(self._features(data))
 
@@ -109,7 +129,8 @@ class Ranker(Estimator, ABC):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Give the mean of the ranker's first metric over the queries that it scores."""
-        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight)
+        self._check_fitted()
+        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
         metric = find_metric(self._metrics()[0])
         return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights)
 
@@ -188,7 +209,7 @@ class Ranker(Estimator, ABC):
             "parameters": {
                 name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
             },
-            "features": {"count": self.n_features_in_, "names": None if self._names is None else list(self._names)},
+            "features": self._schema.written(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
@@ -209,9 +230,7 @@ class Ranker(Estimator, ABC):
             for name, value in description["parameters"].items()
         }
         ranker = cls(objective=description["objective"], **parameters)  # type: ignore[call-arg]
-        names = description["features"]["names"]
-        ranker.n_features_in_ = int(description["features"]["count"])
-        ranker._names = None if names is None else tuple(names)
+        ranker._schema = Schema.read(description["features"])
         ranker.history_ = description["history"]
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
@@ -221,16 +240,19 @@ class Ranker(Estimator, ABC):
     # For subclasses.
 
     def _remember(self, data: RankingDataset) -> None:
-        self.n_features_in_ = data.n_features
-        self._names = data.feature_names
+        self._schema = Schema.of(data)
 
     def _features(self, data: Any) -> Floats:
         self._check_fitted()
-        return inputs.features(data, self._names, self.n_features_in_)
+        features = self._schema.matrix(data)
+        self._schema.check_codes(features, self._least_code)
+        return features
 
     def _lists(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
-        if isinstance(data, RankingDataset) or (qid is None and group is None and inputs.is_frame(data)):
-            return inputs.dataset(data)
+        if isinstance(data, RankingDataset):
+            return data
+        if qid is None and group is None and is_frame(data):
+            return RankingDataset.from_frame(data, features=())
         features = self._features(data)
         return inputs.dataset(features, np.zeros(len(features)), qid=qid, group=group)
 

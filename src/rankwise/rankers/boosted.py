@@ -10,6 +10,7 @@ from rankwise.metrics.base import Metric
 from rankwise.rankers import trees
 from rankwise.rankers.native_parameters import check_parameters
 from rankwise.rankers.newton import Array, Floats
+from rankwise.rankers.schema import Schema
 from rankwise.rankers.training import Trained
 
 
@@ -85,6 +86,10 @@ class TreeRanker(Trained):
         return self.library.name
 
     @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return self.library.least_code
+
+    @property
     def feature_importances_(self) -> Array:
         """The share of each feature in the total gain of all splits."""
         self._check_fitted()
@@ -125,6 +130,9 @@ class TreeRanker(Trained):
         ):
             if why := self.library.refusal(settings, **asked):
                 raise check.error(f"{type(self).__name__} cannot be trained so", got=why, cure=cure)
+        for data in (train, valid):
+            if data is not None:
+                Schema.of(data).check_codes(data.features, self._least_code)
         rounds = check.integer("rounds", self.rounds, least=1)
         return trees.Plan(
             library=self.library, settings=settings, rounds=rounds, **self._common(train, valid, objective)

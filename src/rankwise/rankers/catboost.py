@@ -111,6 +111,7 @@ class CatBoost:
         "verbose": "progress",
         "silent": "progress",
     }
+    least_code = -np.inf
     losses: Mapping[str, Loss] = {"target_border": Loss(tuple(builtins), "labels made by rw.binarize")}
     idle: Collection[str] = ("metric_period",)
 
@@ -149,9 +150,6 @@ class CatBoost:
 
     def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
         """Build CatBoost's own data once; the bins of the training documents too."""
-        for data in (train, valid):
-            if data is not None:
-                check.categories(data.features, data.categorical, least=-np.inf)
         own = settings.builtin is not None
         labels = train.labels
         if not own and (not train.categorical or (labels == labels[0]).all()):

@@ -1,6 +1,7 @@
 """Checkpoints: training that was cut short goes on, and ends where it would have ended."""
 
 import hashlib
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import storage
 from rankwise.rankers.course import Course, State
+from rankwise.rankers.schema import Schema
 
 # What may change between a run and its continuation without making it another run.
 _FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device")
@@ -35,10 +37,7 @@ class Checkpoints:
         """Replace the checkpoint; a disk that is full does not end the training."""
         description = {
             **self._identity(),
-            "features": {
-                "count": self.plan.train.n_features,
-                "names": self.plan.train.feature_names and list(self.plan.train.feature_names),
-            },
+            "features": Schema.of(self.plan.train).written(),
             "best_round": self.plan.best(state),
             "stopped": "checkpoint",
             "history": state.history,
@@ -109,8 +108,9 @@ def ready(path: Path, *, resume: bool) -> None:
 def fingerprint(data: RankingDataset) -> str:
     """A digest of what training sees of a data set."""
     digest = hashlib.blake2b(digest_size=16)
-    parts = (data.features, data.labels, data.offsets, data.weights, data.query_ids)
-    for part in (*parts, np.array(data.categorical, np.int64)):
+    parts = (data.features, data.labels, data.offsets, data.weights, data.query_ids, data.propensities, data.positions)
+    lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
+    for part in (*parts, np.array(data.categorical, np.int64), lists):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())
         for block in () if part is None else disk.blocks(part):
             digest.update(np.ascontiguousarray(block).view(np.uint8).data)

@@ -67,22 +67,25 @@ def fit(
     check.number("timeout", timeout, least=0.0, open_ends=True)
     workers = Workers(_client(client), timeout=timeout)
     held_out = _validation(workers, valid, columns)
+    older = None if init_model is None else ranker._older(init_model)
+    known = None if older is None else older._schema
     with workers.alone():
-        parts = spread(workers, data, columns)
+        parts = spread(workers, data, columns, known)
         if parts.about.moved_queries:
             warnings.warn(
                 f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
             )
-        sample, held_out = inputs.parts(parts.sample, held_out, valid=None)
+        sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=known)
+        if sample.feature_names != parts.sample.feature_names:
+            got, cure = "the same columns in another order", "name them in the older model's order with features=[…]"
+            raise check.error("a model is continued on its own columns", got=got, cure=cure)
         training = secrets.token_hex(8)
 
         def learn(plan: trees.Plan, state: trees.State) -> trees.State:
             return _learn(ranker, plan, state, parts, training)
 
         try:
-            ranker._train(
-                sample, held_out, init_model=init_model, resume=resume, watch=watch, learn=learn, digest=parts.digest
-            )
+            ranker._train(sample, held_out, older=older, resume=resume, watch=watch, learn=learn, digest=parts.digest)
         finally:
             quietly(workers.client.run, blocks.forget, training, workers=parts.workers.names, on_error="ignore")
     ranker.partitions_ = parts.about  # type: ignore[attr-defined]

@@ -152,9 +152,8 @@ class FactorizationRanker(TorchRanker):
         held_out = None if valid is None else sources.by_ids(valid)
         digest = self._source.digest()
         try:
-            return self._train(
-                self._source.train, held_out, init_model=init_model, resume=resume, watch=watch, digest=digest
-            )
+            older = None if init_model is None else self._older(init_model)
+            return self._train(self._source.train, held_out, older=older, resume=resume, watch=watch, digest=digest)
         finally:
             self._source = None
 

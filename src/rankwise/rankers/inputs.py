@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
-from rankwise.rankers.newton import Array, Floats
+from rankwise.rankers.newton import Array
+from rankwise.rankers.schema import Schema, frame, is_frame
 
 
 def dataset(
@@ -18,10 +19,12 @@ def dataset(
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    schema: Schema | None = None,
 ) -> RankingDataset:
     """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
 
-    A table that holds ``qid`` and ``label`` among its columns is enough alone.
+    A table that holds ``qid`` and ``label`` among its columns is enough alone. ``schema`` says which categories a model
+    knows that is to score it.
 
     >>> dataset([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "a", "b"])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
@@ -33,7 +36,7 @@ def dataset(
             raise check.error(f"a RankingDataset says itself what {given[0]} is", cure=f"leave {given[0]} out")
         return data
     if labels is None and qid is None and group is None and is_frame(data):
-        return RankingDataset.from_frame(data)
+        return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
     if labels is None:
         raise check.error("labels are needed beside the features", cure="pass y, or one RankingDataset")
     if (qid is None) == (group is None):
@@ -50,8 +53,8 @@ def dataset(
     if sample_weight is not None:
         columns["weights"] = query_weights(sample_weight, offsets, columns.get("query_ids"))
     if is_frame(data):
-        table = frame(data)
-        columns |= {"feature_names": table.feature_names, "categorical": table.categorical}
+        table = frame(data, schema)
+        columns |= {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
         data = table.features
     matrix = check.features(data)
     if matrix.shape[0] != count:
@@ -60,21 +63,23 @@ def dataset(
 
 
 def parts(
-    data: Any, labels: Any, *, valid: Any, **beside: ArrayLike | None
+    data: Any, labels: Any, *, valid: Any, older: Schema | None = None, **beside: Any
 ) -> tuple[RankingDataset, RankingDataset | None]:
     """Give training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
-    The columns of the validation data come in the order of the training data's.
+    The columns of the validation data come in the order of the training data's, and these in that of the ``older``
+    model that is continued, with its categories first.
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
             raise check.error("validation data were passed twice", cure="write fit(train, valid)")
         labels, valid = None, labels
     train = dataset(data, labels, **beside)
+    if older is not None:
+        train = older.align(train, extend=True)
     held_out = validation(valid)
     if held_out is not None:
-        names = train.feature_names
-        held_out = held_out.with_(features=features(held_out, names, train.n_features), feature_names=names)
+        held_out = Schema.of(train).align(held_out).with_(feature_names=train.feature_names)
     return train, held_out
 
 
@@ -85,52 +90,6 @@ def validation(valid: Any) -> RankingDataset | None:
             raise check.error("valid must be a RankingDataset or (X, y, qid)", got=f"a tuple of {len(valid)}")
         return dataset(valid[0], valid[1], qid=valid[2])
     return None if valid is None else dataset(valid)
-
-
-def is_frame(data: Any) -> bool:
-    """Whether ``data`` is a table with named columns."""
-    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
-
-
-def frame(table: Any, wanted: tuple[str, ...] | None = None) -> RankingDataset:
-    """Take every column of a table as a feature, or those ``wanted`` where it has all; query and label are made up."""
-    import polars as pl
-
-    from rankwise.data.tables import as_polars
-
-    columns, coded = as_polars(table)
-    names = columns.collect_schema().names()
-    if wanted is not None and set(wanted) <= set(names):
-        names, coded = list(wanted), coded & set(wanted)
-    query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
-    made_up = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
-    return RankingDataset.from_frame(made_up, query=query, label=label, features=names, categorical=coded)
-
-
-def features(data: Any, names: tuple[str, ...] | None, count: int) -> Floats:
-    """Give the matrix of features in the order of training; columns that have names are found by them."""
-    own: tuple[str, ...] | None = None
-    if isinstance(data, RankingDataset):
-        matrix, own = data.features, data.feature_names
-    elif is_frame(data):
-        table = frame(data, names)
-        matrix, own = table.features, table.feature_names
-    else:
-        matrix = check.features(data)
-    if matrix.shape[1] != count:
-        missing = [] if own is None or names is None else [name for name in names if name not in own]
-        raise check.error(
-            f"the model was trained on {count} features",
-            got=f"{matrix.shape[1]}" + (f", without {missing[0]!r}" if missing else ""),
-            cure="pass the same columns as in training",
-        )
-    if own is None or names is None or own == names:
-        return matrix
-    unknown = [name for name in own if name not in names]
-    if unknown:
-        cure = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass the columns of training"
-        raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), cure=cure)
-    return np.ascontiguousarray(matrix[:, [own.index(name) for name in names]])
 
 
 def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None) -> Array:
@@ -162,6 +121,12 @@ def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLik
             cure="use data with relevant documents, or give such queries a worth, as in ndcg(empty=0)@10",
         )
     return float(np.average(values[scored], weights=weights[scored]))
+
+
+def _names(table: Any) -> list[str]:
+    from rankwise.data.tables import as_polars
+
+    return as_polars(table)[0].collect_schema().names()
 
 
 def _column(what: str, values: ArrayLike, count: int) -> NDArray[Any]:

@@ -64,6 +64,7 @@ class LightGBM:
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
+    least_code = 0.0
     losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
     idle: Collection[str] = LIGHTGBM_PROGRAM
 

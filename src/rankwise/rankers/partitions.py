@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data import frames, parquet
+from rankwise.data.categories import Values, join
+from rankwise.data.columns import category_lists
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import as_polars
 from rankwise.kernels import kernel
+from rankwise.rankers.schema import Schema
 from rankwise.rankers.workers import Workers
 from rankwise.stream import hashed_ids
 
@@ -69,8 +72,10 @@ class Runs(NamedTuple):
     ids: NDArray[Any]
     sizes: NDArray[np.int64]
     columns: tuple[str, ...]
-    categories: dict[str, tuple[Any, ...]]
-    """Of columns whose codes mean something only together with a list."""
+    categories: dict[str, Values] = {}  # noqa: RUF012 (a tuple with names is no class with state)
+    """Of features that hold categories rather than numbers."""
+    occurring: frozenset[str] = frozenset()
+    """Those of which nothing lists the categories: they are the values that occur."""
 
 
 class Rows(NamedTuple):
@@ -86,11 +91,15 @@ class Rows(NamedTuple):
         return table if self.chosen is None else table.select(pl.all().gather(self.chosen))
 
 
-def spread(workers: Workers, data: Any, columns: dict[str, Any]) -> Parts:
-    """Bring the data to the workers, each query whole."""
+def spread(workers: Workers, data: Any, columns: dict[str, Any], older: Schema | None = None) -> Parts:
+    """Bring the data to the workers, each query whole, and all with one list of categories for each column.
+
+    The lists begin with those of the ``older`` model that is continued.
+    """
     sources, columns, unnamed = _sources(workers, data, columns)
-    runs = _runs(workers, sources, columns.get("query", "qid"))
+    runs = _runs(workers, sources, columns)
     plan = Plan(runs, len(workers.names))
+    columns = {**columns, "categories": _common_lists(runs, older)}
     workers = workers.first(plan.parts)
     futures = _load(workers, sources, plan, columns, unnamed)
     facts = workers.all(_READING, _facts, futures)
@@ -113,9 +122,9 @@ def spread(workers: Workers, data: Any, columns: dict[str, Any]) -> Parts:
 class Plan:
     """Which rows of which partition each worker gets.
 
-    >>> ids, none = np.array(["a", "b"]), {}
-    >>> first = Runs(ids, np.array([2, 1]), (), none)
-    >>> second = Runs(ids[::-1], np.array([3, 2]), (), none)
+    >>> ids = np.array(["a", "b"])
+    >>> first = Runs(ids, np.array([2, 1]), ())
+    >>> second = Runs(ids[::-1], np.array([3, 2]), ())
     >>> plan = Plan([first, second], parts=2)
     >>> plan.moved
     (2, 5)
@@ -188,11 +197,11 @@ def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
 
 
-def _runs(workers: Workers, sources: list[Any], query: str) -> list[Runs]:
+def _runs(workers: Workers, sources: list[Any], columns: dict[str, Any]) -> list[Runs]:
     doing = "looking at the queries"
     with workers.connected(doing):
         submit = functools.partial(workers.client.submit, _find_runs, pure=False, workers=workers.names)
-        futures = [submit(source, query) for source in sources]
+        futures = [submit(source, columns) for source in sources]
     found: list[Runs] = workers.results(doing, futures)
     return found
 
@@ -225,39 +234,52 @@ class _Facts(NamedTuple):
     digest: int
 
 
-def _table(source: Any) -> tuple[pl.LazyFrame, set[str]]:
-    return (pl.scan_parquet(source), set()) if isinstance(source, str) else as_polars(source)
+def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+    return (pl.scan_parquet(source), {}) if isinstance(source, str) else as_polars(source)
 
 
-def _find_runs(source: Any, query: str) -> Runs:
-    table, coded = _table(source)
+def _find_runs(source: Any, columns: dict[str, Any]) -> Runs:
+    table, listed = _table(source)
     schema = table.collect_schema()
-    ids = frames.query_ids(table, query)
+    ids = frames.query_ids(table, columns.get("query", "qid"))
     starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1)) if ids.size else np.zeros(0, np.int64)
-    lists = {name: tuple(source[name].cat.categories) for name in coded}
-    lists |= {name: tuple(kind.categories) for name, kind in schema.items() if isinstance(kind, pl.Enum)}
-    return Runs(ids[starts], np.diff(np.append(starts, ids.size)), tuple(schema.names()), lists)
+    features = columns.get("features") or frames.feature_columns(table, columns)
+    present = [name for name in features if name in schema]
+    wanted = {name: values for name, values in (columns.get("categories") or {}).items() if name in present}
+    lists = category_lists(table, present, listed, columns.get("categorical", ()), wanted)
+    open_ended = {name for name in lists if name not in wanted and name not in listed} - {
+        name for name in lists if isinstance(schema[name], pl.Enum)
+    }
+    sizes = np.diff(np.append(starts, ids.size))
+    return Runs(ids[starts], sizes, tuple(schema.names()), lists, frozenset(open_ended))
 
 
-def _take(source: Any, rows: Rows) -> tuple[pl.DataFrame, set[str]]:
-    table, coded = _table(source)
-    return rows.of(table).collect(), coded
+def _take(source: Any, rows: Rows) -> pl.DataFrame:
+    return rows.of(_table(source)[0]).collect()
 
 
 def _join(pieces: list[Any], columns: dict[str, Any], scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
     """Make the data set of one worker."""
-    tables, coded = [], set(columns.get("categorical", ()))
-    for table, of in pieces:
-        if isinstance(table, str):
-            tables.append(of.of(pl.scan_parquet(table)))
-        else:
-            tables.append(table.lazy())
-            coded |= of
+    tables = [
+        of.of(pl.scan_parquet(table)) if isinstance(table, str) else table.lazy() for table, of in map(_paired, pieces)
+    ]
     names = tables[0].collect_schema().names()  # a later file may have them in another order
-    whole = pl.concat([table.select(names) for table in tables], how="vertical_relaxed")
-    columns = {**columns, "categorical": coded & set(columns.get("features") or coded)}
+    whole = pl.concat(
+        [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
+    )
     data: RankingDataset = frames.from_frame(whole, sort=scattered, **columns)
     return data.with_(**dict.fromkeys(unnamed)) if unnamed else data
+
+
+def _paired(piece: Any) -> tuple[Any, Any]:
+    return piece if isinstance(piece, tuple) else (piece, None)
+
+
+def _by_value(table: pl.LazyFrame, lists: dict[str, Values]) -> pl.LazyFrame:
+    """Give columns of categories as text: types that list others would not fit one below the other."""
+    schema = table.collect_schema()
+    texts = [name for name in lists if isinstance(schema[name], pl.Categorical | pl.Enum)]
+    return table.with_columns(pl.col(name).cast(pl.String) for name in texts)
 
 
 def _facts(data: RankingDataset) -> _Facts:
@@ -277,13 +299,24 @@ def _agree(runs: Sequence[Runs]) -> None:
         if one.ids.dtype.kind != filled[0].ids.dtype.kind:
             got = f"{filled[0].ids.dtype} and {one.ids.dtype}"
             raise check.error("the query ids of all partitions must be of one type", got=got, cure="cast them before")
-        for name, categories in filled[0].categories.items():
-            if one.categories.get(name) != categories:
-                raise check.error(
-                    "the categories of a column must be the same, in the same order, in all partitions",
-                    got=f"different lists in column {name!r}",
-                    cure="call frame.categorize(), or cast the column to one list of categories",
-                )
+        for name in one.categories.keys() ^ filled[0].categories.keys():
+            raise check.error(
+                "a column must hold categories in all partitions or in none",
+                got=f"plain numbers in column {name!r} of only some of them",
+                cure="cast it to one type before",
+            )
+
+
+def _common_lists(runs: Sequence[Runs], older: Schema | None) -> dict[str, Values]:
+    """Put the categories of all partitions together, in the order of these; an older model's go before."""
+    filled = [one for one in runs if one.ids.size] or [runs[0]]
+    found = {}
+    for name in filled[0].categories:
+        joined = join((one.categories[name] for one in filled), f"column {name!r}")
+        found[name] = tuple(sorted(joined)) if all(name in one.occurring for one in filled) else joined
+    for name, values in ({} if older is None else older.lists(list(found))).items():
+        found[name] = join((values, found[name]), f"column {name!r}")
+    return found
 
 
 @kernel

@@ -48,6 +48,8 @@ class Scorer:
             or not documents.flags.c_contiguous
         ):
             documents = self._model._features(documents)
+        else:
+            self._model._schema.check_codes(documents, self._model._least_code)
         if self._splits is None:
             with use_threads(1):
                 return self._library(documents)

@@ -16,15 +16,16 @@ class Estimator:
     ``cross_val_score(ranker, X, y, cv=GroupKFold(), params={"qid": qid, "groups": qid})``.
     """
 
-    _names: tuple[str, ...] | None
+    _schema: Any
     _metadata_request: Any
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the features, where training data had them."""
-        if self._names is None:
+        names = self._schema.names if self.__sklearn_is_fitted__() else None
+        if names is None:
             raise AttributeError(f"this {type(self).__name__} was trained on features without names, or not at all")
-        return np.array(self._names, dtype=object)
+        return np.array(names, dtype=object)
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
         """Say which columns scikit-learn routes to ``fit``: ``qid=True``."""
@@ -68,7 +69,7 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_features_in_")
+        return hasattr(self, "_schema")
 
     def __sklearn_clone__(self) -> Self:
         import copy

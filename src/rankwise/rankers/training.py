@@ -58,27 +58,39 @@ class Trained(Ranker):
         was never interrupted. Ctrl-C ends training and keeps the best model so far. ``watch`` is called after every
         round with its number and the history so far; what it raises ends training.
         """
-        train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        return self._train(train, held_out, init_model=init_model, resume=resume, watch=watch)
+        older = None if init_model is None else self._older(init_model)
+        train, held_out = inputs.parts(
+            X,
+            y,
+            valid=valid,
+            qid=qid,
+            group=group,
+            sample_weight=sample_weight,
+            older=None if older is None else older._schema,
+        )
+        return self._train(train, held_out, older=older, resume=resume, watch=watch)
 
     def _train(
         self,
         train: RankingDataset,
         valid: RankingDataset | None,
         *,
-        init_model: Any,
+        older: Any,
         resume: bool,
         watch: Callable[[int, History], None] | None,
         learn: Callable[[Any, Any], Any] | None = None,
         digest: str = "",
     ) -> Self:
-        """Train; ``learn`` is how, and ``digest`` tells data apart, where ``train`` is a sample of those elsewhere."""
+        """Train, on from an ``older`` model with the same columns where there is one.
+
+        ``learn`` is how, and ``digest`` tells data apart, where ``train`` is a sample of those elsewhere.
+        """
         with use_threads(self._thread_count()):
             plan = self._plan(train, valid)
             plan.digest = digest
             if valid is not None:
                 plan.measure(np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
-            state = self._start(plan, init_model, resume=resume)
+            state = self._start(plan, older, resume=resume)
             with progress.showing(self.progress if plan.leads else False, plan, state.done) as bar:
 
                 def report(state: State, best: int) -> None:
@@ -102,12 +114,8 @@ class Trained(Ranker):
             )
         return self
 
-    def _start(self, plan: Course, init_model: Any, *, resume: bool) -> State:
+    def _start(self, plan: Course, older: Any, *, resume: bool) -> State:
         """Give the state to train from: nothing, an older model, or a checkpoint."""
-        older = None
-        if init_model is not None:
-            older = self._older(init_model)
-            inputs.features(plan.train.take([0]), older._names, older.n_features_in_)
         state: State = self._begin(plan, older)
         if self.checkpoint is None:
             if resume:

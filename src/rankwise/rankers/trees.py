@@ -101,6 +101,8 @@ class Library(Protocol):
     """Parameters of the library that have a name of ours: theirs -> ours."""
     losses: Mapping[str, Loss]
     """Parameters that only some objectives take."""
+    least_code: float
+    """The smallest code of a category that the library takes."""
     idle: Collection[str]
     """Parameters that would have no effect here."""
 

@@ -60,6 +60,7 @@ class XGBoost:
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
+    least_code = 0.0
     losses: Mapping[str, Loss] = XGBOOST_LOSSES
     idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
 
@@ -296,7 +297,6 @@ def _names() -> frozenset[str]:
 
 def _columns(settings: Settings, data: RankingDataset) -> dict[str, Any]:
     """What a matrix is told beside the features. Weights go to XGBoost's own objectives alone."""
-    check.categories(data.features, data.categorical, least=0)
     names = data.feature_names
     own = settings.builtin is not None
     return {

@@ -46,7 +46,7 @@ class Source:
             )
         model._check_fitted()
         found = check.feature_names(names, model.n_features_in_)
-        return cls(model, found or model._names, path)
+        return cls(model, found or model._schema.names, path)
 
     @property
     def title(self) -> str:

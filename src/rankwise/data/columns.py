@@ -1,0 +1,122 @@
+"""Feature columns of a table as one float32 matrix; those of categories as codes, with the lists that they go by."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
+
+Lists = Mapping[str, Values]
+"""Column -> its categories."""
+
+_COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
+
+
+def category_lists(
+    table: pl.LazyFrame,
+    features: Sequence[str],
+    listed: Mapping[str, Values],
+    categorical: Collection[str],
+    wanted: Mapping[str, Sequence[object]],
+) -> dict[str, Values]:
+    """Find the categories of every feature that has values of its own rather than numbers or plain codes.
+
+    Those in ``wanted`` are as the user says; ``listed`` are the table's own where its columns cannot say them. A type
+    that lists categories has them in its order; other text, which is taken where it is Categorical or ``categorical``
+    names it, has those that occur, sorted.
+    """
+    schema = table.collect_schema()
+    found: dict[str, Values] = {}
+    open_ended = []
+    for name in features:
+        kind = schema[name]
+        if name in wanted:
+            found[name] = values(wanted[name], f"column {name!r}")
+            _check_kind(name, kind, found[name])
+        elif name in listed:
+            found[name] = listed[name]
+        elif isinstance(kind, pl.Enum):
+            found[name] = tuple(kind.categories.to_list())
+        elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
+            open_ended.append(name)
+        elif not (kind.is_numeric() or kind == pl.Boolean):
+            cure = "leave the column out with features=[…], or encode it as numbers"
+            if kind == pl.String:
+                cure = "name it in categorical=[…], cast it to pl.Enum([…]) or pandas' category, or leave it out"
+            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", cure=cure)
+    if open_ended:
+        different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
+        row = table.select(different).collect()
+        found |= {name: tuple(row[name][0].to_list()) for name in open_ended}
+    return {name: found[name] for name in features if name in found}
+
+
+def matrix(
+    table: pl.LazyFrame, features: Sequence[str], n_docs: int, lists: Lists, order: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes."""
+    filled = np.empty((n_docs, len(features)), np.float32)
+    for first in range(0, len(features), _COLUMNS_AT_ONCE):
+        part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
+        for number, series in enumerate(part.iter_columns(), first):
+            column = _codes(series, lists[series.name]) if series.name in lists else _float32(series)
+            filled[:, number] = column if order is None else column[order]
+    return filled
+
+
+def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Series:
+    """Turn codes back into a column of categories: an Enum of text, or a column of numbers; null where missing."""
+    kind = None if is_numeric(listed) else pl.Enum(list(listed))
+    known = ~np.isnan(codes)
+    wrong = known & ~np.isin(codes, np.arange(len(listed)))
+    if wrong.any():
+        raise beyond(codes[int(np.argmax(wrong))], len(listed), f"column {name!r}")
+    places = pl.Series(np.where(known, codes, 0).astype(np.uint32)).set(pl.Series(~known), None)
+    return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
+
+
+def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
+    """A column of text goes with categories that are text, and one of numbers with numbers."""
+    text = isinstance(kind, pl.Categorical | pl.Enum) or kind == pl.String
+    if not listed or (text and not is_numeric(listed)):
+        return
+    if (kind.is_numeric() or kind == pl.Boolean) and is_numeric(listed):
+        return
+    what = "numbers" if is_numeric(listed) else "text"
+    raise check.error(
+        f"a column whose categories are {what} must hold {what}",
+        got=f"{kind} in column {name!r}, whose first category is {listed[0]!r}",
+        cure="cast it, so that it holds the categories themselves",
+    )
+
+
+def _codes(series: pl.Series, listed: Values) -> NDArray[np.float32]:
+    """Give the place of every value in a list, NaN where it is not there."""
+    kind = series.dtype
+    if isinstance(kind, pl.Enum):
+        codes = _float32(series.to_physical())
+        table = translation(tuple(kind.categories.to_list()), listed, f"column {series.name!r}")
+        return codes if table is None else translated(codes, table, f"column {series.name!r}")
+    if not listed:
+        return np.full(len(series), np.nan, np.float32)
+    if is_numeric(listed):
+        places = {value: place for place, value in enumerate(listed)}
+        different, inverse = np.unique(series.drop_nulls().to_numpy(), return_inverse=True)
+        codes = np.full(len(series), np.nan, np.float32)
+        of_each = np.array([places.get(value, np.nan) for value in different.tolist()], np.float32)
+        codes[series.is_not_null().to_numpy()] = of_each[inverse]
+        return codes
+    text, places_of = series.cast(pl.String), np.arange(len(listed), dtype=np.float32)
+    return _float32(text.replace_strict(list(listed), places_of, default=None, return_dtype=pl.Float32))
+
+
+def _float32(series: pl.Series) -> NDArray[np.float32]:
+    column: NDArray[np.float32] = series.cast(pl.Float32).fill_null(np.nan).to_numpy()
+    infinite = np.isinf(column)
+    if series.dtype == pl.Float64 and infinite.any():
+        beyond = infinite & ~np.isinf(series.to_numpy())
+        column = np.where(beyond, np.copysign(np.finfo(np.float32).max, column), column)
+    return column

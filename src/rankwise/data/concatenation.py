@@ -1,0 +1,76 @@
+"""Joining data sets, and giving the codes of one the meaning of another's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.categories import Values, join, translation
+from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data.disk import translate
+
+
+def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
+    """Join data sets of different queries that have the same columns; categories are matched by value.
+
+    >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
+    >>> two = RankingDataset([[2.0]], [1], [0, 1], query_ids=["b"])
+    >>> concatenate([one, two])
+    RankingDataset(2 queries, 2 documents, 1 feature, labels 0 to 1)
+    """
+    if not parts:
+        raise check.error("concatenate needs at least one data set")
+    first = parts[0]
+    for name in ("feature_names", "categorical"):
+        if any(getattr(part, name) != getattr(first, name) for part in parts):
+            raise check.error(f"data sets to be joined must agree in their {name}")
+    changes: dict[str, Any] = {"categories": _joined(parts)}
+    parts = [recode(part, changes["categories"]) for part in parts]
+    for name in PER_DOCUMENT + PER_QUERY:
+        columns = [getattr(part, name) for part in parts]
+        missing = [column is None for column in columns]
+        if any(missing) and not all(missing):
+            raise check.error(f"some of the data sets to be joined have {name} and some do not")
+        changes[name] = None if all(missing) else np.concatenate(columns)
+    starts = np.cumsum([0] + [part.n_docs for part in parts])
+    changes["offsets"] = np.concatenate(
+        [[0], *(part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True))]
+    )
+    return replace(first, **changes)
+
+
+def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset:
+    """Give data whose codes are those of other lists of categories; a value that these do not hold becomes NaN.
+
+    >>> data = RankingDataset([[0.0], [1.0]], [1, 0], [0, 2], categorical=[0], categories={0: ["a", "b"]})
+    >>> recode(data, {0: ("b", "c")}).features[:, 0]
+    array([nan,  0.], dtype=float32)
+    """
+    if all(data.categories[column] == listed for column, listed in wanted.items()):
+        return data
+    tables = {}
+    for column, listed in wanted.items():
+        table = translation(data.categories[column], listed, data.column_name(column))
+        if table is not None:
+            tables[column] = table
+    changes: dict[str, Any] = {"categories": {**data.categories, **wanted}}
+    if tables:
+        changes["features"] = translate(data.features, tables, data.column_name)
+    return replace(data, **changes)
+
+
+def _joined(parts: Sequence[RankingDataset]) -> dict[int, Values]:
+    """The categories of each column: the first set's as they are, then what later ones add."""
+    found = {}
+    for column in parts[0].categorical:
+        listed = [part.categories.get(column) for part in parts]
+        known = [one for one in listed if one is not None]
+        where = parts[0].column_name(column)
+        if 0 < len(known) < len(listed):
+            cure = "give all of them the list of its categories, or none"
+            raise check.error("data sets to be joined must all know their categories, or none", where=where, cure=cure)
+        if known:
+            found[column] = join(known, where)
+    return found

@@ -1,0 +1,161 @@
+"""The columns that a model was trained on, and how other data are brought into their form.
+
+Columns are found by their names and categories by their values, whatever order a table has them in; a value that
+training did not see is missing. Where only codes are known, on one side or on both, they are never guessed at.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data import disk
+from rankwise.data.categories import Values, join
+from rankwise.data.concatenation import recode
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.newton import Floats
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How many features there are, their names, and which are categorical."""
+
+    count: int
+    names: tuple[str, ...] | None = None
+    categorical: tuple[int, ...] = ()
+    categories: Mapping[int, Values] = field(default_factory=dict)
+    """Categorical column -> its values, where training knew them."""
+
+    @classmethod
+    def of(cls, data: RankingDataset) -> "Schema":
+        """Give the columns of a data set."""
+        return cls(data.n_features, data.feature_names, data.categorical, data.categories)
+
+    @classmethod
+    def read(cls, description: Mapping[str, Any]) -> "Schema":
+        """Take what :meth:`written` gave."""
+        names, listed = description["names"], description.get("categories", {})
+        return cls(
+            int(description["count"]),
+            None if names is None else tuple(names),
+            tuple(description.get("categorical", ())),
+            {int(column): tuple(values) for column, values in listed.items()},
+        )
+
+    def written(self) -> dict[str, Any]:
+        """What a model's file says about its columns."""
+        return {
+            "count": self.count,
+            "names": None if self.names is None else list(self.names),
+            "categorical": list(self.categorical),
+            "categories": {str(column): list(values) for column, values in self.categories.items()},
+        }
+
+    def name(self, column: int) -> str:
+        """Say which column it is, for people."""
+        return f"column {column if self.names is None else repr(self.names[column])}"
+
+    def lists(self, names: Sequence[str]) -> dict[str, Values]:
+        """The categories of those columns that a table has; by number if training knew no names."""
+        own = self.names or (tuple(names) if len(names) == self.count else ())
+        return {own[column]: listed for column, listed in self.categories.items() if own and own[column] in names}
+
+    def matrix(self, data: Any) -> Floats:
+        """Give the features of a data set, a table or a matrix, whose codes are places in the categories here."""
+        if isinstance(data, RankingDataset):
+            return self.align(data).features
+        if is_frame(data):
+            return self.align(frame(data, self)).features
+        matrix = check.features(data)
+        self._check_count(matrix.shape[1], None)
+        return matrix
+
+    def align(self, data: RankingDataset, *, extend: bool = False) -> RankingDataset:
+        """Give data with these columns, in this order, and codes of these categories; ``extend`` adds new ones."""
+        self._check_count(data.n_features, data.feature_names)
+        data = self._in_order(data)
+        wanted = dict(self.categories)
+        for column in sorted({*self.categories, *data.categories}):
+            mine, theirs = self.categories.get(column), data.categories.get(column)
+            if mine is None:
+                raise self._unknown_values(column, data.categories[column])
+            if theirs is None and data.feature_names is not None:
+                raise check.error(
+                    "training went by the values of categories, and these data have plain numbers",
+                    where=self.name(column),
+                    cure="build them from a table that holds the categories, or with categories={…}: see model."
+                    "categories_",
+                )
+            if theirs is not None and extend:
+                wanted[column] = join((mine, theirs), self.name(column))
+        known = {column: listed for column, listed in wanted.items() if column in data.categories}
+        data = recode(data, known)
+        if (data.categorical, data.categories) == (self.categorical, wanted):
+            return data
+        return replace(data, categorical=self.categorical, categories=wanted)
+
+    def check_codes(self, features: Floats, least: float) -> None:
+        """Check that categorical columns of a matrix hold codes."""
+        first, counts = 0, {column: len(listed) for column, listed in self.categories.items()}
+        for block in disk.blocks(features) if self.categorical else ():
+            check.categories(block, self.categorical, least=least, counts=counts, first_row=first)
+            first += len(block)
+
+    def _check_count(self, count: int, own: tuple[str, ...] | None) -> None:
+        if count != self.count:
+            missing = [] if own is None or self.names is None else [name for name in self.names if name not in own]
+            raise check.error(
+                f"the model was trained on {self.count} features",
+                got=f"{count}" + (f", without {missing[0]!r}" if missing else ""),
+                cure="pass the same columns as in training",
+            )
+
+    def _in_order(self, data: RankingDataset) -> RankingDataset:
+        names, own = self.names, data.feature_names
+        if own is None or names is None or own == names:
+            return data
+        unknown = [name for name in own if name not in names]
+        if unknown:
+            cure = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass those of training"
+            raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), cure=cure)
+        order = [own.index(name) for name in names]
+        return replace(
+            data,
+            features=np.ascontiguousarray(data.features[:, order]),
+            feature_names=names,
+            categorical=tuple(sorted(order.index(column) for column in data.categorical)),
+            categories={order.index(column): listed for column, listed in data.categories.items()},
+        )
+
+    def _unknown_values(self, column: int, values: Values) -> ValueError:
+        got = f"{', '.join(map(repr, values[:2]))}{' …' if len(values) > 2 else ''}"
+        what, cure = "training knew only numbers, and these data have categories", "pass the numbers"
+        if column in self.categorical:
+            what = "training knew only codes of categories, and these data have values"
+            cure = "pass the codes, or train on data that list their categories"
+        return check.error(what, got=got, where=self.name(column), cure=cure)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether ``data`` is a table with named columns."""
+    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
+
+
+def frame(table: Any, schema: Schema | None = None) -> RankingDataset:
+    """Take every column of a table as a feature, or those of ``schema`` where it has all, and make up the rest."""
+    import polars as pl
+
+    from rankwise.data.tables import as_polars
+
+    columns, listed = as_polars(table)
+    names = columns.collect_schema().names()
+    if schema is not None and schema.names is not None and set(schema.names) <= set(names):
+        names = list(schema.names)
+    lists: dict[str, Any] = {name: listed[name] for name in names if name in listed}
+    if schema is not None:
+        lists |= schema.lists(names)
+    query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
+    made_up = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
+    return RankingDataset.from_frame(made_up, query=query, label=label, features=names, categories=lists)
