@@ -314,3 +314,11 @@ def test_pandas_strings_and_gaps_become_polars_ones():
     table, lists = as_polars(frame)
     assert lists == {}
     assert table.collect().rows() == [("x", 1, 1.0), (None, None, None), ("z", 3, 3.0)]
+
+
+def test_numbers_of_128_bits_are_ids_where_they_fit():
+    frame = pl.DataFrame({"qid": pl.Series([1, 1, 2], dtype=pl.Int128), "label": [1, 0, 1], "a": [1, 2, 3]})
+    assert from_frame(frame).query_ids.tolist() == [1, 2]
+    frame = frame.with_columns(qid=pl.Series([1, 1, 2**70], dtype=pl.Int128))
+    with pytest.raises(ValueError, match=rf"query id must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
+        from_frame(frame)

@@ -234,13 +234,16 @@ def test_a_part_can_be_split_again():
         (lambda f: rw.Interactions.from_frame(f).dataset("some"), "negatives .or 'all'. must be a whole number"),
         (
             lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit("x"))),
-            "rating must hold numbers: got String",
+            "rating must hold numbers: got 'x', String at row 0",
         ),
         (
             lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit(np.nan))),
             "must be finite: got nan at row 0",
         ),
-        (lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(0.5))), "integers or strings: got Float64"),
+        (
+            lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(0.5))),
+            "integers or strings: got 0.5, Float64 at row 0",
+        ),
         (
             lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(None, pl.Int64))),
             "known in every row: got null",
@@ -253,10 +256,45 @@ def test_what_is_wrong_is_said(call, message):
         call(frame)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user,item,rating\n1,2,3\n1,5,x\n", "rating must hold numbers: got 'x', String at line 3"),
+        ("user,item,rating\n1,2,3\n\n1,5,\n", "the rating must be known in every row: got null at line 4"),
+        ("user,item,rating\n1,2,1e400\n", "ratings must be finite: got inf at line 2"),
+        ("user,item,rating\n1,2,nan\n", "ratings must be finite: got nan at line 2"),
+        ("user,item,rating\n1,2,3,4\n", "as many columns as the first one, 3: .*ratings.csv, line 2"),
+        ('user,item,rating\n1,"a\nb",3\n1,2,x\n', "rating must hold numbers: got 'x', String at line 4"),
+        ('user,item,rating\n1,2,3\n1,"4,5\n2,2,3\n', "cannot be read as columns of a table: .*ratings.csv, line 3"),
+        ("1,2,3\n1,4,5\n1,2,4\n", "rate an item once: got user 1 and item 2 twice at line 1 and line 3"),
+        ("1::2::3::x\n", "time must hold numbers: got 'x', String at line 1"),
+        ("1\t2\t3\t1e30\n", "times must be whole numbers of at most 64 bits: got 1e\\+30 at line 1"),
+        ("user,item,rating\n1.5,2,3\n", "user must hold integers or strings: got 1.5, Float64 at line 2"),
+        (f"user,item,rating\n{10**25},2,3\n", f"as user must fit into 64 bits: got {10**25} at line 2"),
+        ("user,item,rating\n", "there are no ratings in the file: "),
+        ("", "there are no ratings in the file: "),
+        ("user,item\n1,2\n", "no such column for the rating: got 'rating'"),
+        ("user,item,rating\n1,2,3\n1,\xff,3\n", "text must be UTF-8: .*ratings.csv, line 3"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_line(tmp_path, text, message):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=message) as caught:
+        rw.Interactions.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_blank_lines_and_numbers_in_quotes_are_read(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_text('user,item,rating\n\n1,2," 4"\n\n1,3,"5"\n\n')
+    assert rw.Interactions.read(path).ratings.tolist() == [4, 5]
+
+
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path):
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1 nothing")
-    with pytest.raises(ValueError, match="cannot read a table of ratings: got"):
+    with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*broken\.parquet"):
         rw.Interactions.read(path)
 
 

@@ -220,6 +220,13 @@ def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any
             got=f"{series.dtype} in column {series.name!r}",
             cure="cast it before",
         )
+    if str(series.dtype).endswith("Int128"):  # which NumPy does not have
+        narrow = series.cast(pl.Int64, strict=False)
+        if narrow.null_count():
+            row = int(narrow.is_null().arg_max() or 0)
+            where, cure = f"row {row} of column {series.name!r}", "make them strings"
+            raise check.error(f"a number as {role} id must fit into 64 bits", got=series[row], where=where, cure=cure)
+        series = narrow
     return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
 
 

@@ -108,7 +108,8 @@ class Interactions:
         table = read_ratings(path)
         if "time" in table.columns:
             columns = {"time": "time", **columns}
-        return cls.from_frame(table, **columns)
+        with check.naming(path):
+            return cls.from_frame(table, **columns)
 
     @property
     def n_users(self) -> int:

@@ -1,6 +1,8 @@
 """Tables of ratings: who gave what which rating, from CSV, Parquet and the forms in which MovieLens comes."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,10 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.data.files import open_bytes
+from rankwise.data.ratings_text import TextTable, read_text
 from rankwise.data.tables import as_polars
 from rankwise.kernels import kernel
 
-ROLES = ("user", "item", "rating", "time")
 _SPELLINGS = {
     "user": ("user", "userid", "uid"),
     "item": ("item", "itemid", "iid", "movie", "movieid"),
@@ -22,18 +23,22 @@ _SPELLINGS = {
 }
 
 
-def read_ratings(path: str | Path) -> pl.DataFrame:
+def read_ratings(path: str | Path) -> TextTable | pl.DataFrame:
     """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
 
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
     user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
     """
     path = Path(path)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        with check.library("Parquet", path):
-            table = pl.read_parquet(check.readable(path))
-    else:
-        table = _read_text(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        text = read_text(path)
+        return replace(text, frame=_named(text.frame))
+    with check.library("Parquet", path):
+        return _named(pl.read_parquet(check.readable(path)))
+
+
+def _named(table: pl.DataFrame) -> pl.DataFrame:
+    """Call columns by our names."""
     plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
     found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
@@ -41,9 +46,10 @@ def read_ratings(path: str | Path) -> pl.DataFrame:
 
 def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> dict[str, Any]:
     """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
+    place = frame.place if isinstance(frame, TextTable) else _row
     table = columns(frame, roles)
     users, of_user = numbered(table["user"])
-    items, of_item = numbered(table["item"], None if catalogue is None else np.unique(catalogue))
+    items, of_item = numbered(table["item"], None if catalogue is None else np.unique(catalogue), place)
     rows, by_item = np.arange(len(table)), np.empty(len(table), np.int64)
     stable_order(of_item, items.size, rows, by_item)
     stable_order(of_user, users.size, by_item, rows)
@@ -54,6 +60,7 @@ def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | No
         raise check.error(
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
+            where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
             cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
         )
     return {
@@ -64,6 +71,10 @@ def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | No
         "catalogue": items,
         "times": table["time"].to_numpy()[rows] if "time" in table.columns else None,
     }
+
+
+def _row(row: int) -> str:
+    return f"row {row}"
 
 
 @kernel
@@ -81,6 +92,9 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
 
 def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
     """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
+    place = _row
+    if isinstance(frame, TextTable):
+        frame, place = frame.frame, frame.place
     table, _ = as_polars(frame)
     named = {role: name for role, name in roles.items() if name is not None}
     schema = table.collect_schema()
@@ -89,10 +103,12 @@ def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
             cure = check.suggestion(name, schema.names()).rstrip("?") + f", or say {role}='…'"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), cure=cure)
     taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
-    return taken.with_columns(_checked(series) for series in taken.iter_columns())
+    return taken.with_columns(_checked(series, place) for series in taken.iter_columns())
 
 
-def numbered(ids: pl.Series, known: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def numbered(
+    ids: pl.Series, known: NDArray[Any] | None = None, place: Callable[[int], str] = _row
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Give all different ids in order, and the number of each row's id among them.
 
     >>> numbered(pl.Series(["b", "a", "b"]))
@@ -104,44 +120,63 @@ def numbered(ids: pl.Series, known: NDArray[Any] | None = None) -> tuple[NDArray
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         cure = "leave catalogue out, or list every item in it"
-        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=f"row {row}", cure=cure)
+        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), cure=cure)
     array = np.array(different.to_list(), np.str_) if different.dtype == pl.String else different.to_numpy()
     return array, numbers.to_numpy()
 
 
-def _checked(series: pl.Series) -> pl.Series:
+def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     role = series.name
     if series.null_count():
-        where = f"row {series.is_null().arg_max()}"
-        raise check.error(f"the {role} must be known in every row", got="null", where=where, cure="fill or drop it")
-    if role in ("user", "item"):
-        if isinstance(series.dtype, pl.Categorical | pl.Enum):
-            series = series.cast(pl.String)
-        if series.dtype.is_integer():
-            return series if series.dtype == pl.UInt64 else series.cast(pl.Int64)
-        if series.dtype == pl.String:
-            return series
-        raise check.error(f"the column of the {role} must hold integers or strings", got=series.dtype, cure="cast it")
+        row = int(series.is_null().arg_max() or 0)
+        raise check.error(
+            f"the {role} must be known in every row", got="null", where=place(row), cure="fill or drop it"
+        )
+    return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
+
+
+def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype in (pl.UInt64, pl.String):
+        return series
+    if series.dtype.is_integer():
+        narrow = series.cast(pl.Int64, strict=False)
+        if not narrow.null_count():
+            return narrow
+        row = int(narrow.is_null().arg_max() or 0)
+        cure = "make them strings, in every row"
+        raise check.error(
+            f"a number as {series.name} must fit into 64 bits", got=series[row], where=place(row), cure=cure
+        )
+    broken = series != series.floor() if series.dtype.is_float() else series.is_not_null()
+    row = int(broken.arg_max() or 0)
+    raise check.error(
+        f"the column of the {series.name} must hold integers or strings",
+        got=f"{series[row]!r}, {series.dtype}",
+        where=place(row),
+        cure="cast it",
+    )
+
+
+def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    role = series.name
     if series.dtype.is_temporal() and role == "time":
         return series.cast(pl.Datetime("us")).dt.epoch("s")
-    if not series.dtype.is_numeric() and series.dtype != pl.Boolean:
-        raise check.error(f"the column of the {role} must hold numbers", got=series.dtype, cure="cast it")
-    series = series.cast(pl.Float64 if role == "rating" else pl.Int64)
-    if role == "rating" and not series.is_finite().all():
-        row = int((~series.is_finite()).arg_max() or 0)
-        raise check.error("ratings must be finite", got=series[row], where=f"row {row}", cure="drop the row")
-    return series
-
-
-def _read_text(path: Path) -> pl.DataFrame:
-    with open_bytes(path) as (plain, _):
-        text = plain.read()
-    first = text[: text.find(b"\n")] if b"\n" in text else text
-    between = next((mark for mark in (b"::", b"\t", b",") if mark in first), b",")
-    if between == b"::":
-        text, between = text.replace(b"::", b"\t"), b"\t"
-        first = first.replace(b"::", b"\t")
-    words = first.strip().split(between)
-    header = len(words) < 3 or re.fullmatch(rb"[-+.\deE]+", words[2].strip()) is None
-    table = pl.read_csv(text, has_header=header, separator=between.decode(), infer_schema_length=None)
-    return table if header else table.rename(dict(zip(table.columns, ROLES, strict=False)))
+    plain = series.str.strip_chars() if series.dtype == pl.String else series
+    numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
+    numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        raise check.error(
+            f"the column of the {role} must hold numbers",
+            got=f"{series[row]!r}, {series.dtype}",
+            where=place(row),
+            cure="cast it, or mend the row",
+        )
+    beyond = ~numbers.is_finite() if role == "rating" else ~(numbers.abs() < 2.0**63)
+    if beyond.any():
+        row = int(beyond.arg_max() or 0)
+        what = "ratings must be finite" if role == "rating" else "times must be whole numbers of at most 64 bits"
+        raise check.error(what, got=f"{series[row]}", where=place(row), cure="drop the row")
+    return numbers if role == "rating" else (series if series.dtype.is_integer() else numbers).cast(pl.Int64)
