@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.data import disk
+from rankwise.data.disk import mapped as disk
 from rankwise.rankers import external
 
 RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)

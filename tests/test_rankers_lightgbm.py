@@ -19,7 +19,7 @@ from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers import progress
 from rankwise.rankers.newton import newton
 from rankwise.rankers.trees import State
-from tests.pairs_by_hand import frozen
+from tests.objectives.pairs_by_hand import frozen
 
 SMALL = {"leaves": 7, "min_documents": 5, "threads": 1}
 

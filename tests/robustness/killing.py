@@ -64,7 +64,8 @@ def data(kind: str) -> tuple[Any, Any]:
 def train(kind: str, folder: Path, until: int | None) -> None:
     """Train, from the checkpoint if there is one, and write what came out."""
     learn, valid = data(kind)
-    ranker, seen = RANKERS[kind](checkpoint=folder / "kept"), []  # type: ignore[var-annotated]
+    ranker = RANKERS[kind](checkpoint=folder / "kept")
+    seen: list[int] = []
     moments = Moments(until)
     sys.setprofile(moments)
     ranker.fit(learn, valid, resume=True, watch=lambda done, _: seen.append(done))

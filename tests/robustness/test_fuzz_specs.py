@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.cli.report import _search
-from rankwise.data import own
+from rankwise.data.catalog import described as own
 from rankwise.experiments.results import Results
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.store import Outcome, Store

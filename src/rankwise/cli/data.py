@@ -202,7 +202,7 @@ def catalog(json: options.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from rankwise.data.catalog import datasets
+    from rankwise.data.catalog.sets import datasets
     from rankwise.evaluation.tables import Table
 
     entries = datasets()
@@ -219,7 +219,7 @@ def catalog(json: options.Json = False) -> None:
 
 def _free(target: Path, *, force: bool) -> None:
     """Complain at once about a file that could not be written at the end, or whose name does not say its format."""
-    from rankwise.data.files import format_of
+    from rankwise.data.formats import format_of
 
     format_of(target)
     outputs.free(target, force=force)
@@ -236,7 +236,7 @@ def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
-    from rankwise.data import files
+    from rankwise.data import formats as files
 
     if lossy and not files.is_parquet(target):
         data = data.with_(weights=None, categorical=(), propensities=None, positions=None)

@@ -70,7 +70,8 @@ def read_data(
     name: str, *, part: str | None, fold: int | None, progress: Callable[[int, int], object] | None = None
 ) -> "RankingDataset":
     """Read a data set: a file by its ending, or one part of a set that a .toml file or the catalog describes."""
-    from rankwise.data import files, load
+    from rankwise.data import formats as files
+    from rankwise.data.catalog import load
 
     path = Path(name)
     if is_set(name):
@@ -87,7 +88,7 @@ def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[Ranking
     if not is_set(data):
         fold_of_data = None if valid is not None and is_set(valid) else fold
         return read_data(data, part=None, fold=fold_of_data), held_out
-    from rankwise.data.load import load_dataset
+    from rankwise.data.catalog.load import load_dataset
 
     whole = load_dataset(data, fold)
     if not hasattr(whole, "train"):
@@ -144,7 +145,7 @@ def _value(text: str) -> object:
 
 def read_scores(path: Path) -> "NDArray[np.float64]":
     """Read one score per document: a .npy array, or text with one number per line, compressed or not."""
-    from rankwise.data.files import read_bytes
+    from rankwise.data.formats import read_bytes
 
     return _scores(read_bytes(path), path)
 
@@ -192,7 +193,7 @@ def judged(
 ) -> "tuple[NDArray[np.float64], RankingDataset]":
     """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
     from rankwise.data.dataset import RankingDataset
-    from rankwise.data.files import read_bytes
+    from rankwise.data.formats import read_bytes
     from rankwise.evaluation import trec
 
     if path.is_dir():

@@ -11,7 +11,7 @@ from rankwise.cli import inputs, options, outputs, screen
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.interactions import Interactions
+    from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
     from rankwise.rankers.factorization import FactorizationRanker
 
@@ -108,10 +108,10 @@ def read_ratings(source: str, relevant: float, least_relevant: int) -> "Interact
     """Read ratings from a file, or a set of the catalog."""
     from dataclasses import replace
 
-    from rankwise.data.interactions import Interactions
+    from rankwise.data.interactions.lists import Interactions
 
     if inputs.is_set(source):
-        from rankwise.data.load import load_dataset
+        from rankwise.data.catalog.load import load_dataset
 
         whole: Any = load_dataset(source)
         if not isinstance(whole, Interactions):

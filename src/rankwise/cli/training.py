@@ -103,7 +103,7 @@ def train(
     model.save(output, force=force)
     interrupted = model.stopped_ == "interrupted"
     if plot is not None:
-        from rankwise.evaluation.curves import plot_curves
+        from rankwise.evaluation.figures.curves import plot_curves
 
         metric, column = next(iter(_curve(model).items()))
         plot_curves({str(model.objective): column}, plot, metric=metric, force=force)
@@ -216,7 +216,7 @@ def _described(model: Any, output: Path) -> dict[str, Any]:
 
 def _held_out(data: str, valid: str | None, fold: int | None) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
-    from rankwise.data import files
+    from rankwise.data import formats as files
 
     if inputs.is_set(data) or not files.is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, cure="convert it: rankwise data convert")

@@ -9,7 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
-from rankwise.data.disk import translate
+from rankwise.data.disk.mapped import translate
 
 
 def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:

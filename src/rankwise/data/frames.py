@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.categories import Values
-from rankwise.data.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import as_polars
+from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
+from rankwise.data.tables.polars import as_polars
 
 Data = TypeVar("Data", bound=RankingDataset)
 

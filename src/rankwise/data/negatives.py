@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import threads
-from rankwise.data.parts import Flags, Share, fixed
+from rankwise.data.interactions.parts import Flags, Share, fixed
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 

@@ -25,7 +25,7 @@ def split(
     Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
     keep their order within a part. ``trial`` gives one of the splits of :func:`trials` by its number.
 
-    >>> from rankwise.data.synthetic import synthetic
+    >>> from rankwise.data.synthetic.lists import synthetic
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
     [59, 20, 20]
     """
@@ -41,7 +41,7 @@ def trials(
     Trial t does not depend on ``n``. This is how the papers average over randomly drawn training, validation and
     test sets; parts of different trials overlap, which a test over trials has to allow for.
 
-    >>> from rankwise.data.synthetic import synthetic
+    >>> from rankwise.data.synthetic.lists import synthetic
     >>> for train, valid, test in trials(synthetic(n_queries=10), 2):
     ...     print(train.query_ids, valid.query_ids, test.query_ids)
     [1 2 4 5 8 9] [0 7] [3 6]
@@ -59,7 +59,7 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
     validates on the next and tests on the one after that; each part is the test part once and the validation part
     once. For plain (train, test) pairs join the first two with :func:`rankwise.concatenate`.
 
-    >>> from rankwise.data.synthetic import synthetic
+    >>> from rankwise.data.synthetic.lists import synthetic
     >>> for train, valid, test in folds(synthetic(n_queries=5)):
     ...     print(train.n_queries, valid.query_ids, test.query_ids)
     3 [0] [3]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise.demo.rankers import BUILT_IN, OURS
 from rankwise.demo.result import HEADLINE, Demonstration
 from rankwise.evaluation import tables
-from rankwise.evaluation.plots import BLUE, GREY, VERMILLION, figure
+from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.evaluation.verdict import p_value
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def demonstrate(
     folder = _prepare(Path(folder), force)
     step("Making data")
     from rankwise.data.splits import split
-    from rankwise.data.synthetic import synthetic, synthetic_ideal
+    from rankwise.data.synthetic.lists import synthetic, synthetic_ideal
     from rankwise.demo.baselines import best_feature, linear
     from rankwise.demo.results import as_results
     from rankwise.evaluation.compare import compare
@@ -121,9 +121,9 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     """Write every file that the result names."""
     import polars as pl
 
-    from rankwise.data.files import write_data
+    from rankwise.data.formats import write_data
     from rankwise.demo.picture import draw
-    from rankwise.evaluation.curves import plot_curves
+    from rankwise.evaluation.figures.curves import plot_curves
     from rankwise.evaluation.tables import as_csv
 
     folder, best = result.folder, result.ranked[0]

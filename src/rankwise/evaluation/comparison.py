@@ -196,14 +196,14 @@ class Comparison:
         self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
         force: bool = False,
     ) -> Path:  # fmt: skip
-        """Draw the sorted differences per query; see :func:`rankwise.evaluation.plots.plot_differences`."""
-        from rankwise.evaluation.plots import plot_differences
+        """Draw the sorted differences per query; see ``evaluation/figures/comparisons.py``."""
+        from rankwise.evaluation.figures.comparisons import plot_differences
 
         return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the means with their intervals; see :func:`rankwise.evaluation.plots.plot_means`."""
-        from rankwise.evaluation.plots import plot_means
+        """Draw the means with their intervals; see :func:`rankwise.evaluation.figures.comparisons.plot_means`."""
+        from rankwise.evaluation.figures.comparisons import plot_means
 
         return plot_means(self, path, force=force)
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions import Interactions
-from rankwise.data.parts import rows_of
+from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.parts import rows_of
 from rankwise.evaluation.evaluate import Evaluation, Model, evaluate
 from rankwise.evaluation.tables import count
 from rankwise.metrics import metric

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check, grammar
-from rankwise.data import catalog, own
+from rankwise.data.catalog import described as own
+from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog.load import Parts, load_dataset
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions import Interactions
-from rankwise.data.load import Parts, load_dataset
+from rankwise.data.interactions.lists import Interactions
 from rankwise.data.splits import folds as made_folds
 from rankwise.data.splits import split
-from rankwise.data.synthetic import synthetic
-from rankwise.data.synthetic_ratings import synthetic_ratings
+from rankwise.data.synthetic.lists import synthetic
+from rankwise.data.synthetic.ratings import synthetic_ratings
 from rankwise.rankers.checkpoints import fingerprint
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.data.entry import Entry
+    from rankwise.data.catalog.entry import Entry
 
 _MADE_UP: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
@@ -155,7 +156,7 @@ class Source:
         return loaded
 
     def _plain(self) -> RankingDataset:
-        from rankwise.data.files import read_data
+        from rankwise.data.formats import read_data
 
         if self._maker():
             made: RankingDataset = grammar.parse(self._text(), _MADE_UP, "data set")

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
-from rankwise.data import sealed
+from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
 
 TRIALS = "trials"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
-from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
 from rankwise.rankers import storage
 from rankwise.rankers.course import Course, State
 from rankwise.rankers.schema import Schema

@@ -110,7 +110,7 @@ def _client(client: Any) -> Any:
 
 def _validation(workers: Workers, valid: Any, columns: dict[str, Any]) -> RankingDataset | None:
     if isinstance(valid, str | Path):
-        from rankwise.data.parquet import read_parquet
+        from rankwise.data.tables.parquet import read_parquet
 
         return read_parquet(valid, **columns)
     if hasattr(valid, "to_delayed"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from rankwise import caches, check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk import DiskDataset, Mapping, rows_at_once
+from rankwise.data.disk.mapped import DiskDataset, Mapping, rows_at_once
 from rankwise.rankers.newton import Array, Floats
 
 _SAMPLE = 1 << 16  # documents that XGBoost's bins are made from

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions import Interactions
+from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
 from rankwise.rankers import sources
 from rankwise.rankers.course import History

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.data.parts import rows_of
+from rankwise.data.interactions.parts import rows_of
 from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, room_for
 from rankwise.rankers.newton import Array, Floats

@@ -124,7 +124,7 @@ def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLik
 
 
 def _names(table: Any) -> list[str]:
-    from rankwise.data.tables import as_polars
+    from rankwise.data.tables.polars import as_polars
 
     return as_polars(table)[0].collect_schema().names()
 

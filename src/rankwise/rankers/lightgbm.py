@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
 from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss

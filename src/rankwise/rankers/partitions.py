@@ -17,11 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import frames, parquet
+from rankwise.data import frames
 from rankwise.data.categories import Values, join
-from rankwise.data.columns import category_lists
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import as_polars
+from rankwise.data.tables import parquet
+from rankwise.data.tables.columns import category_lists
+from rankwise.data.tables.polars import as_polars
 from rankwise.kernels import kernel
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.workers import Workers

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions import Interactions
+from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.newton import Array
 
 

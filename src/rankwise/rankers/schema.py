@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
-from rankwise.data import disk
 from rankwise.data.categories import Values, join
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
 from rankwise.rankers.newton import Floats
 
 
@@ -147,7 +147,7 @@ def frame(table: Any, schema: Schema | None = None) -> RankingDataset:
     """Take every column of a table as a feature, or those of ``schema`` where it has all, and make up the rest."""
     import polars as pl
 
-    from rankwise.data.tables import as_polars
+    from rankwise.data.tables.polars import as_polars
 
     columns, listed = as_polars(table)
     names = columns.collect_schema().names()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions import Interactions
+from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.checkpoints import fingerprint
 from rankwise.rankers.factors import Factors
 from rankwise.rankers.newton import Array, Floats

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankwise import check
-from rankwise.data import disk
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
 from rankwise.rankers import external
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.native_parameters import XGBOOST_LOSSES, Loss

@@ -3,7 +3,7 @@
 import polars as pl
 
 from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.plots import draw_means, means_size
+from rankwise.evaluation.figures.comparisons import draw_means, means_size
 from rankwise.experiments.summary import levels_table, means_table, verdict_table
 from rankwise.experiments.verdicts import verdicts
 from rankwise.report import lines

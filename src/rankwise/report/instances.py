@@ -8,8 +8,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.evaluation.comparison import Comparison
+from rankwise.evaluation.figures.comparisons import BLUE, VERMILLION, chosen_pairs, differences_size, draw_differences
 from rankwise.evaluation.pairing import pair
-from rankwise.evaluation.plots import BLUE, VERMILLION, chosen_pairs, differences_size, draw_differences
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.evaluation.plots import COLOURS, DASHES
+from rankwise.evaluation.figures.comparisons import COLOURS, DASHES
 from rankwise.experiments.store import slug
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.evaluation.plots import figure
+from rankwise.evaluation.figures.comparisons import figure
 from rankwise.evaluation.tables import as_csv
 from rankwise.files import replacing
 

@@ -56,7 +56,7 @@ def write_report(
         written.append((section.name, section.title, "\n".join(texts)))
     step("The query explorer")
     from rankwise.report.explorer import packed
-    from rankwise.report.made import made
+    from rankwise.report.provenance import made
     from rankwise.report.summary import agreement, headline, summary
 
     data = packed(view) if results.queries.height else None

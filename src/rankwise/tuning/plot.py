@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import tables
-from rankwise.evaluation.plots import BLUE, GREY, VERMILLION, figure
+from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
 from rankwise.tuning.spaces import Choice, Range
 

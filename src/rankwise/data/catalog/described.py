@@ -1,0 +1,82 @@
+"""Users' own data sets: a few lines of TOML make a set load as those of the catalog do."""
+
+from pathlib import Path
+
+from rankwise import check, settings_files
+from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.settings_files import Settings
+
+KEYS = ("name", *PARTS, "folds", "format", "query", "label", "n_features", "first_index")
+
+
+def describe(path: Path) -> Entry:
+    r"""Read the description of a data set; its paths are relative to the folder that the description lies in.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     path = Path(here, "mine.toml")
+    ...     _ = path.write_text('train = "{fold}/train.txt"\ntest = "{fold}/test.txt"\nfolds = 3\n')
+    ...     describe(path).files["train"]
+    ('{fold}/train.txt',)
+    """
+    file = settings_files.load(path, "the description of a data set")
+    keys = file.keys
+    for key in keys:
+        if key not in KEYS:
+            cure, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
+            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, cure=cure)
+    for key in ("train", "test"):
+        if key not in keys:
+            raise check.error(f"the description of a data set must name a {key} file", where=str(path))
+    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", "query", "label") if key in keys}
+    files = {part: (texts[part],) for part in PARTS if part in texts}
+    numbered = all("{fold}" in pattern for (pattern,) in files.values())
+    if numbered != ("folds" in keys):
+        raise check.error(
+            "{fold} in every path and folds belong together in the description of a data set",
+            got=", ".join(f'{part} = "{pattern}"' for part, (pattern,) in files.items()),
+            where=str(path),
+            cure="write folds = 5 and put {fold} where the number of the fold stands, or neither",
+        )
+    with check.naming(file.place("format")):
+        form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
+    columns: dict[str, str] = {key: texts[key] for key in ("query", "label") if key in texts}
+    misplaced = {"letor": ("query", "label"), "parquet": ("n_features", "first_index")}[form]
+    for key in misplaced:
+        if key in keys:
+            raise check.error(
+                f"{key} does not go with the format of the data set",
+                got=f"format {form!r}",
+                where=file.place(key),
+                cure="query and label name columns of parquet files; n_features and first_index are for letor text",
+            )
+    title = texts.get("name", path.stem)
+    return Entry(
+        name=title,
+        title=title,
+        files=files,
+        folds=_number(file, "folds", 1) if numbered else 0,
+        format=form,
+        columns=columns,
+        first_index=_first_index(file),
+        n_features=_number(file, "n_features", 1) if "n_features" in keys else None,
+    )
+
+
+def _text(file: Settings, key: str) -> str:
+    if not isinstance(file.keys[key], str):
+        what = f"{key} must be text in the description of a data set"
+        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
+    return str(file.keys[key])
+
+
+def _first_index(file: Settings) -> int | str:
+    value = file.keys.get("first_index", "auto")
+    if value != "auto" and (isinstance(value, bool) or value not in (0, 1)):
+        raise check.error('first_index must be 0, 1 or "auto"', got=repr(value), where=file.place("first_index"))
+    return value if value == "auto" else int(value)
+
+
+def _number(file: Settings, key: str, least: int) -> int:
+    with check.naming(file.place(key)):
+        return check.integer(key, file.keys[key], least=least)

@@ -1,0 +1,242 @@
+"""Load a data set by name: find its files below the data folder, read them, and remember them in binary form."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+from rankwise import check
+from rankwise.data.catalog import described as own
+from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog.download import fetch
+from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.cache import cached
+
+if TYPE_CHECKING:
+    from rankwise.data.interactions.lists import Interactions
+
+PartName = Literal["train", "valid", "test"]
+MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
+_PACKED = ("", ".gz", ".zst")
+
+
+class Parts(NamedTuple):
+    """The parts of one data set, or of one of its folds."""
+
+    train: RankingDataset
+    valid: RankingDataset | None
+    """None where the distributor gives no validation data: take it off ``train`` with :func:`rankwise.split`."""
+    test: RankingDataset
+
+
+@overload
+def load_dataset(  # type: ignore[overload-overlap]  # these names are strings too
+    name: MovieLens,
+    *,
+    folder: str | Path | None = None,
+    download: bool = False,
+) -> "Interactions": ...
+@overload
+def load_dataset(
+    name: str | Path,
+    fold: int | None = None,
+    folder: str | Path | None = None,
+    *,
+    part: PartName,
+    download: bool = False,
+    cache: bool = True,
+) -> RankingDataset: ...
+@overload
+def load_dataset(
+    name: str | Path,
+    fold: int | None = None,
+    folder: str | Path | None = None,
+    *,
+    part: None = None,
+    download: bool = False,
+    cache: bool = True,
+) -> Parts: ...
+def load_dataset(
+    name: str | Path,
+    fold: int | None = None,
+    folder: str | Path | None = None,
+    *,
+    part: str | None = None,
+    download: bool = False,
+    cache: bool = True,
+) -> Any:
+    r"""Load a public data set by name, or your own by the ``.toml`` file that describes it.
+
+    The files are looked for below ``folder``, else below the folder that the environment variable ``RANKWISE_DATA``
+    names, else in ``~/rankwise-data``, laid out as the distributor's archive unpacks (``MQ2008/Fold1/train.txt``,
+    plain or as ``.gz`` or ``.zst``). ``fold`` counts from 1, which is the default. ``part`` gives one of ``train``,
+    ``valid`` and ``test`` alone. ``download=True`` fetches a set that is not there, where its terms let a program do
+    so. With ``cache`` a binary copy is kept, which the next load maps into memory instead of reading the text (see
+    :mod:`rankwise.data.disk.cache`). MovieLens comes as :class:`rankwise.Interactions`; its ``to_frame()`` is the
+    table of ratings: user, item, rating, time.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     text = "0 qid:1 1:0.5\n2 qid:1 1:0.25\n1 qid:2 1:1\n"
+    ...     _ = Path(here, "rows.txt").write_text(text)
+    ...     _ = Path(here, "mine.toml").write_text('train = "rows.txt"\ntest = "rows.txt"\n')
+    ...     load_dataset(f"{here}/mine.toml", part="test")
+    RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
+    """
+    if str(name).endswith(".toml"):
+        if download:
+            raise check.error("only sets of the catalog can be downloaded", got=str(name))
+        path = check.readable(name)
+        entry, bases = own.describe(path), [path.parent]
+    else:
+        entry = catalog.entry(str(name))
+        bases = _bases(entry, folder)
+    fold = _fold(entry, fold)
+    wanted = _wanted(entry, part)
+    files = _find(entry, wanted, fold, bases)
+    if files is None and download:
+        try:
+            _download(entry, _data_folder(folder))
+        except FileExistsError:  # perhaps another process has just downloaded it
+            if _find(entry, wanted, fold, bases) is None:
+                raise
+        files = _find(entry, wanted, fold, bases)
+    if files is None:
+        raise _missing(entry, wanted, fold, bases)
+    if entry.format == "ratings":
+        from rankwise.data.interactions.lists import Interactions
+
+        return Interactions.read(files["ratings"])
+    parts = {one: _read(entry, path, cache) for one, path in files.items()}
+    if part is not None:
+        return parts[part]
+    _same_features(entry, parts)
+    return Parts(parts["train"], parts.get("valid"), parts["test"])
+
+
+def _data_folder(folder: str | Path | None) -> Path:
+    try:
+        return Path(folder or os.environ.get("RANKWISE_DATA") or Path.home() / "rankwise-data").expanduser()
+    except (RuntimeError, KeyError):
+        raise check.error(
+            "there is no home folder to look for data sets in",
+            cure="name the data folder with folder= or the environment variable RANKWISE_DATA",
+        ) from None
+
+
+def _bases(entry: Entry, folder: str | Path | None) -> list[Path]:
+    """Where the set's own folder may be; a folder that the user names may also be that one itself."""
+    bases = [_data_folder(folder) / one for one in entry.folders]
+    return [*bases, _data_folder(folder)] if folder else bases
+
+
+def _fold(entry: Entry, fold: int | None) -> int | None:
+    if not entry.folds:
+        if fold not in (None, 1):
+            raise check.error(
+                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", cure="leave fold out"
+            )
+        return None
+    fold = 1 if fold is None else check.integer("fold", fold, least=1)
+    if fold > entry.folds:
+        raise check.error(f"{entry.title} has the folds 1 to {entry.folds}", got=fold)
+    return fold
+
+
+def _wanted(entry: Entry, part: str | None) -> list[str]:
+    if part is None:
+        return list(entry.files)
+    if entry.format == "ratings":
+        raise check.error(f"{entry.title} is one table of ratings and has no parts", got=f"part {part!r}")
+    if check.choice("part", part, PARTS) not in entry.files:
+        raise check.error(
+            f"{entry.title} has no part {part!r}",
+            cure="take one off train: train, valid = rw.split(train, (0.8, 0.2), seed=1)",
+        )
+    return [part]
+
+
+def _find(entry: Entry, wanted: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
+    """Find all wanted files below one and the same folder, so that versions of a set are never mixed."""
+    for base in bases:
+        found = {part: _first(base, entry.files[part], fold) for part in wanted}
+        if all(found.values()):
+            return {part: path for part, path in found.items() if path}
+    return None
+
+
+def _first(base: Path, patterns: tuple[str, ...], fold: int | None) -> Path | None:
+    for pattern in patterns:
+        for ending in _PACKED:
+            path = _any_case(base / (_number(pattern, fold) + ending))
+            if path is not None and path.is_file():
+                return path
+    return None
+
+
+def _number(pattern: str, fold: int | None) -> str:
+    return pattern.replace("{fold}", str(fold))
+
+
+def _any_case(path: Path) -> Path | None:
+    """Give the path as it is spelt on the disk, whatever the case of the letters."""
+    if path.exists():
+        return path
+    parent = _any_case(path.parent) if path.parent != path else None
+    if parent is None or not parent.is_dir():
+        return None
+    return next((one for one in sorted(parent.iterdir()) if one.name.lower() == path.name.lower()), None)
+
+
+def _missing(entry: Entry, wanted: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
+    lines = [f"cannot find {entry.title}: no folder holds all of its files. Looked for, plain or as .gz or .zst:"]
+    for base in bases:
+        for part in wanted:
+            path = _first(base, entry.files[part], fold)
+            names = " or ".join(_number(pattern, fold) for pattern in entry.files[part])
+            lines.append(f"  {path} (found)" if path else f"  {base / names}")
+    if entry.source:
+        lines.append(f"Where to get it: {entry.source}. Terms: {entry.terms}.")
+        lines.append(
+            "Cure: unpack it there, name another data folder with folder= or the environment variable RANKWISE_DATA"
+            + (", or pass download=True." if entry.archive else ".")
+        )
+    else:
+        lines.append("Cure: correct the paths, which are relative to the .toml file.")
+    return FileNotFoundError("\n".join(lines))
+
+
+def _download(entry: Entry, folder: Path) -> None:
+    if entry.archive is None:
+        raise check.error(
+            f"{entry.title} cannot be downloaded by a program",
+            cure=f"get it from {entry.source} ({entry.terms}) and unpack it to {folder / entry.folders[0]}",
+        )
+    fetch(entry.archive, folder)
+
+
+def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
+    read: Callable[..., RankingDataset]
+    options: dict[str, Any]
+    if entry.format == "parquet":
+        from rankwise.data.tables import parquet
+
+        read, files, options = parquet.read_parquet, parquet.parquet_files(path), dict(entry.columns)
+    else:
+        from rankwise.data.letor import reader as letor_reader
+        from rankwise.data.letor import text as letor
+
+        read, files = letor.read_letor, letor_reader.made_of(path)
+        options = {"n_features": entry.n_features, "first_index": entry.first_index}
+    return cached(path, read, files, **options) if cache else read(path, **options)
+
+
+def _same_features(entry: Entry, parts: Mapping[str, RankingDataset]) -> None:
+    numbers = {part: data.n_features for part, data in parts.items()}
+    if len(set(numbers.values())) > 1:
+        raise check.error(
+            f"the parts of {entry.title} differ in their number of features",
+            got=", ".join(f"{number} in {part}" for part, number in numbers.items()),
+            cure=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
+        )

@@ -1,0 +1,308 @@
+"""The public data sets by name: what each one is, how its files lie, where it comes from and on what terms.
+
+This is the one table. :func:`rankwise.load_dataset` reads by it, the documentation and the command line print it, and a
+user's own set becomes an :class:`Entry` too.
+"""
+
+import re
+
+from rankwise import check
+from rankwise.data.catalog.download import Archive
+from rankwise.data.catalog.entry import PARTS, Entry
+
+_LETOR_PAGE = "Microsoft Research, project page 'LETOR: Learning to Rank for Information Retrieval'"
+_MSLR_PAGE = (
+    "Microsoft Research, project page 'Microsoft Learning to Rank Datasets' (microsoft.com/research/project/mslr)"
+)
+_ISTELLA_PAGE = "istella.ai, page 'Istella LETOR dataset', after accepting its licence agreement"
+_GROUPLENS_PAGE = "GroupLens, page 'MovieLens' (grouplens.org/datasets/movielens)"
+
+_RESEARCH = "for research; read the terms on the distributor's page"
+_ISTELLA = "non-commercial use only, under the Istella LETOR licence agreement"
+_GROUPLENS = "research use; no commercial use without permission; acknowledge GroupLens (see the set's README)"
+
+_QIN_LIU = "T. Qin and T.-Y. Liu. Introducing LETOR 4.0 Datasets. arXiv:1306.2597, 2013"
+_QIN_LETOR = "T. Qin, T.-Y. Liu, J. Xu and H. Li. LETOR: A Benchmark Collection. Information Retrieval 13(4), 2010"
+_CHAPELLE = "O. Chapelle and Y. Chang. Yahoo! Learning to Rank Challenge Overview. JMLR W&CP 14, 2011"
+_DATO_2016 = "D. Dato et al. Fast Ranking with Additive Ensembles of Regression Trees. ACM TOIS 35(2), 2016"
+_LUCCHESE = "C. Lucchese et al. Post-Learning Optimization of Tree Ensembles for Efficient Ranking. SIGIR 2016"
+_DATO_2022 = "D. Dato et al. The Istella22 Dataset. SIGIR 2022"
+_HARPER = "F. M. Harper and J. A. Konstan. The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015"
+
+_FOLDS = {
+    part: (f"Fold{{fold}}/{file}.txt",) for part, file in (("train", "train"), ("valid", "vali"), ("test", "test"))
+}
+_SPLIT = {"train": ("train.txt",), "valid": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
+
+
+def _mslr(size: str, archive: Archive, n_queries: int, n_docs: int) -> Entry:
+    return Entry(
+        name=f"mslr-web{size}",
+        title=f"MSLR-WEB{size.upper()}",
+        aliases=(f"mslr{size}", f"web{size}"),
+        folders=(f"MSLR-WEB{size.upper()}", f"MSLR{size.upper()}"),
+        files=_FOLDS,
+        folds=5,
+        n_features=136,
+        grades="0 to 4",
+        source=_MSLR_PAGE,
+        terms=_RESEARCH,
+        citation=_QIN_LIU,
+        archive=archive,
+        n_queries=n_queries,
+        n_docs=n_docs,
+    )
+
+
+def _million_query(year: int, n_queries: int, n_docs: int) -> Entry:
+    return Entry(
+        name=f"mq{year}",
+        title=f"LETOR 4.0 MQ{year}, supervised ranking",
+        folders=(f"MQ{year}", f"LETOR4.0/MQ{year}", f"MQ{year}/QueryLevelNorm"),
+        files=_FOLDS,
+        folds=5,
+        n_features=46,
+        grades="0 to 2",
+        source=f"{_LETOR_PAGE}, LETOR 4.0, MQ{year}.rar",
+        terms=_RESEARCH,
+        citation=_QIN_LIU,
+        n_queries=n_queries,
+        n_docs=n_docs,
+    )
+
+
+def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> Entry:
+    return Entry(
+        name=f"yahoo-set{number}",
+        title=f"Yahoo! Learning to Rank Challenge, set {number}",
+        aliases=(f"yahoo{number}", f"yahoo-ltrc-set{number}", f"ltrc-set{number}"),
+        folders=("ltrc_yahoo", "yahoo-ltrc", "yahoo", "C14", f"yahoo-set{number}"),
+        files={part: (f"set{number}.{part}.txt",) for part in PARTS},
+        n_features=700,
+        grades="0 to 4",
+        source="Yahoo Webscope, data set C14, on request (a form)",
+        terms="on request, for academic research; not to be passed on",
+        citation=_CHAPELLE,
+        note=note,
+        n_queries=n_queries,
+        n_docs=n_docs,
+    )
+
+
+def _movielens(size: str, file: str, archive: Archive, *, n_queries: int, n_docs: int, note: str = "") -> Entry:
+    return Entry(
+        name=f"movielens-{size}",
+        title=f"MovieLens {size}",
+        aliases=(f"ml-{size}",),
+        folders=(f"ml-{size}", f"movielens-{size}"),
+        files={"ratings": (file,)},
+        format="ratings",
+        grades="0.5 to 5 in halves" if size == "latest-small" else "1 to 5",
+        source=_GROUPLENS_PAGE,
+        terms=_GROUPLENS,
+        citation=_HARPER,
+        archive=archive,
+        note=note,
+        n_queries=n_queries,
+        n_docs=n_docs,
+    )
+
+
+# The checksums are those that TensorFlow Datasets and pytorchltr (MSLR), and TensorFlow Datasets and others
+# (MovieLens), publish for these archives. A distributor who changes an archive makes the download stop, not go wrong.
+_GROUPLENS_FILES = "https://files.grouplens.org/datasets/movielens/"
+_ONEDRIVE = "https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8n{}/root/content"
+
+ENTRIES: tuple[Entry, ...] = (
+    _mslr(
+        "10k",
+        Archive(
+            url=_ONEDRIVE.format("bOIoJ6Ks0bEMp78"),
+            sha256="2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
+            size=1_234_144_912,
+            folder="MSLR-WEB10K",
+        ),
+        n_queries=10_000,
+        n_docs=1_200_192,
+    ),
+    _mslr(
+        "30k",
+        Archive(
+            url=_ONEDRIVE.format("bXGPBlwD1rnFdBY"),
+            sha256="08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
+            size=3_849_406_307,
+            folder="MSLR-WEB30K",
+        ),
+        n_queries=31_531,
+        n_docs=3_771_125,
+    ),
+    _yahoo(1, "519 of the 700 features occur in this set; the others are 0", n_queries=29_921, n_docs=709_877),
+    _yahoo(2, "596 of the 700 features occur in this set; the others are 0", n_queries=6_330, n_docs=172_870),
+    Entry(
+        name="istella",
+        title="Istella LETOR, full",
+        aliases=("istella-full", "istella-letor"),
+        folders=("istella-letor/full", "istella/full", "istella-letor", "istella", "full"),
+        files={part: _SPLIT[part] for part in ("train", "test")},
+        n_features=220,
+        n_queries=33_018,
+        n_docs=10_454_629,
+        grades="0 to 4",
+        source=_ISTELLA_PAGE,
+        terms=_ISTELLA,
+        citation=_DATO_2016,
+        note="no validation part: take it off train with rw.split",
+    ),
+    Entry(
+        name="istella-s",
+        title="Istella-S LETOR",
+        aliases=("istella-sample",),
+        folders=("istella-s-letor/sample", "istella-s/sample", "istella-s-letor", "istella-s", "sample"),
+        files=_SPLIT,
+        n_features=220,
+        n_queries=33_018,
+        n_docs=3_408_630,
+        grades="0 to 4",
+        source=_ISTELLA_PAGE,
+        terms=_ISTELLA,
+        citation=_LUCCHESE,
+    ),
+    Entry(
+        name="istella22",
+        title="Istella22, learning-to-rank features",
+        folders=("istella22", "istella22-letor", "istella22/letor"),
+        files={
+            "train": ("train.svm", "train.txt"),
+            "valid": ("valid.svm", "vali.svm", "valid.txt", "vali.txt"),
+            "test": ("test.svm", "test.txt"),
+        },
+        n_features=220,
+        grades="0 to 4",
+        source="istella.ai, page 'Istella22 dataset', on request (a form)",
+        terms=_ISTELLA,
+        citation=_DATO_2022,
+    ),
+    _million_query(2007, n_queries=1_692, n_docs=69_623),
+    _million_query(2008, n_queries=784, n_docs=15_211),
+    Entry(
+        name="ohsumed",
+        title="LETOR 3.0 OHSUMED",
+        folders=(
+            *(f"{top}/{kind}" for kind in ("QueryLevelNorm", "Feature-min") for top in ("OHSUMED", "OHSUMED/OHSUMED")),
+            *("OHSUMED", "LETOR3.0/OHSUMED/QueryLevelNorm"),
+        ),
+        files={
+            "train": ("Fold{fold}/trainingset.txt", "Fold{fold}/train.txt"),
+            "valid": ("Fold{fold}/validationset.txt", "Fold{fold}/vali.txt"),
+            "test": ("Fold{fold}/testset.txt", "Fold{fold}/test.txt"),
+        },
+        folds=5,
+        n_features=45,
+        n_queries=106,
+        n_docs=16_140,
+        grades="0 to 2",
+        source=f"{_LETOR_PAGE}, LETOR 3.0, OHSUMED",
+        terms=_RESEARCH,
+        citation=_QIN_LETOR,
+        note="the query-normalised version is taken where both lie there",
+    ),
+    _movielens(
+        "latest-small",
+        "ratings.csv",
+        Archive(
+            url=f"{_GROUPLENS_FILES}ml-latest-small.zip",
+            sha256="696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
+            folder="ml-latest-small",
+        ),
+        note="GroupLens may replace this archive; the checksum is that of the release of September 2018",
+        n_docs=100_836,
+        n_queries=610,
+    ),
+    _movielens(
+        "100k",
+        "u.data",
+        Archive(
+            url=f"{_GROUPLENS_FILES}ml-100k.zip",
+            sha256="50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+            size=4_924_029,
+            folder="ml-100k",
+        ),
+        n_docs=100_000,
+        n_queries=943,
+    ),
+    _movielens(
+        "1m",
+        "ratings.dat",
+        Archive(
+            url=f"{_GROUPLENS_FILES}ml-1m.zip",
+            sha256="a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+            folder="ml-1m",
+        ),
+        n_docs=1_000_209,
+        n_queries=6_040,
+    ),
+)
+
+
+class Catalog(tuple[Entry, ...]):
+    """Entries that print as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        rows: list[tuple[str, ...]] = [("name", "queries", "documents", "features", "labels", "folds", "download")]
+        rows += [
+            (
+                entry.name,
+                *(
+                    "" if number is None else f"{number:,}"
+                    for number in (entry.n_queries, entry.n_docs, entry.n_features)
+                ),
+                entry.grades,
+                str(entry.folds or "-"),
+                "yes" if entry.archive else "by hand",
+            )
+            for entry in self
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join(lines)
+
+
+def datasets() -> Catalog:
+    """List the data sets that :func:`rankwise.load_dataset` knows by name.
+
+    For MovieLens, users stand in the column of queries and ratings in that of documents.
+
+    >>> print(*(entry.name for entry in datasets()))
+    mslr-web10k mslr-web30k yahoo-set1 yahoo-set2 istella istella-s istella22 mq2007 mq2008 ohsumed
+    movielens-latest-small movielens-100k movielens-1m
+    """
+    return Catalog(ENTRIES)
+
+
+def entry(name: str) -> Entry:
+    """Look a data set up by its name or an alias; case, spaces, ``-`` and ``_`` do not matter.
+
+    >>> entry("MSLR WEB10K").title
+    'MSLR-WEB10K'
+    >>> entry("mq2009")
+    Traceback (most recent call last):
+    ValueError: unknown data set: got 'mq2009'. Cure: did you mean 'mq2008'; rw.datasets() lists them all, ...
+    """
+    found = _BY_NAME.get(_plain(name))
+    if found is not None:
+        return found
+    near = check.suggestion(name.lower(), (one.name for one in ENTRIES)).rstrip("?")
+    raise check.error(
+        "unknown data set",
+        got=repr(name),
+        cure=f"{near}; rw.datasets() lists them all, and a set of your own is described in a .toml file",
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_BY_NAME = {_plain(word): one for one in ENTRIES for word in (one.name, *one.aliases)}

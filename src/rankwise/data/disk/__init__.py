@@ -1,0 +1,1 @@
+"""Data on disk: caches, and features that stay in a file."""

@@ -1,0 +1,148 @@
+"""Binary copies of data that are slow to parse, so that the next load is instant and memory-mapped.
+
+They lie in ``.rankwise-cache`` beside the source, or, where that folder is read-only, in the library's cache folder
+(:mod:`rankwise.caches`); there in the first place if ``RANKWISE_CACHE`` names it. A copy is named after everything that
+it depends on: the size, time and content of every file that the data are made of, the options they were read with and
+the version that read them. A changed source means another copy, so that nothing stale is read.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rankwise import caches, check
+from rankwise._version import __version__
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.copies import as_json, open_copy, write_copy
+from rankwise.data.disk.fingerprint import fingerprints, plain
+
+FORMAT = 4
+FOLDER = ".rankwise-cache"
+_NAME = 48  # letters of the source's name in that of a copy, which file systems limit
+
+
+def cached(
+    source: Path, read: Callable[..., RankingDataset], files: Sequence[Path] = (), **options: Any
+) -> RankingDataset:
+    """Give ``read(source, **options)``, from a copy where that is possible.
+
+    ``files`` are those that the data are made of, if they are not the source alone.
+    """
+    stamp = _stamp(source, files, options)
+
+    def make(places: list[Path]) -> RankingDataset:
+        data = read(source, **options)
+        if _stamp(source, files, options) == stamp:  # else it was being written while we read
+            try:
+                _write_one(places, stamp, lambda _: data)
+            except OSError as failed:
+                caches.missing(f"no copy of {source} can be kept ({failed.strerror or failed})")
+        return data
+
+    return _opened_or(make, _places(source, stamp, _folders(source)), stamp)
+
+
+def mapped(
+    source: Path,
+    spill: Callable[..., RankingDataset],
+    files: Sequence[Path] = (),
+    folder: Path | None = None,
+    **options: Any,
+) -> RankingDataset:
+    """Give the data set whose features ``spill(source, target, **options)`` writes to the file ``target``.
+
+    The features stay in a copy, which is kept in ``folder`` if one is named; where none can be kept, for as long as the
+    process runs.
+    """
+    stamp = _stamp(source, files, options)
+
+    def fill(place: Path) -> RankingDataset:
+        data = spill(source, place / "features.npy", **options)
+        if _stamp(source, files, options) != stamp:
+            raise check.error("the data changed while they were read", where=str(source), cure="open them again")
+        return data
+
+    def make(places: list[Path]) -> RankingDataset:
+        try:
+            return _write_one(places, stamp, fill)
+        except OSError as failed:
+            if folder is not None:
+                raise _no_room(source, folder, failed) from None
+            caches.missing(f"no copy of the features of {source} can be kept ({failed.strerror or failed})")
+        try:
+            return _write_one(_places(source, stamp, [caches.scratch() / _place(source)]), stamp, fill)
+        except OSError as failed:
+            raise _no_room(source, "a temporary folder", failed) from None
+
+    folders = _folders(source) if folder is None else [folder / _place(source)]
+    return _opened_or(make, _places(source, stamp, folders), stamp)
+
+
+def _stamp(source: Path, files: Sequence[Path], options: dict[str, Any]) -> dict[str, Any]:
+    """Everything that a copy depends on."""
+    source = source.absolute()
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "source": source.name,
+        "files": fingerprints(files or [source], source.parent),
+        "options": plain(options),
+    }
+
+
+def _folders(source: Path) -> list[Path]:
+    """Where a copy may lie: beside the source unless that folder is marked read-only, and in the library's cache."""
+    parent = source.absolute().parent
+    beside, own = parent / FOLDER, caches.folder()
+    writable = parent.stat().st_mode & 0o222 and os.access(parent, os.W_OK)
+    folders = [beside] if writable or beside.is_dir() else []
+    if own is not None:
+        folders.insert(0 if os.environ.get("RANKWISE_CACHE") else len(folders), own / _place(source))
+    return folders
+
+
+def _place(source: Path) -> str:
+    """Tell the folders of sources apart that share a cache: files in them may have the same names."""
+    return hashlib.sha256(os.fsencode(source.absolute().parent.resolve())).hexdigest()[:16]
+
+
+def _places(source: Path, stamp: dict[str, Any], folders: list[Path]) -> list[Path]:
+    key = hashlib.sha256(as_json(stamp)).hexdigest()[:16]
+    return [folder / f"{source.absolute().name[:_NAME]}-{key}" for folder in folders]
+
+
+def _opened_or(
+    make: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: dict[str, Any]
+) -> RankingDataset:
+    """Open the first copy that is there, or make one while others who want the same wait."""
+    found = _first(places, stamp)
+    if found is None:
+        with caches.turn(*(place.with_name(f".{place.name}.lock") for place in places)):
+            found = _first(places, stamp)
+            if found is None:
+                found = make(places)
+    return found
+
+
+def _first(places: list[Path], stamp: dict[str, Any]) -> RankingDataset | None:
+    return next((data for place in places if (data := open_copy(place, stamp)) is not None), None)
+
+
+def _write_one(places: list[Path], stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> RankingDataset:
+    """Write a copy to the first place that can be written."""
+    failed = OSError("there is no folder for it")
+    for place in places:
+        try:
+            return write_copy(place, stamp, fill)
+        except OSError as cannot:
+            failed = cannot
+    raise failed
+
+
+def _no_room(source: Path, folder: object, failed: OSError) -> OSError:
+    return OSError(
+        f"the features of {source} could not be copied to {folder}: {failed}. "
+        "Cure: name a folder with enough room, folder=…."
+    )

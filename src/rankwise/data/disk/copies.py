@@ -1,0 +1,153 @@
+"""One binary copy of a data set: a folder of plain ``.npy`` files and one JSON that says what they were made of.
+
+A copy is written elsewhere and then renamed, so that none is ever half there. One that is not as it was written, to
+the bit as far as its checksums reach, is not opened. Nothing is ever unpickled.
+"""
+
+import contextlib
+import io
+import json
+import math
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import files
+from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data.disk.fingerprint import checksum
+
+_ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
+_DESCRIPTION = "data.json"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+
+
+def open_copy(place: Path, stamp: dict[str, Any]) -> RankingDataset | None:
+    """Map a copy into memory, or give None where there is none or it is not as it was written."""
+    try:
+        described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
+        content = described["content"]
+        if zlib.crc32(as_json(content)) != described["crc32"] or content["stamp"] != stamp:
+            return None
+        columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        names, categorical = content["feature_names"], tuple(content["categorical"])
+        lists = {int(column): listed for column, listed in content["categories"].items()}
+        return RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
+    except _DAMAGE:
+        return None
+
+
+def _load(place: Path, name: str, facts: dict[str, Any]) -> NDArray[Any]:
+    """Map or read an array; its file's header must be the one that was written, and is not interpreted."""
+    path, dtype, shape = place / f"{name}.npy", np.dtype(facts["dtype"]), tuple(facts["shape"])
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": facts["dtype"], "fortran_order": False, "shape": shape})
+    start = head.tell()
+    with path.open("rb") as file:
+        begins_well = file.read(start) == head.getvalue()
+    if not begins_well or path.stat().st_size != start + dtype.itemsize * math.prod(shape):
+        raise ValueError(f"{path} is damaged")
+    array: NDArray[Any]
+    if name in PER_DOCUMENT and 0 not in shape:
+        array = np.memmap(path, dtype, "r", start, shape)
+    else:
+        array = np.fromfile(path, dtype, offset=start).reshape(shape)
+    if checksum(array) != facts["crc32"]:
+        raise ValueError(f"{path} is damaged")
+    return array
+
+
+def write_copy(place: Path, stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> RankingDataset:
+    """Write a copy whole or not at all, and open it; ``fill`` gives the data, and may write arrays itself."""
+    temporary = files.part_in(place.parent)
+    try:
+        temporary.mkdir(parents=True)
+        data = fill(temporary)
+        arrays = {name: getattr(data, name) for name in _ARRAYS if getattr(data, name) is not None}
+        facts = {}
+        for name, array in arrays.items():
+            path = temporary / f"{name}.npy"
+            if not path.exists():
+                with path.open("wb") as file:
+                    np.save(file, array, allow_pickle=False)
+                    _settle(file)
+            facts[name] = {"dtype": array.dtype.str, "shape": array.shape, "crc32": checksum(array)}
+        content = {
+            "stamp": stamp,
+            "arrays": facts,
+            "feature_names": data.feature_names,
+            "categorical": data.categorical,
+            "categories": {str(column): listed for column, listed in data.categories.items()},
+        }
+        with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:
+            json.dump({"crc32": zlib.crc32(as_json(content)), "content": content}, text, indent=1)
+            _settle(text)
+        _put(temporary, place, stamp)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sweep(place, stamp)
+    written = open_copy(place, stamp)
+    if written is None:
+        raise OSError(f"{place} is not as it was written")
+    return written
+
+
+def as_json(value: Any) -> bytes:
+    """Write plain data in the one way that checksums are made of."""
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def _settle(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _put(temporary: Path, place: Path, stamp: dict[str, Any]) -> None:
+    """Give a copy its name, unless another process has just put one there that is as good."""
+    try:
+        temporary.rename(place)
+    except OSError:
+        if open_copy(place, stamp) is not None:
+            return
+        aside = files.part_in(place.parent)
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(aside)  # it is damaged
+        _remove(aside)
+        temporary.rename(place)
+    files.settle(place.parent)
+
+
+def _sweep(place: Path, stamp: dict[str, Any]) -> None:
+    """Remove copies of earlier states of the same source, and what processes that were killed left behind."""
+    files.clear(place.parent)
+    with contextlib.suppress(OSError):
+        for other in place.parent.iterdir():
+            with contextlib.suppress(*_DAMAGE):
+                left_behind = other.suffix == ".lock" and files.is_old(other)
+                if left_behind or (other != place and _stale(other, stamp)):
+                    _remove(other)
+
+
+def _stale(other: Path, stamp: dict[str, Any]) -> bool:
+    """Tell a copy of another state of the same source from one that was read with other options."""
+    described = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))
+    if "content" not in described:  # of an earlier format
+        return bool(described["stamp"]["source"]["name"] == stamp["source"])
+    theirs: dict[str, Any] = described["content"]["stamp"]
+    if theirs["source"] != stamp["source"] or theirs["files"] == stamp["files"]:
+        return False
+    both = theirs["files"].keys() & stamp["files"].keys()
+    changed = any(theirs["files"][name] != stamp["files"][name] for name in both)
+    return changed or bool(theirs["options"] == stamp["options"])
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

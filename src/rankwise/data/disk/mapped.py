@@ -1,0 +1,192 @@
+"""Data larger than memory: features stay in a file and are read a block at a time.
+
+Labels, query ids and the like are in memory: they take a few bytes for each document. The features lie in one ``.npy``
+file, mapped into memory, so that everything that takes a data set takes these too. What goes over all of them, trees
+and predictions, reads blocks with :func:`blocks` instead: pages of a mapping count as memory of the process until the
+system takes them back.
+"""
+
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.categories import translated
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.cache import mapped
+
+_ROWS_COMPARED = 8  # of a file with its mapping
+_BLOCK = 1 << 23  # bytes that are in memory at once
+
+
+class DiskDataset(RankingDataset):
+    """A data set whose features stay on disk; made by :func:`open_data`.
+
+    A run of neighbouring queries, ``data.take(slice(0, 1000))``, stays there too; others are read into memory.
+    """
+
+    def __repr__(self) -> str:
+        where = ", features on disk" if Mapping.of(self.features) is not None else ""
+        return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
+
+
+def open_data(
+    path: str | Path, *, folder: str | Path | None = None, block: int = _BLOCK, **options: Any
+) -> DiskDataset:
+    r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
+
+    The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
+    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document.
+    ``block`` is how many bytes, of text or of features, are in memory at once meanwhile; the copy does not depend on
+    it. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
+    XGBoostRanker then train without ever having all features in memory; every other use works as well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     _ = Path(here, "rows.txt").write_text("0 qid:1 1:0.5\n2 qid:1 1:0.25\n1 qid:2 1:1\n")
+    ...     data = open_data(f"{here}/rows.txt")
+    ...     print(data, data.features[:, 0])
+    DiskDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, features on disk) [0.5 0.25 1. ]
+    """
+    from rankwise.data.disk import spill
+    from rankwise.data.formats import is_parquet
+    from rankwise.data.letor import reader as letor_reader
+    from rankwise.data.tables import parquet
+
+    path = Path(path)
+    if not path.is_dir():
+        check.readable(path)
+    if options.get("sort") or options.get("progress"):
+        raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
+    check.integer("block", block, least=1)
+    options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
+    if is_parquet(path):
+        write, files = partial(spill.parquet, block=block), parquet.parquet_files(path)
+    else:
+        write, files = partial(spill.letor, block=block), letor_reader.made_of(path, options.get("sizes"))
+    data = mapped(path, write, files, None if folder is None else Path(folder), **options)
+    file = Mapping.of(data.features)
+    if file is not None:
+        file.release()
+    names = (*RankingDataset.__dataclass_fields__,)
+    return DiskDataset(**{name: getattr(data, name) for name in names})
+
+
+def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one in a mapped file.
+
+    >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
+    [(3, 2)]
+    """
+    file = Mapping.of(features)
+    if file is None:
+        yield features
+        return
+    step = rows_at_once(features.shape[1])
+    for first in range(0, len(features), step):
+        yield file.read(first, min(first + step, len(features)))
+
+
+def translate(
+    features: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
+) -> NDArray[np.float32]:
+    """Look up the codes of some columns in tables; rows of a mapped file go to another one, removed after its use."""
+    file = Mapping.of(features)
+    if file is None:
+        return _looked_up(np.array(features), tables, name)
+    beside = Path(file.path).parent
+    handle, path = tempfile.mkstemp(".npy", "rankwise-", beside if os.access(beside, os.W_OK) else None)
+    with os.fdopen(handle, "wb") as target:
+        about = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
+        np.lib.format.write_array_header_1_0(target, about)
+        for block in blocks(features):
+            target.write(_looked_up(block, tables, name).data)
+    found: NDArray[np.float32] = np.load(path, mmap_mode="r")
+    weakref.finalize(found, Path(path).unlink, missing_ok=True)
+    return found
+
+
+def _looked_up(
+    rows: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
+) -> NDArray[np.float32]:
+    for column, table in tables.items():
+        rows[:, column] = translated(rows[:, column], table, name(column))
+    return rows
+
+
+def rows_at_once(n_features: int, block: int | None = None) -> int:
+    """How many rows are read at once."""
+    return max(1, (block or _BLOCK) // max(1, 4 * n_features))
+
+
+class Mapping:
+    """Rows of a matrix that is mapped from a file, read without the mapping."""
+
+    def __init__(self, root: "np.memmap[Any, Any]", start: int, shape: tuple[int, int]) -> None:
+        self.root, self.path, self.start, self.shape = root, str(root.filename), start, shape
+        self.handle = os.open(self.path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            os.close(self.handle)
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "Mapping | None":
+        """Find where rows of float32 lie in a file; None if they are in memory, or the file may hold other numbers."""
+        root = _mapped(array)
+        fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous
+        if root is None or not fits or not Path(root.filename or "").is_file():
+            return None
+        start = root.offset + array.ctypes.data - root.ctypes.data
+        try:
+            file = cls(root, int(start), (int(array.shape[0]), int(array.shape[1])))
+        except OSError:  # what is mapped stays, even where it may no longer be opened
+            return None
+        return file if file.holds(array) else None
+
+    def holds(self, array: NDArray[Any]) -> bool:
+        """Whether the file under this name is the one that is mapped, as far as some rows tell."""
+        if os.fstat(self.handle).st_size < self.start + array.nbytes:
+            return False
+        rows = np.unique(np.linspace(0, self.shape[0] - 1, _ROWS_COMPARED, dtype=np.int64)).tolist()
+        return all(self.read(row, row + 1).tobytes() == array[row].tobytes() for row in rows)
+
+    def release(self) -> None:
+        """Give back pages of the mapping that were looked at; they are read again when they are needed."""
+        pages: Any = self.root.base
+        if hasattr(pages, "madvise"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+    def read(self, first: int, last: int) -> NDArray[np.float32]:
+        """Read rows ``first`` to ``last`` into memory."""
+        width = 4 * self.shape[1]
+        found = np.empty((last - first, self.shape[1]), np.float32)
+        view, at = found.view(np.uint8).reshape(-1).data, self.start + first * width
+        while view:
+            count = os.preadv(self.handle, [view], at)
+            if not count:
+                raise check.error("a file of features is shorter than it was", where=self.path, cure="open it again")
+            view, at = view[count:], at + count
+        return found
+
+
+def _mapped(array: NDArray[Any]) -> "np.memmap[Any, Any] | None":
+    """Find the mapping of a file behind any number of views; None if the memory is somebody else's.
+
+    A mapping that is copied on writing may differ from its file.
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray | memoryview):
+        behind = owner.obj if isinstance(owner, memoryview) else owner.base
+        if isinstance(owner, np.memmap) and isinstance(behind, mmap.mmap):
+            return None if owner.mode == "c" else owner
+        owner = behind
+    return None

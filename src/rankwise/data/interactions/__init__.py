@@ -1,0 +1,1 @@
+"""Users and the items they rated."""

@@ -1,0 +1,182 @@
+"""Tables of ratings: who gave what which rating, from CSV, Parquet and the forms in which MovieLens comes."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.data.ratings_text import TextTable, read_text
+from rankwise.data.tables.polars import as_polars
+from rankwise.kernels import kernel
+
+_SPELLINGS = {
+    "user": ("user", "userid", "uid"),
+    "item": ("item", "itemid", "iid", "movie", "movieid"),
+    "rating": ("rating", "ratings", "stars"),
+    "time": ("time", "timestamp"),
+}
+
+
+def read_ratings(path: str | Path) -> TextTable | pl.DataFrame:
+    """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
+
+    Text may be compressed. A first line whose third column is no number names the columns; without one they are
+    user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        text = read_text(path)
+        return replace(text, frame=_named(text.frame))
+    with check.library("Parquet", path):
+        return _named(pl.read_parquet(check.readable(path)))
+
+
+def _named(table: pl.DataFrame) -> pl.DataFrame:
+    """Call columns by our names."""
+    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
+    found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
+    return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
+
+
+def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> dict[str, Any]:
+    """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
+    place = frame.place if isinstance(frame, TextTable) else _row
+    table = columns(frame, roles)
+    users, of_user = numbered(table["user"])
+    items, of_item = numbered(table["item"], None if catalogue is None else np.unique(catalogue), place)
+    rows, by_item = np.arange(len(table)), np.empty(len(table), np.int64)
+    stable_order(of_item, items.size, rows, by_item)
+    stable_order(of_user, users.size, by_item, rows)
+    of_user, of_item = of_user[rows], of_item[rows]
+    again = (of_user[1:] == of_user[:-1]) & (of_item[1:] == of_item[:-1])
+    if again.any():
+        row = int(np.argmax(again))
+        raise check.error(
+            "a user may rate an item once",
+            got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
+            where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
+            cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
+        )
+    return {
+        "users": users,
+        "items": of_item,
+        "ratings": table["rating"].to_numpy()[rows] if "rating" in table.columns else np.ones(len(table)),
+        "offsets": np.concatenate(([0], np.cumsum(np.bincount(of_user, minlength=users.size)))),
+        "catalogue": items,
+        "times": table["time"].to_numpy()[rows] if "time" in table.columns else None,
+    }
+
+
+def _row(row: int) -> str:
+    return f"row {row}"
+
+
+@kernel
+def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
+    """Sort ``rows`` by their codes below ``count``, in linear time; equal codes stay in the order of ``rows``."""
+    starts = np.zeros(count + 1, np.int64)
+    for code in codes:
+        starts[code + 1] += 1
+    for code in range(count):
+        starts[code + 1] += starts[code]
+    for row in rows:
+        out[starts[codes[row]]] = row
+        starts[codes[row]] += 1
+
+
+def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
+    """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
+    place = _row
+    if isinstance(frame, TextTable):
+        frame, place = frame.frame, frame.place
+    table, _ = as_polars(frame)
+    named = {role: name for role, name in roles.items() if name is not None}
+    schema = table.collect_schema()
+    for role, name in named.items():
+        if name not in schema:
+            cure = check.suggestion(name, schema.names()).rstrip("?") + f", or say {role}='…'"
+            raise check.error(f"the table has no such column for the {role}", got=repr(name), cure=cure)
+    taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
+    return taken.with_columns(_checked(series, place) for series in taken.iter_columns())
+
+
+def numbered(
+    ids: pl.Series, known: NDArray[Any] | None = None, place: Callable[[int], str] = _row
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Give all different ids in order, and the number of each row's id among them.
+
+    >>> numbered(pl.Series(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    """
+    different = (ids.unique() if known is None else pl.Series(ids.name, known)).sort()
+    table = different.to_frame().with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number"))
+    numbers = ids.to_frame().join(table, on=ids.name, how="left", maintain_order="left")["number"]
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        cure = "leave catalogue out, or list every item in it"
+        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), cure=cure)
+    array = np.array(different.to_list(), np.str_) if different.dtype == pl.String else different.to_numpy()
+    return array, numbers.to_numpy()
+
+
+def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    role = series.name
+    if series.null_count():
+        row = int(series.is_null().arg_max() or 0)
+        raise check.error(
+            f"the {role} must be known in every row", got="null", where=place(row), cure="fill or drop it"
+        )
+    return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
+
+
+def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype in (pl.UInt64, pl.String):
+        return series
+    if series.dtype.is_integer():
+        narrow = series.cast(pl.Int64, strict=False)
+        if not narrow.null_count():
+            return narrow
+        row = int(narrow.is_null().arg_max() or 0)
+        cure = "make them strings, in every row"
+        raise check.error(
+            f"a number as {series.name} must fit into 64 bits", got=series[row], where=place(row), cure=cure
+        )
+    broken = series != series.floor() if series.dtype.is_float() else series.is_not_null()
+    row = int(broken.arg_max() or 0)
+    raise check.error(
+        f"the column of the {series.name} must hold integers or strings",
+        got=f"{series[row]!r}, {series.dtype}",
+        where=place(row),
+        cure="cast it",
+    )
+
+
+def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    role = series.name
+    if series.dtype.is_temporal() and role == "time":
+        return series.cast(pl.Datetime("us")).dt.epoch("s")
+    plain = series.str.strip_chars() if series.dtype == pl.String else series
+    numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
+    numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        raise check.error(
+            f"the column of the {role} must hold numbers",
+            got=f"{series[row]!r}, {series.dtype}",
+            where=place(row),
+            cure="cast it, or mend the row",
+        )
+    beyond = ~numbers.is_finite() if role == "rating" else ~(numbers.abs() < 2.0**63)
+    if beyond.any():
+        row = int(beyond.arg_max() or 0)
+        what = "ratings must be finite" if role == "rating" else "times must be whole numbers of at most 64 bits"
+        raise check.error(what, got=f"{series[row]}", where=place(row), cure="drop the row")
+    return numbers if role == "rating" else (series if series.dtype.is_integer() else numbers).cast(pl.Int64)

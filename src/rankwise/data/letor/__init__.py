@@ -1,0 +1,1 @@
+"""LETOR and SVMLight text."""

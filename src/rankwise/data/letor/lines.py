@@ -1,0 +1,267 @@
+"""The compiled part of reading LETOR text: one pass over raw bytes, one line after the other.
+
+A block of text ends with a line end, which also ends every number, so that no loop needs to look where the block ends.
+What Python must decide (a broken line, a wider matrix, a full batch) makes the kernel stop at the beginning of that
+line; it goes on from there when called again.
+"""
+
+import numpy as np
+
+from rankwise.data.letor import decimals
+from rankwise.data.letor.shortest import write_whole
+from rankwise.kernels import kernel
+
+# Why the kernel stopped.
+DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4
+# What is wrong with a broken line.
+NO_LABEL, BAD_LABEL, NO_QUERY, EXTRA_QUERY, EMPTY_QUERY, LONG_QUERY = range(6)
+NO_FEATURE, BAD_INDEX, BEYOND, BAD_VALUE, TWICE = range(6, 11)
+# Where the kernel stands, in its array of state: byte, line number; rows, queries and hard numbers of this batch;
+# length of the current query's id, highest index so far, what is wrong and at which byte, the last mark of columns.
+AT, LINE, ROWS, QUERIES, HARD, ID_LENGTH, HIGHEST, WRONG, SPOT, MARK = range(10)
+STATE_SIZE = 10
+
+MOST_INDEX = 9_999_999
+MOST_ID = 1024
+SPACE, TAB, RETURN, NEWLINE, HASH, COLON = 32, 9, 13, 10, 35, 58
+
+
+@kernel(forceinline=True)
+def _skip_space(text, at):  # type: ignore[no-untyped-def]
+    while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
+        at += 1
+    return at
+
+
+@kernel(forceinline=True)
+def _ends_word(byte):  # type: ignore[no-untyped-def]
+    return byte in (SPACE, NEWLINE, TAB, RETURN)
+
+
+@kernel
+def line_end(text, at):  # type: ignore[no-untyped-def]
+    """Where the line ends that ``at`` is in."""
+    while text[at] != NEWLINE:
+        at += 1
+    return at
+
+
+@kernel
+def expected_indexes(least, width):  # type: ignore[no-untyped-def]
+    """Write ``index:`` of every column as a little-endian word; with it a mask of its bytes, and its digits' number."""
+    texts, masks, lengths = np.zeros(width, np.uint64), np.zeros(width, np.uint64), np.empty(width, np.int64)
+    space = np.empty(9, np.uint8)
+    for column in range(width):
+        lengths[column] = write_whole(space, 0, column + least)
+        space[lengths[column]] = COLON
+        for place in range(lengths[column] + 1):
+            texts[column] |= np.uint64(space[place]) << np.uint64(8 * place)
+            masks[column] |= np.uint64(255) << np.uint64(8 * place)
+    return texts, masks, lengths
+
+
+@kernel
+def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
+    """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text.
+
+    Numbers greater than ``most`` do not count: their lines will be broken ones.
+    """
+    highest = np.int64(0)
+    while at < last:
+        byte = text[at]
+        if byte == HASH and (at == 0 or _ends_word(text[at - 1])):
+            at = line_end(text, at)
+        elif byte == COLON:
+            place = at - 1
+            number, unit = np.int64(0), np.int64(1)
+            while place >= 0 and decimals.is_digit(text[place]) and unit <= MOST_INDEX:
+                number += unit * (np.int64(text[place]) - 48)
+                unit *= 10
+                place -= 1
+            if highest < number <= most and (place < 0 or _ends_word(text[place])):
+                highest = number
+        at += 1
+    return highest
+
+
+@kernel(forceinline=True)
+def _document(text, at):  # type: ignore[no-untyped-def]
+    """Find the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
+    at = _skip_space(text, at + 1)
+    if text[at] == 100 and text[at + 1] == 111 and text[at + 2] == 99 and text[at + 3] == 105 and text[at + 4] == 100:
+        sign = _skip_space(text, at + 5)
+        if text[sign] == 61:
+            at = _skip_space(text, sign + 1)
+    end = at
+    while not _ends_word(text[end]):
+        end += 1
+    return at, end - at
+
+
+@kernel(forceinline=True)
+def _same_query(text, start, length, current, current_length):  # type: ignore[no-untyped-def]
+    if length != current_length:
+        return False
+    for i in range(length):  # noqa: SIM110
+        if text[start + i] != current[i]:
+            return False
+    return True
+
+
+@kernel
+def parse_lines(  # type: ignore[no-untyped-def]
+    text, last, state, base, limit, with_queries, features, first_row, labels, query_rows, query_lines, query_spans,
+    current, document_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,
+):  # fmt: skip
+    """Read lines from ``state[AT]`` to ``last`` into rows of ``features`` from ``first_row`` on, and into a batch.
+
+    ``base`` is the first index of the file (-1: 1 unless there is an index 0); ``limit`` the most features allowed.
+    """
+    width = features.shape[1]
+    room = min(labels.size, features.shape[0] - first_row) if width else labels.size
+    rows, queries, hard = state[ROWS], state[QUERIES], state[HARD]
+    at, line, highest = state[AT], state[LINE], state[HIGHEST]
+    least = 0 if base == 0 else 1
+    stop = DONE
+    wrong = -1
+    spot = at
+    while at < last:
+        begin = at
+        at = _skip_space(text, at)
+        if text[at] == NEWLINE or text[at] == HASH:
+            at = line_end(text, at) + 1
+            line += 1
+            continue
+        if rows == room or hard == hard_cells.shape[0]:
+            stop, at = FULL, begin
+            break
+        hard_before = hard
+        # The label.
+        spot = at
+        kind, negative, digits, power, at = decimals.read_number(text, at)
+        if kind == decimals.WRONG or not (_ends_word(text[at]) or text[at] == HASH):
+            wrong = NO_LABEL
+        elif kind != decimals.DECIMAL or (negative and digits > 0) or decimals.beyond_float64(digits, power):
+            wrong = BAD_LABEL
+        else:
+            value, sure = decimals.nearest_float64(digits, power)
+            labels[rows] = value
+            if sure != decimals.SURE:
+                hard_cells[hard, 0], hard_cells[hard, 1] = rows, -1
+                hard_spans[hard, 0], hard_spans[hard, 1] = spot, at - spot
+                hard += 1
+        # The query.
+        new_query = False
+        start = length = at
+        if wrong < 0:
+            at = _skip_space(text, at)
+            spot = at
+            has_query = text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == COLON
+            if has_query != with_queries:
+                wrong = EXTRA_QUERY if has_query else NO_QUERY
+            elif has_query:
+                at += 4
+                start = at
+                while not _ends_word(text[at]):
+                    at += 1
+                length = at - start
+                if length == 0:
+                    wrong = EMPTY_QUERY
+                elif length > current.size:
+                    wrong = LONG_QUERY
+                new_query = wrong < 0 and not _same_query(text, start, length, current, state[ID_LENGTH])
+        # The features.
+        hard_label = hard
+        previous = np.int64(-1)
+        from_here, ordered = at, True
+        row = first_row + rows
+        while wrong < 0:
+            at += text[at] == SPACE
+            spot = at
+            ahead = previous + 1
+            if ahead < width and (decimals.eight_bytes(text, at) ^ next_texts[ahead]) & next_masks[ahead] == 0:
+                # The index that was to be expected: no need to read it digit by digit.
+                index = ahead + least
+                at += next_lengths[ahead]
+            else:
+                index, at = decimals.read_digits(text, at, np.int64(0))
+            if text[at] != COLON or at == spot or at - spot > 18:
+                byte = text[spot]
+                if byte in (SPACE, TAB, RETURN):
+                    at = spot + 1
+                    continue
+                if byte != NEWLINE and byte != HASH:
+                    wrong = BAD_INDEX if at - spot > 18 else NO_FEATURE
+                at = spot
+                break
+            column = index - least
+            if not (previous < column < width and ordered):
+                if column < 0 and base < 0:
+                    stop = ZERO_INDEX
+                    break
+                if column < 0 or index > MOST_INDEX or column >= limit:
+                    wrong = BAD_INDEX if column < 0 or index > MOST_INDEX else BEYOND
+                    break
+                if column >= width:
+                    stop, spot = WIDEN, index
+                    break
+                if ordered:  # indexes go down: begin again, now keeping account of which ones have come
+                    ordered = False
+                    state[MARK] += 1
+                    at, hard = from_here, hard_label
+                    continue
+                if marks[column] == state[MARK]:
+                    wrong = TWICE
+                    break
+                marks[column] = state[MARK]
+            previous = max(previous, column)
+            value_at = at + 1
+            value, at, plain = decimals.read_plain(text, value_at)
+            if plain:
+                features[row, column] = np.float32(value)
+                continue
+            kind, negative, digits, power, at = decimals.read_number(text, value_at)
+            if kind == decimals.DECIMAL:
+                value, sure = decimals.nearest_float32(digits, power)
+                if sure == decimals.UNSURE:
+                    if hard == hard_cells.shape[0]:
+                        stop = FULL
+                        break
+                    hard_cells[hard, 0], hard_cells[hard, 1] = row, column
+                    hard_spans[hard, 0], hard_spans[hard, 1] = value_at, at - value_at
+                    hard += 1
+            elif kind == decimals.NAN:
+                value = np.nan
+            elif kind == decimals.INFINITE:
+                value = np.inf
+            if kind == decimals.WRONG or not (_ends_word(text[at]) or text[at] == HASH):
+                wrong = BAD_VALUE
+                break
+            features[row, column] = np.float32(-value if negative else value)
+        if wrong >= 0 or stop != DONE:
+            # Leave no trace of the line.
+            if row < features.shape[0]:
+                features[row, :] = 0
+            hard, at = hard_before, begin
+            if wrong >= 0:
+                stop = BROKEN
+            break
+        highest = max(highest, previous + least)
+        if text[at] == HASH:
+            document_spans[rows, 0], document_spans[rows, 1] = _document(text, at)
+            at = line_end(text, at)
+        else:
+            document_spans[rows, 1] = 0
+        if new_query:
+            query_rows[queries], query_lines[queries] = row, line
+            query_spans[queries, 0], query_spans[queries, 1] = start, length
+            for i in range(length):
+                current[i] = text[start + i]
+            state[ID_LENGTH] = length
+            queries += 1
+        rows += 1
+        line += 1
+        at += 1
+    state[AT], state[LINE], state[ROWS], state[QUERIES], state[HARD] = at, line, rows, queries, hard
+    state[HIGHEST], state[WRONG], state[SPOT] = highest, wrong, spot
+    return stop

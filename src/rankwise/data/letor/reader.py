@@ -1,0 +1,294 @@
+"""The Python part of reading LETOR text: what is kept of the lines, and what is said of a broken one."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data import formats as files
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.letor import lines as kernel
+from rankwise.data.letor.blocks import blocks
+from rankwise.data.letor.decimals import exact_float32
+from rankwise.data.letor.growing import Growing
+from rankwise.data.letor.ids import Ids
+
+_BLOCK = 1 << 22  # bytes of text
+_BATCH = 1 << 14  # rows between two visits of Python
+MAX_FEATURES = 100_000
+"""How wide the matrix may become unless the user says so: one damaged index must not take all memory."""
+MAX_LINE_BYTES = 1 << 26
+_MOST_DIGITS = 18  # as many as fit into int64 whatever they are
+_NAMED = 5  # skipped lines that the warning lists
+
+_WRONG = {
+    kernel.NO_LABEL: ("a line must begin with a label, a number", "write label qid:Q index:value …"),
+    kernel.BAD_LABEL: (
+        "a label must be finite and not negative",
+        "qrels use -1 for 'not judged': make it 0 or drop the line",
+    ),
+    kernel.NO_QUERY: (
+        "after the label must come qid: and the query's id",
+        "add it, or pass the number of documents of each query as sizes",
+    ),
+    kernel.EXTRA_QUERY: ("a file with qid: needs no sizes", "leave sizes out"),
+    kernel.EMPTY_QUERY: ("qid: must be followed by an id", "write qid:Q without a space in between"),
+    kernel.LONG_QUERY: (f"a query id must have at most {kernel.MOST_ID} bytes", "shorten it"),
+    kernel.NO_FEATURE: ("a feature must be written index:value", "mend the word; a comment begins with #"),
+    kernel.BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
+    kernel.BEYOND: (
+        "a feature's index is beyond max_features",
+        "every document gets a number for every feature; if there are so many, pass max_features=… or n_features=…",
+    ),
+    kernel.BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
+    kernel.TWICE: ("a feature must stand only once in a line", "keep one of the two"),
+}
+
+
+def made_of(path: Path, sizes: Any = None) -> list[Path]:
+    """Name every file that data are read from, also those that may be there and are not; the first is the text."""
+    if sizes is None:
+        return [path, *side_files(path)]
+    return [path, Path(sizes)] if isinstance(sizes, str | Path) else [path]
+
+
+def side_files(path: Path) -> list[Path]:
+    """Name the files that may hold the sizes of queries, the first that exists before the others."""
+    if path.suffix in (".gz", ".zst"):
+        plain = path.with_suffix("")
+        names = [f"{plain.name}.query{path.suffix}", f"{plain.name}.query"]
+    else:
+        names = [f"{path.name}.query"]
+    return [path.with_name(name) for name in names]
+
+
+class Reader:
+    """Takes blocks of text one after the other, and gives the data set when the file is at its end."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        errors: str,
+        n_features: int | None,
+        first_index: object,
+        sizes: Any,
+        max_features: int = MAX_FEATURES,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        self.path = Path(path)
+        self.skip = check.choice("way to treat broken lines", errors, ("raise", "skip")) == "skip"
+        if first_index not in ("auto", 0, 1):
+            raise check.error("first_index must be 'auto', 0 or 1", got=repr(first_index))
+        self.base = -1 if first_index == "auto" else int(first_index)
+        self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
+        self.most = self.limit or min(check.integer("max_features", max_features, least=1), kernel.MOST_INDEX)
+        self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
+        self.sizes: NDArray[Any] | None = None
+        self.sizes_from = self.path
+        if sizes is not None:
+            self.take_sizes(sizes)
+        self.state = np.zeros(kernel.STATE_SIZE, np.int64)
+        self.state[kernel.LINE] = 1
+        self.features = Growing(np.float32, self.limit)
+        self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
+        self.query_ids = Ids()
+        self.document_ids: Ids | None = Ids()
+        self.current = np.empty(kernel.MOST_ID, np.uint8)
+        self.batch_labels = np.empty(_BATCH)
+        self.batch_starts, self.batch_lines = np.empty(_BATCH, np.int64), np.empty(_BATCH, np.int64)
+        self.query_spans, self.document_spans = np.empty((_BATCH, 2), np.int64), np.empty((_BATCH, 2), np.int64)
+        self.make_room_for_width()
+        self.skipped: list[int] = []
+        self.first_error = ""
+
+    def make_room_for_width(self) -> None:
+        """Make what is kept per column as long as there are columns."""
+        self.marks = np.zeros(self.features.width, np.int64)
+        self.expected = kernel.expected_indexes(int(self.base != 0), self.features.width)
+        self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
+        self.hard_spans = np.empty_like(self.hard_cells)
+
+    def blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
+        """Give the text in blocks of whole lines, each to be fed before the next is asked for."""
+        return blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
+
+    def long_line(self) -> ValueError:
+        """Say which line is too long."""
+        return check.error(
+            f"a line must have at most max_line_bytes={self.longest:,} bytes",
+            got="more",
+            where=f"{self.path}, line {self.state[kernel.LINE]}",
+            cure="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
+        )
+
+    def feed(self, text: NDArray[np.uint8], last: int) -> None:
+        """Read the lines of ``text`` up to ``last``."""
+        state = self.state
+        state[kernel.AT] = 0
+        stop = -1
+        while stop != kernel.DONE:
+            self.features.reserve(self.features.rows + 1)
+            stop = kernel.parse_lines(
+                text, last, state, self.base, self.most, self.sizes is None, self.features.matrix(),
+                self.features.rows, self.batch_labels, self.batch_starts, self.batch_lines,
+                self.query_spans, self.current, self.document_spans,
+                self.hard_cells, self.hard_spans, self.marks, *self.expected,
+            )  # fmt: skip
+            self.keep_batch(text)
+            if stop == kernel.WIDEN:
+                index = max(int(state[kernel.SPOT]), kernel.highest_index(text, state[kernel.AT], last, self.most))
+                self.widen(index + (self.base == 0))
+            elif stop == kernel.ZERO_INDEX:
+                self.begin_at_zero(text)
+            elif stop == kernel.BROKEN:
+                self.broken_line(text)
+
+    def keep_batch(self, text: NDArray[np.uint8]) -> None:
+        """Move what the kernel found out of its batch: numbers that it was not sure of, labels, ids."""
+        state = self.state
+        rows, queries = int(state[kernel.ROWS]), int(state[kernel.QUERIES])
+        for (row, column), (start, length) in zip(
+            self.hard_cells[: state[kernel.HARD]].tolist(), self.hard_spans[: state[kernel.HARD]].tolist(), strict=True
+        ):
+            written = bytes(text[start : start + length]).decode()
+            if column < 0:
+                self.batch_labels[row] = float(written)
+            else:
+                self.features.matrix()[row, column] = exact_float32(written)
+        self.features.rows += rows
+        before = self.labels.rows + rows - self.features.rows  # rows that a reader did not keep
+        self.labels.append(self.batch_labels[:rows])
+        self.starts.append(before + self.batch_starts[:queries])
+        self.lines.append(self.batch_lines[:queries])
+        self.query_ids.append(text, self.query_spans[:queries])
+        if self.document_ids is not None:
+            spans = self.document_spans[:rows]
+            if (spans[:, 1] < 1).any() or (spans[:, 1] > kernel.MOST_ID).any():
+                self.document_ids = None  # not every document has one
+            else:
+                self.document_ids.append(text, spans)
+        state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = 0
+
+    def widen(self, width: int, shift: int = 0) -> None:
+        """Make the matrix wider; a first guess at the number of features would be the end of the first line."""
+        self.features.widen(min(width, self.most), shift)
+        self.make_room_for_width()
+
+    def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
+        """Take note of an index 0: what was read so far as column i - 1 is in truth column i."""
+        self.base = 0
+        highest = int(self.state[kernel.HIGHEST])
+        if highest >= self.most:
+            raise self.error(
+                text,
+                f"index 0 occurs, so index {highest} is out of range",
+                "look at first_index, n_features and max_features",
+            )
+        self.widen(max(self.features.width, highest + 1), shift=1)
+
+    def broken_line(self, text: NDArray[np.uint8]) -> None:
+        """Leave the line out, raise an error that names it, or find the sizes of queries beside the file."""
+        wrong, line = int(self.state[kernel.WRONG]), int(self.state[kernel.LINE])
+        side = self.side_file()
+        if wrong == kernel.NO_QUERY and not self.labels.rows and side is not None:
+            self.take_sizes(side)
+            return
+        what, cure = _WRONG[kernel.BAD_INDEX if wrong == kernel.BEYOND and self.limit else wrong]
+        if not self.skip:
+            raise self.error(text, what, f"{cure}; or pass errors='skip' to leave such lines out")
+        if not self.skipped:
+            self.first_error = what
+        self.skipped.append(line)
+        self.state[kernel.AT] = kernel.line_end(text, self.state[kernel.AT]) + 1
+        self.state[kernel.LINE] += 1
+
+    def error(self, text: NDArray[np.uint8], what: str, cure: str) -> ValueError:
+        """Say what is wrong, which word it is, in which line, and what stands around it."""
+        begin, spot = int(self.state[kernel.AT]), int(self.state[kernel.SPOT])
+        end = int(kernel.line_end(text, spot))
+        word = bytes(text[spot : min(end, spot + 200)]).decode(errors="replace").split(maxsplit=1)
+        near = bytes(text[max(begin, spot - 24) : min(end, spot + 24)]).decode(errors="replace").strip()
+        dots = ("…" if spot - 24 > begin else "", "…" if spot + 24 < end else "")
+        where = f"{self.path}, line {self.state[kernel.LINE]}, near '{dots[0]}{near}{dots[1]}'"
+        got = repr(word[0][:60]) if word and end > spot else "the end of the line"
+        return check.error(what, got=got, where=where, cure=cure)
+
+    def take_sizes(self, sizes: Any) -> None:
+        """Read the number of documents of each query, from a file if it is one."""
+        if self.skip:
+            raise check.error(
+                "errors='skip' cannot be used where the queries are given by their sizes",
+                cure="mend the lines; a line left out would move documents into another query",
+            )
+        if isinstance(sizes, str | Path):
+            self.sizes_from, sizes = Path(sizes), _sizes_in(Path(sizes))
+        self.sizes = np.asarray(sizes)
+
+    def side_file(self) -> Path | None:
+        """Find the file of query sizes where LightGBM looks for it."""
+        return next((path for path in side_files(self.path) if path.is_file()), None)
+
+    def dataset(self) -> RankingDataset:
+        """Put the columns together once everything has been read."""
+        rows = self.labels.rows
+        if not rows:
+            raise check.error("there are no documents in the file", where=str(self.path))
+        columns: dict[str, Any] = {}
+        if self.sizes is not None:
+            with check.naming(self.sizes_from):
+                offsets = check.sizes(self.sizes, rows)
+        else:
+            columns["query_ids"] = self.query_ids.finish()
+            starts = self.starts.finish()[:, 0]
+            self.refuse_returning(columns["query_ids"])
+            offsets = np.append(starts, rows)
+        if self.document_ids is not None:
+            columns["document_ids"] = self.document_ids.finish()
+        width = int(self.state[kernel.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
+        data = RankingDataset(self.matrix(width), self.labels.finish()[:, 0], offsets, **columns)
+        if self.skipped:
+            named = ", ".join(map(str, self.skipped[:_NAMED])) + (", …" if len(self.skipped) > _NAMED else "")
+            warnings.warn(
+                f"{self.path}: left out {len(self.skipped)} of {self.state[kernel.LINE] - 1} lines "
+                f"that could not be read (line {named}; the first: {self.first_error})",
+                stacklevel=3,
+            )
+        return data
+
+    def matrix(self, width: int) -> NDArray[np.float32]:
+        """Give the features, in as many columns as there turned out to be."""
+        if width < self.features.width:
+            self.features.narrow(width)
+        return self.features.finish()
+
+    def refuse_returning(self, ids: NDArray[Any]) -> None:
+        """Check that a query's documents lie together."""
+        unique, first = np.unique(ids, return_index=True)
+        if unique.size < ids.size:
+            again = int(np.setdiff1d(np.arange(ids.size), first)[0])
+            raise check.error(
+                "the documents of a query must lie together",
+                got=f"query {ids[again].item()!r} again after another query",
+                where=f"{self.path}, line {self.lines.flat[again]}",
+                cure="sort the lines by query id (a stable sort keeps the order of documents)",
+            )
+
+
+def _sizes_in(path: Path) -> NDArray[np.int64]:
+    """Read a file of whole numbers between blanks."""
+    lines = files.read_bytes(path).split(b"\n")
+    for number, line in enumerate(lines, 1):
+        for word in line.split():
+            if not word.isdigit() or len(word) > _MOST_DIGITS:
+                raise check.error(
+                    "a file of sizes must hold whole numbers",
+                    got=repr(word[:60].decode(errors="replace")),
+                    where=f"{path}, line {number}",
+                    cure="write the number of documents of each query",
+                )
+    return np.array([word for line in lines for word in line.split()], dtype=np.int64)

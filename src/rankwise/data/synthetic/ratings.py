@@ -1,0 +1,45 @@
+"""Made-up ratings of items by users, for demos, tests and experiments on recommendation."""
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.interactions.lists import Interactions
+from rankwise.stream import Stream
+
+_TASTES = 4  # what users like in items, in hidden numbers
+_STEPS = (0.35, 0.5, 0.65, 0.9, 1.0)  # of the items that were rated, how many got at most 2, 3, 3.5, 4.5 and 5 stars
+_STARS = (2.0, 3.0, 3.5, 4.5, 5.0)
+
+
+def synthetic_ratings(n_users: int = 120, n_items: int = 400, *, ratings: float = 90.0, seed: int = 0) -> Interactions:
+    """Make ratings from 2 to 5 stars: users rate popular items more often, and like what is to their taste.
+
+    Every user rates ``ratings`` items on average, some of them a third and some three times as many. A third of the
+    ratings are 4 stars or more.
+
+    >>> synthetic_ratings(n_users=50, n_items=300, seed=1)
+    Interactions(50 users, 300 items, 4,097 ratings, 1,434 relevant (rated 4 or more))
+    """
+    n_users = check.integer("n_users", n_users, least=1)
+    n_items = check.integer("n_items", n_items, least=2)
+    wanted = check.number("ratings", ratings, least=1.0, most=float(n_items))
+    check.affordable("synthetic ratings", n_users * n_items, cure="set n_users= or n_items= lower")
+    users = Stream(seed, query_ids=np.arange(n_users)).child("users")
+    items = Stream(seed, query_ids=np.arange(n_items)).child("items")
+    likes, traits = (2.0 * one.per_query(n, _TASTES) - 1.0 for one, n in ((users, n_users), (items, n_items)))
+    known = items.child("known").per_query(n_items)[:, 0]
+    activity = 3.0 ** (2.0 * users.child("activity").per_query(n_users)[:, 0] - 1.0)
+
+    chance = known**2 / np.mean(known**2) * activity[:, None] / np.mean(activity) * wanted / n_items
+    rated = users.child("rated").per_query(n_users, n_items) < chance
+    noise = users.child("noise").per_query(n_users, n_items) - 0.5
+    worth = likes @ traits.T + 0.5 * known + noise
+    places = np.searchsorted(np.quantile(worth[rated], _STEPS[:-1]), worth, side="right")
+    owners, own = np.nonzero(rated)
+    return Interactions(
+        np.arange(n_users),
+        own.astype(np.int32),
+        np.array(_STARS)[places[rated]],
+        np.searchsorted(owners, np.arange(n_users + 1)).astype(np.int64),
+        np.arange(n_items),
+    )

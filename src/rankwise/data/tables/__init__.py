@@ -1,0 +1,1 @@
+"""Tables: any frame as columns, and Parquet files."""

@@ -1,0 +1,204 @@
+"""Parquet files, in and out; a file that we wrote says what its columns are, and is checked for damage."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankwise import check
+from rankwise.data import frames
+from rankwise.data.categories import Values, is_numeric, join
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import checksum as sealed
+from rankwise.files import replacing
+
+_METADATA = "rankwise"
+_HINT = "get the file again, or write it anew"
+_ABSENT = ("query_ids", "feature_names")  # what a data set may lack, and columns have all the same
+
+
+def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
+    """Read a Parquet file, or all of a folder in the order of their names.
+
+    ``columns`` are the arguments of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote says
+    itself which column is what; it has a checksum of all that it holds, and damage to it is an error.
+    """
+    paths = intact(parquet_files(path))
+    known, absent = described(paths, columns)
+    with reading(paths):
+        data: RankingDataset = frames.from_frame(scan(paths), **known)
+    return data.with_(**dict.fromkeys(absent)) if absent else data
+
+
+def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+    """Write one row per document; reading it gives back exactly the same data set.
+
+    The file appears only once it is complete, and replaces another only with ``force``.
+    """
+    path = Path(path)
+    names = frames.feature_names(data)
+    table = frames.to_frame(data)
+    roles = {role: frames.free_name(name, names) for role, name in frames.ROLES.items()}
+    known = {
+        "roles": {role: name for role, name in roles.items() if name in table.columns},
+        "features": names,
+        "categorical": [names[number] for number in data.categorical],
+        "categories": {names[number]: listed for number, listed in data.categories.items()},
+        "absent": [name for name in _ABSENT if getattr(data, name) is None],
+    }
+    with replacing(path, force=force) as new:
+        table.write_parquet(new, metadata={_METADATA: json.dumps(known), **sealed.METADATA})
+        sealed.seal(new)
+    return path
+
+
+def parquet_files(path: str | Path) -> list[Path]:
+    """Give the Parquet file, or all of a folder in the order of their names."""
+    path = Path(path)
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
+    if not paths:
+        raise FileNotFoundError(f"there are no .parquet files in the folder {path}.")
+    return paths
+
+
+def intact(paths: list[Path]) -> list[Path]:
+    """Give the files if all that have a checksum are as they were written."""
+    for path in paths:
+        sealed.verify(path, hint=_HINT)
+    return paths
+
+
+@contextlib.contextmanager
+def reading(paths: Sequence[Path]) -> Iterator[None]:
+    """Say which file cannot be read, or holds data that are wrong."""
+    place = paths[0] if len(paths) == 1 else paths[0].parent
+    with check.library("Parquet", lambda: _unreadable(paths) or place, also=True), check.naming(place):
+        yield
+
+
+def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Give the arguments of :func:`frames.from_frame` for these files, and which names the data did not have.
+
+    A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
+    """
+    found = [_description(path) for path in paths]
+    categories = _joined_categories([one.pop("categories", {}) for one in found])
+    known = found[0]
+    for path, other in zip(paths, found, strict=True):
+        if other != known:
+            raise check.error(
+                "the files of a folder must say the same about their columns",
+                got=f"{paths[0].name} and {path.name}, which differ",
+                where=str(path.parent),
+                cure="read them one by one, or write them anew with the same columns and ids",
+            )
+    with reading(paths):
+        scan(paths).collect_schema()
+    if not known:
+        return columns, ()
+    roles = known["roles"] | columns
+    if len(paths) > 1 and "query_ids" in known["absent"] and roles["query"] == known["roles"]["query"]:
+        raise check.error(
+            "several files of data without query ids cannot be told apart",
+            got=f"{len(paths)} files whose queries are numbered from 0",
+            where=str(paths[0].parent),
+            cure="write them with query_ids, different in all files",
+        )
+    coded = {"categorical": known["categorical"], "categories": categories}
+    if not columns:
+        return {**roles, "features": known["features"], **coded}, tuple(known["absent"])
+    # What the user says of some columns leaves what the others hold as it is.
+    features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
+    features &= {*(columns.get("features") or features)}
+    kept: dict[str, Any] = {
+        "categorical": [name for name in known["categorical"] if name in features],
+        "categories": {name: listed for name, listed in categories.items() if name in features},
+    }
+    return {**kept, **roles}, ()
+
+
+def scan(paths: Sequence[Path]) -> pl.LazyFrame:
+    """Give the rows of all files; where their types list different categories in a column, these are put together."""
+    table = pl.scan_parquet(list(paths))
+    if len(paths) == 1:
+        return table
+    schemas = [pl.read_parquet_schema(path) for path in paths]
+    mended: dict[str, Any] = {}
+    for name, first in schemas[0].items():
+        kinds = [schema.get(name) for schema in schemas]
+        if all(kind == first for kind in kinds) or not all(_is_text(kind) for kind in kinds):
+            continue
+        lists = [tuple(kind.categories.to_list()) for kind in kinds if isinstance(kind, pl.Enum)]
+        mended[name] = pl.Categorical if len(lists) < len(kinds) else pl.Enum(list(join(lists, f"column {name!r}")))
+    if not mended:
+        return table
+    casts = [pl.col(name).cast(pl.String).cast(kind) for name, kind in mended.items()]
+    return pl.concat([pl.scan_parquet(path).select(*schemas[0]).with_columns(casts) for path in paths])
+
+
+def _is_text(kind: pl.DataType | None) -> bool:
+    return isinstance(kind, pl.Categorical | pl.Enum | pl.String)
+
+
+def _joined_categories(files: Sequence[dict[str, list[Any]]]) -> dict[str, Values]:
+    """The categories that columns of numbers stand for, of all files; a type of text says its own."""
+    found: dict[str, Values] = {}
+    for written in files:
+        for name, listed in written.items():
+            if is_numeric(tuple(listed)):
+                found[name] = join((found.get(name, ()), tuple(listed)), f"column {name!r}")
+    return found
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """What :func:`write_parquet` wrote about the columns of a file; nothing for a file of other programs."""
+    with check.library("Parquet", path):
+        text = pl.read_parquet_metadata(path).get(_METADATA)
+    if text is None:
+        return {}
+    try:
+        known = json.loads(text)
+        whole = _is_description(known)
+    except (ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise check.error(
+            "what rankwise wrote about the columns of a Parquet file is damaged",
+            where=str(path),
+            cure=_HINT,
+        )
+    described = {name: known[name] for name in ("roles", "features", "categorical", "absent")}
+    return {**described, "categories": known.get("categories", {})}
+
+
+def _is_description(known: Any) -> bool:
+    """Tell whether all is there, and of the right types."""
+    if not isinstance(known, dict) or not isinstance(known.get("roles"), dict):
+        return False
+    roles = known["roles"]
+    lists = [known.get(name) for name in ("features", "categorical", "absent")]
+    categories = known.get("categories", {})
+    return (
+        {"query", "label"} <= set(roles) <= set(frames.ROLES)
+        and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
+        and all(isinstance(name, str) for name in roles.values())
+        and set(known["categorical"]) <= set(known["features"])
+        and isinstance(categories, dict)
+        and set(categories) <= set(known["categorical"])
+        and all(isinstance(listed, list) for listed in categories.values())
+        and set(known["absent"]) <= set(_ABSENT)
+    )
+
+
+def _unreadable(paths: Sequence[Path]) -> Path | None:
+    """Find the first file that cannot be read by itself."""
+    for path in paths:
+        try:
+            with check.library("Parquet", path):
+                pl.scan_parquet(path).collect()
+        except ValueError:
+            return path
+    return None

@@ -1,0 +1,52 @@
+"""Any table as a polars one; pandas and pyarrow are never imported for it."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankwise import check
+from rankwise.data.categories import Values, is_numeric
+from rankwise.data.categories import values as category_values
+from rankwise.data.tables.columns import of_values
+
+
+def as_polars(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+    """Take any table as a polars one; and the categories of columns that polars has no type of categories for."""
+    if isinstance(frame, pl.LazyFrame):
+        return frame, {}
+    if isinstance(frame, pl.DataFrame):
+        return frame.lazy(), {}
+    if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
+        return _from_pandas(frame)
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pl.DataFrame(frame).lazy(), {}
+    raise check.error(
+        "a frame must be a polars, pandas or Arrow table",
+        got=f"{type(frame).__module__}.{type(frame).__name__}",
+        cure="make it one, or use RankingDataset.from_qids with arrays",
+    )
+
+
+def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+    columns, lists = [], {}
+    for name, column in frame.items():
+        missing = column.isna().to_numpy()
+        values: Any
+        if str(column.dtype) == "category":
+            listed = category_values(column.cat.categories, f"column {name!r}")
+            columns.append(of_values(str(name), column.cat.codes.where(~missing).to_numpy(np.float32), listed))
+            if is_numeric(listed):
+                lists[str(name)] = listed
+            continue
+        if column.dtype.kind in "iufb":
+            values = (
+                column.to_numpy(dtype=str(column.dtype).lower(), na_value=0) if missing.any() else column.to_numpy()
+            )
+        else:
+            values = [None if gone else value for value, gone in zip(column.tolist(), missing.tolist(), strict=True)]
+        series = pl.Series(str(name), values, strict=False)
+        if missing.any():
+            series = series.set(pl.Series(missing), None)
+        columns.append(series)
+    return pl.DataFrame(columns).lazy(), lists

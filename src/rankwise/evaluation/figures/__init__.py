@@ -1,0 +1,1 @@
+"""The plots that several rooms share."""

@@ -1,0 +1,322 @@
+"""Comparisons: pairing, the decision that marks tell, tables, frames, plots."""
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import rankwise as rw
+from rankwise.evaluation import significance
+from rankwise.evaluation.verdict import Verdict
+
+NAN = float("nan")
+RNG = np.random.default_rng(0)
+N = 80
+IDS = np.array([f"q{i}" for i in range(N)])
+BASE = RNG.uniform(0.2, 0.7, N)
+VALUES = {"base": BASE, "same": BASE + RNG.normal(0, 0.05, N), "good": BASE + 0.05 + RNG.normal(0, 0.1, N)}
+
+
+def evaluation(values, ids=IDS, **options):
+    return rw.Evaluation({"ndcg@10": values}, ids, **options)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return rw.compare({name: evaluation(values) for name, values in VALUES.items()})
+
+
+def test_every_number_of_a_pair(comparison):
+    rows = {(row["system"], row["against"]): row for row in comparison.to_frame().to_dicts()}
+    assert list(rows) == [("same", "base"), ("good", "base"), ("good", "same")]
+    differences = VALUES["good"] - VALUES["base"]
+    row, theirs = rows["good", "base"], stats.ttest_rel(VALUES["good"], VALUES["base"])
+    assert row["difference"] == pytest.approx(differences.mean())
+    assert (row["low"], row["high"]) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
+    assert row["p_t"] == pytest.approx(theirs.pvalue)
+    assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(differences, method="approx").pvalue)
+    assert row["p_fisher"] == pytest.approx(theirs.pvalue, abs=0.002)
+    assert row["p_corrected_t"] is None
+    assert row["effect_size"] == pytest.approx(differences.mean() / differences.std(ddof=1))
+    assert row["wins"] == (differences > 0).sum()
+    assert row["wins"] + row["ties"] + row["losses"] == N
+    adjusted = significance.holm([row["p_fisher"] for row in rows.values()])
+    assert [row["p_adjusted"] for row in rows.values()] == pytest.approx(adjusted.tolist())
+    assert [row["significant"] for row in rows.values()] == [False, True, True]
+
+
+def test_text(comparison):
+    head, base, same, good, *legend = comparison.to_text().splitlines()
+    assert head.split() == ["system", "ndcg@10"]
+    assert base == f"a  base    {BASE.mean():.4f}"
+    assert same == f"b  same    {VALUES['same'].mean():.4f}"
+    assert good == f"c  good    {VALUES['good'].mean():.4f}ᵃᵇ"
+    assert " ".join(legend).strip() == (
+        "A raised letter: significantly better than that system. Fisher's randomization test, two-sided, "
+        "paired by query (80 queries), α = 0.05, Holm's correction over the 3 pairs of each metric."
+    )
+    assert repr(comparison) == comparison.to_text()
+    assert "win/tie/loss" in comparison.to_text(pairs=True)
+    assert "<sup>ab</sup>" in comparison._repr_html_()
+
+
+def test_markdown_and_latex(comparison):
+    best = f"{VALUES['good'].mean():.4f}"
+    assert f"| c | good | **{best}**ᵃᵇ |" in comparison.to_markdown()
+    assert rf"c & good & \textbf{{{best}}}$^{{ab}}$ \\" in comparison.to_latex()
+    assert "effect" in comparison.to_markdown(pairs=True)
+    assert comparison.to_latex(pairs=True).count(r"\toprule") == 2
+
+
+def test_names_are_escaped():
+    two = rw.compare({"a_b": evaluation(BASE), "50%": evaluation(VALUES["good"])})
+    assert r"a\_b" in two.to_latex()
+    assert r"50\%" in two.to_latex()
+
+
+def test_plain_data(comparison):
+    plain = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert plain["systems"] == ["base", "same", "good"]
+    assert plain["mean"]["ndcg@10"]["base"] == pytest.approx(BASE.mean())
+    assert plain["interval"]["ndcg@10"]["base"] == pytest.approx(list(evaluation(BASE).interval["ndcg@10"]))
+    assert len(plain["pairs"]) == 3
+    assert plain["test"] == "fisher"
+    same = rw.compare({"a": evaluation(BASE), "b": evaluation(BASE + 0.25)})
+    json.dumps(same.to_dict(), allow_nan=False)  # an infinite effect size is written as null
+
+
+def test_baseline_tests_only_its_pairs():
+    systems = {name: evaluation(values) for name, values in VALUES.items()}
+    found = rw.compare(systems, baseline="same")
+    assert [(one.system, one.against) for one in found.pairs] == [("base", "same"), ("good", "same")]
+    assert "Only pairs with the baseline, same, were tested." in found.legend()
+
+
+def test_each_test_can_decide_and_the_correction_can_be_left_out():
+    systems = {name: evaluation(values) for name, values in VALUES.items()}
+    for test, name in {"t": "Student's paired t-test,", "wilcoxon": "Wilcoxon's", "fisher": "Fisher's"}.items():
+        found = rw.compare(systems, test=test, correction="none")
+        assert name in found.legend()
+        assert "no correction for many comparisons" in found.legend()
+        assert [one.p_adjusted for one in found.pairs] == [getattr(one, f"p_{test}") for one in found.pairs]
+
+
+def test_pairing_goes_by_id_not_by_place(comparison):
+    turn = np.random.default_rng(1).permutation(N)
+    systems = {name: evaluation(values) for name, values in VALUES.items()}
+    systems["good"] = evaluation(VALUES["good"][turn], IDS[turn])
+    assert rw.compare(systems).pairs == comparison.pairs
+    turned = rw.compare({name: evaluation(values[turn], IDS[turn]) for name, values in VALUES.items()})
+    for one, other in zip(turned.pairs, comparison.pairs, strict=True):
+        assert one == other
+
+
+def test_queries_skipped_in_either_are_left_out():
+    first, second = BASE.copy(), VALUES["good"].copy()
+    first[:3], second[2:5] = NAN, NAN
+    found = rw.compare({"a": evaluation(first), "b": evaluation(second)})
+    rest = rw.compare({"a": evaluation(first[5:], IDS[5:]), "b": evaluation(second[5:], IDS[5:])})
+    assert found.pairs == rest.pairs
+    assert "(75 queries)" in found.legend()
+    assert found.differences("b", "a").size == 75
+
+
+def test_weights_count():
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, N)
+    found = rw.compare({"a": evaluation(BASE, weights=weights), "b": evaluation(VALUES["good"], weights=weights)})
+    assert found.mean["ndcg@10"]["b"] == pytest.approx(np.average(VALUES["good"], weights=weights))
+    assert found.pairs[0].difference == pytest.approx(np.average(VALUES["good"] - BASE, weights=weights))
+
+
+def test_scores_and_models_are_evaluated_on_the_data():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 400)
+    data = rw.RankingDataset.from_sizes(rng.normal(size=(400, 1)), labels, [10] * 40)
+    scores = labels + rng.normal(size=400)
+
+    class Model:
+        def predict(self, data):
+            return data.features[:, 0]
+
+    found = rw.compare({"noise": Model(), "scores": scores, "list": scores.tolist()}, data, ["ndcg@5", "rr"])
+    assert found.metrics == ("ndcg@5", "rr")
+    assert found.mean["rr"]["scores"] == pytest.approx(rw.evaluate(scores, data, "rr").mean["rr"])
+    assert found.mean["rr"]["list"] == found.mean["rr"]["scores"]
+    assert [one.significant for one in found.pairs[:3]] == [True, True, False]
+    mixed = rw.compare({"noise": Model(), "ready": rw.evaluate(scores, data, ["ap", "ndcg@10"])}, data)
+    assert mixed.metrics == ("ndcg@10",)
+
+
+TRIALS = {"old": [0.40, 0.42, 0.39, 0.41, 0.43], "new": [0.42, 0.43, 0.42, 0.42, 0.46]}
+
+
+def test_trials_of_plain_means():
+    found = rw.compare(TRIALS, metrics="ndcg@10", split=(0.6, 0.2, 0.2))
+    (one,) = found.pairs
+    differences = np.subtract(TRIALS["new"], TRIALS["old"])
+    assert one.p_t == pytest.approx(stats.ttest_rel(TRIALS["new"], TRIALS["old"]).pvalue)
+    statistic = differences.mean() / math.sqrt(differences.var(ddof=1) * (1 / 5 + 0.2 / 0.6))
+    assert one.p_corrected_t == pytest.approx(2 * stats.t.sf(statistic, 4))
+    assert one.p_corrected_t is not None
+    assert one.p_corrected_t > 1.5 * one.p_t
+    assert one.p_adjusted == one.p_corrected_t
+    assert one.p_fisher == 2 / 32  # all five the same way, exactly
+    half = stats.t.ppf(0.975, 4) * differences.mean() / statistic
+    assert (one.low, one.high) == pytest.approx((differences.mean() - half, differences.mean() + half))
+    assert (
+        "correction of Nadeau and Bengio (test/train = 0.333), two-sided, paired by trial (5 trials)" in found.legend()
+    )
+    assert "p corrected t" in found.to_text(pairs=True)
+
+
+def test_trials_of_evaluations_and_dictionaries_say_the_same():
+    evaluations = {name: [evaluation([mean, mean], [0, 1]) for mean in means] for name, means in TRIALS.items()}
+    dictionaries = {name: [{"ndcg@10": mean} for mean in means] for name, means in TRIALS.items()}
+    plain = rw.compare(TRIALS, metrics="ndcg@10")
+    assert rw.compare(evaluations).pairs == pytest.approx(plain.pairs)
+    assert rw.compare(dictionaries).pairs == plain.pairs
+    assert plain.pairs[0].p_corrected_t is None
+    assert "Trials that share data make this test too sure" in plain.legend()
+    low, high = plain.interval["ndcg@10"]["old"]
+    expected = stats.ttest_1samp(TRIALS["old"], 0).confidence_interval()
+    assert (low, high) == pytest.approx(tuple(expected))
+
+
+def test_many_systems_are_numbered():
+    rng = np.random.default_rng(4)
+    systems = {f"s{i}": evaluation(BASE + i + rng.normal(0, 0.01, N)) for i in range(27)}
+    found = rw.compare(systems, baseline="s0", test="t")
+    assert found.table().rows[26][2].marks == "1"  # type: ignore[union-attr]
+    assert "A raised number" in found.legend()
+    assert "¹" in found.to_text()
+
+
+def png_size(path):
+    header = path.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(header[16:20]), int.from_bytes(header[20:24])
+
+
+def texts(path):
+    """What an SVG says, glyph groups being named by comments; here text is kept as text."""
+    return " ".join(ET.fromstring(path.read_text()).itertext())  # noqa: S314
+
+
+def test_plot_of_differences(comparison, tmp_path):
+    assert comparison.plot(tmp_path / "all.png") == tmp_path / "all.png"
+    width, height = png_size(tmp_path / "all.png")
+    assert width > 1000
+    assert height > 500
+    comparison.plot(tmp_path / "one.svg", system="good", against="base")
+    again = comparison.plot(tmp_path / "two.svg", system="good", against="base")
+    assert again.read_bytes() == (tmp_path / "one.svg").read_bytes()
+
+
+def test_plot_says_what_it_shows(comparison, tmp_path, monkeypatch):
+    from rankwise.evaluation.figures import comparisons as plots
+
+    monkeypatch.setitem(plots._STYLE, "svg.fonttype", "none")
+    said = texts(comparison.plot(tmp_path / "one.svg", system="base", against="good"))
+    row = next(one for one in comparison.pairs if (one.system, one.against) == ("good", "base"))
+    assert "base − good" in said
+    assert f"better on {row.losses} queries" in said  # turned round
+    assert f"worse on {row.wins} queries" in said
+    assert f"mean −{row.difference:.4f} [−{row.high:.4f}, −{row.low:.4f}]" in said
+    assert "queries, sorted by difference (n = 80)" in said
+    assert "difference in ndcg@10" in said
+    untested = rw.compare({name: evaluation(values) for name, values in VALUES.items()}, baseline="base")
+    assert "(not tested)" in texts(untested.plot(tmp_path / "un.svg", system="good", against="same"))
+    assert "same − base" in texts(untested.plot(tmp_path / "vs.svg"))
+    means = texts(comparison.plot_means(tmp_path / "means.svg"))
+    assert "95% interval over resampled queries" in means
+    assert "good  (c)" in means
+
+
+def test_plots_of_trials_and_of_no_difference(tmp_path):
+    trials = rw.compare(TRIALS, metrics="ndcg@10")
+    trials.plot(tmp_path / "trials.pdf")
+    trials.plot_means(tmp_path / "trials.png")
+    rw.compare({"a": evaluation(BASE), "b": evaluation(BASE)}).plot(tmp_path / "same.png")
+    assert all(path.stat().st_size > 1000 for path in tmp_path.iterdir())
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_plots_never_overwrite_unasked(comparison, tmp_path):
+    path = tmp_path / "plot.png"
+    path.write_text("precious")
+    for draw in (comparison.plot, comparison.plot_means):
+        with pytest.raises(FileExistsError, match="exists already and is kept"):
+            draw(path)
+        assert path.read_text() == "precious"
+    comparison.plot(path, force=True)
+    assert png_size(path)[0] > 0
+    with pytest.raises(ValueError, match=r"a plot is written as .png, .svg or .pdf: got 'plot.gif'"):
+        comparison.plot(tmp_path / "plot.gif")
+    with pytest.raises(ValueError, match=r"unknown system: got 'goood'\. Cure: did you mean 'good'"):
+        comparison.plot(tmp_path / "x.png", system="goood")
+    with pytest.raises(ValueError, match="unknown metric: got 'ap'"):
+        comparison.plot(tmp_path / "x.png", metric="ap")
+
+
+E = evaluation(BASE)
+TWO = {"a": E, "b": E}
+compare: Any = rw.compare
+REFUSALS = {
+    "compare needs at least two systems by name: got 1. Cure: pass a dictionary": lambda: compare({"a": E}),
+    "compare needs at least two systems by name: got list": lambda: compare([E, E]),
+    "need the data that they are evaluated on: got ndarray at system 'b'": lambda: compare({"a": E, "b": BASE}),
+    "either all systems have trials or none has: got 'a' without, 'b' with": lambda: compare({"a": E, "b": [E, E]}),
+    "must have the same queries: got query 'q0' in 'a' but not in 'b'": lambda: compare(
+        {"a": E, "b": evaluation(BASE, [f"{name}x" for name in IDS])}
+    ),
+    "same queries: got query 'q0' in 'b' but not in 'a'. Cure: evaluate all systems on the same queries": lambda: (
+        compare({"a": evaluation(BASE[1:], IDS[1:]), "b": E})
+    ),
+    "same queries: got query ids of <U3 in 'a' and of int64 in 'b'": lambda: compare(
+        {"a": E, "b": evaluation(BASE, range(N))}
+    ),
+    "same query weights: got other weights in 'b' than in 'a'": lambda: compare(
+        {"a": E, "b": evaluation(BASE, weights=np.arange(N) + 1.0)}
+    ),
+    "have no metric in common": lambda: compare({"a": E, "b": rw.Evaluation({"ap": BASE}, IDS)}),
+    "a was not evaluated by a metric asked for: got ndcg@5. Cure: did you mean 'ndcg@10'": lambda: compare(
+        TWO, metrics="ndcg@5"
+    ),
+    "unknown baseline: got 'c'": lambda: compare(TWO, baseline="c"),
+    "unknown correction: got 'bonferroni'": lambda: compare(TWO, correction="bonferroni"),
+    "unknown test: got 'z'": lambda: compare(TWO, test="z"),
+    "alpha must be a number in (0, 1): got 0": lambda: compare(TWO, alpha=0),
+    "the corrected t-test needs trials and the proportions": lambda: compare(TWO, test="corrected_t"),
+    "test of the trials that are compared: got (0.5, 0.5) for pairs by query": lambda: compare(TWO, split=(0.5, 0.5)),
+    "test of the trials that are compared: got (1.0,)": lambda: compare(TRIALS, metrics="ap", split=(1.0,)),
+    "plain numbers per trial need the one metric that they are of: 'old'": lambda: compare(TRIALS),
+    "same number of trials: got {'a': 2, 'b': 1}": lambda: compare({"a": [0.1, 0.2], "b": [0.1]}, metrics="ap"),
+    "at least two pairs that count: got 1": lambda: compare({"a": [0.1], "b": [0.2]}, metrics="ap"),
+    "the mean of ap must be finite: got nan at trial 1 of system 'a'": lambda: compare(
+        {"a": [0.1, NAN], "b": [0.2, 0.3]}, metrics="ap"
+    ),
+    "no metric in common: got": lambda: compare({"a": [{"ap": 1.0}, {"rr": 1.0}], "b": [{"ap": 1.0}] * 2}),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSALS)
+def test_refusals(sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        REFUSALS[sentence]()
+
+
+def test_a_lead_that_its_interval_does_not_bear_out_is_no_lead():
+    """Trials that share their data: the plain t-test finds the difference, the corrected interval holds 0."""
+    gaps = [0.01 + 0.012 * one for one in (-1.4, -1.0, -0.6, -0.3, 0.0, 0.1, 0.3, 0.6, 1.0, 1.3)]
+    systems = {"a": [{"ap": 0.5 + gap} for gap in gaps], "b": [{"ap": 0.5}] * 10}
+    shared = rw.compare(systems, test="t", split=(0.6, 0.2, 0.2))
+    (pair,) = shared.pairs
+    assert pair.significant
+    assert pair.low < 0 < pair.high
+    assert Verdict.of(shared, "ap").close == ["b"]
+    assert Verdict.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]

@@ -1,0 +1,112 @@
+"""The list of objectives: true of the objects, and the tables made from it current."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import rankwise as rw
+from rankwise.cli.app import app
+from rankwise.objectives import listing
+from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+
+ROOT = Path(__file__).parents[2]
+ENTRIES = listing.entries()
+COMMAND = "python -m rankwise.objectives.listing README.md docs/objectives.md"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/objectives.md"])
+def test_tables_in_documents_are_current(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert "<!-- objectives:begin -->" in text
+    assert text == listing.rewritten(text, name), f"run: {COMMAND}"
+
+
+def test_everything_of_the_table_is_listed_once():
+    assert [e.name for e in ENTRIES if e.kind == "objective"] == list(OBJECTIVES)
+    assert [e.name for e in ENTRIES if e.kind == "wrapper"] == list(WRAPPERS)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_defaults_can_be_written_and_mean_nothing_else(entry):
+    inside = "approx_ndcg" if entry.kind == "wrapper" else ""
+    plain = rw.objective(f"{entry.name}({inside})")
+    full = rw.objective(f"{entry.name}({', '.join(filter(None, (inside, entry.defaults())))})")
+    assert full == plain
+    fields = {item.name for item in dataclasses.fields(plain)} - {"inner"}
+    assert set(entry.arguments) == fields
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_what_is_said_of_the_hessian_is_true(entry):
+    if entry.kind == "wrapper":
+        assert rw.objective(f"{entry.name}(approx_ndcg(curvature=exact))").exact_hessian
+        assert not rw.objective(f"{entry.name}(approx_ndcg)").exact_hessian
+        assert rw.objective(f"{entry.name}(plrank)").estimator
+        assert entry.hessian() == entry.estimator == "as inside"
+        return
+    plain = rw.objective(entry.name)
+    assert plain.estimator == entry.estimator
+    assert plain.exact_hessian == entry.exact_hessian
+    assert entry.hessian().startswith("unbiased" if plain.estimator else "exact")
+    if not plain.exact_hessian:
+        assert rw.objective(f"{entry.name}({entry.exact_with})").exact_hessian
+        assert entry.hessian().endswith(f" with {entry.exact_with}")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_descriptions_are_single_sentences_without_citations(entry):
+    assert 10 < len(entry.description) < 150
+    assert entry.description[0].isupper()
+    assert not entry.description.endswith(".")
+    assert "20" not in entry.description
+    assert entry.paper or entry.name == "weighted"  # which is nobody's invention
+
+
+def test_an_objective_that_is_nowhere_exact_says_so():
+    entry = dataclasses.replace(ENTRIES[0], exact_hessian=False, exact_with="")
+    assert entry.hessian() == "not exact"
+
+
+def test_only_what_stands_between_markers_is_replaced():
+    begin, end = "<!-- objectives:begin -->", "<!-- objectives:end -->"
+    text = f"a\n{begin}\nold | table\n{end}\nb {begin}{end}\n"
+    new = listing.rewritten(text)
+    assert new.startswith("a\n<!-- objectives:begin -->\n\n| name |")
+    assert new.count("| `xendcg` |") == 2
+    assert "old" not in new
+    assert "<!-- objectives:end -->\nb <!--" in new
+    assert listing.rewritten(new) == new
+
+
+def test_markers_that_are_missing_or_do_not_pair_up_are_errors():
+    with pytest.raises(
+        ValueError, match=r"page must have <!-- objectives:end --> for every <!-- objectives:begin -->: got 1 and 0"
+    ):
+        listing.rewritten("<!-- objectives:begin -->", "page")
+    with pytest.raises(ValueError, match=r"page has no place for a table\. Cure: write <!-- objectives:begin -->"):
+        listing.rewritten("nothing", "page")
+
+
+def test_the_command_that_rewrites(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- arguments:begin -->\n<!-- arguments:end -->\n", encoding="utf-8")
+    listing.main([str(page)])
+    assert "| `xendcg` | `XENDCG` | `gamma=uniform, " in page.read_text(encoding="utf-8")
+
+
+def test_command_line_lists_the_same():
+    table = CliRunner().invoke(app, ["objectives"])
+    document = CliRunner().invoke(app, ["objectives", "--json"])
+    assert table.exit_code == document.exit_code == 0
+    lines = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
+    found = json.loads(document.stdout)
+    assert [one["name"] for one in found] == [entry.name for entry in ENTRIES]
+    for entry, one in zip(ENTRIES, found, strict=True):
+        for part in (entry.description, entry.paper, entry.hessian(), entry.defaults()):
+            assert part in lines[entry.name]
+        assert one["arguments"] == entry.arguments
+        assert one["exact_hessian"] == entry.exact_hessian
+    assert "Sums: 0.7*xendcg" in table.stdout

@@ -1,0 +1,351 @@
+"""The contract that every objective and every wrapper keeps, made from the one table of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise import threads
+from rankwise.objectives.base import Derivatives, Objective
+from rankwise.objectives.pairwise import LambdaRank, Pairwise
+from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from tests.objectives.pairs_by_hand import frozen
+
+# Every objective with its defaults, and the settings that take another path through its kernel.
+PLAIN = [
+    *OBJECTIVES,
+    "listnet(newton=diagonal)",
+    "xendcg(gamma=tight)",
+    "xendcg(gamma=zero, newton=diagonal)",
+    "xendcg(gamma=one)",
+    "lambdarank(norm=False)",
+    "lambdarank(norm=False, truncation=3, sigma=2.0)",
+    "lambdarank(norm=False, weights='ndcg2++')",
+    "lambdarank(metric=map, norm=False)",
+    "lambdarank(metric=mrr, norm=False)",
+    *(f"pairwise(loss={loss}, weight=ndcg)" for loss in ("logistic", "hinge", "squared_hinge", "exponential")),
+    "pairwise(loss=squared_hinge, weight=precision, cutoff=2)",
+    "pairwise(loss=logistic, weight=recall, cutoff=2, sigma=0.5)",
+    "pairwise(loss=exponential, weight=mrr, norm=True)",
+    "approx_ndcg(curvature=exact, eta=1.0)",
+    "smooth_ap(curvature=exact)",
+    "smooth_rbp(curvature=exact)",
+    "plrank(curvature=estimated, samples=50)",
+]
+BOUNDED = [
+    f"bounded({metric}(curvature=exact), method={method})"
+    for metric in ("approx_ndcg", "smooth_ap", "smooth_rbp")
+    for method in ("min_max", "expectation", "expectation_max", "distribution")
+]
+WRAPPED = [
+    *(f"stochastic({name}, samples=3, scale=0.5)" for name in OBJECTIVES),
+    *(f"weighted({name}, by=ideal_dcg, power=-0.5)" for name in OBJECTIVES),
+    "stochastic(stochastic(xendcg, samples=2), samples=2, noise=gaussian)",
+    "weighted(stochastic(lambdarank(norm=False), samples=2, noise=logistic), by=relevant)",
+    "0.7*xendcg + 0.3*approx_ndcg",
+    "stochastic(xendcg - 0.5*softmax_ce, samples=2)",
+    "bounded(stochastic(approx_ndcg(curvature=exact), samples=2), method=min_max)",
+    "stochastic(bounded(smooth_ap(curvature=exact)), samples=2)",
+    "bounded(weighted(smooth_rbp(curvature=exact), by=size), method=expectation)",
+    *BOUNDED,
+    "bounded(plrank(samples=50, curvature=estimated), method=expectation)",
+    "bounded(stochastic(plrank(metric=rbp, samples=20), samples=2), method=distribution)",
+]
+ALL = PLAIN + WRAPPED
+# An estimator is not differentiable draw by draw: its own tests list every permutation.
+DIFFERENTIABLE = [text for text in ALL if not rw.objective(text).estimator]
+EXACT = [text for text in DIFFERENTIABLE if rw.objective(text).exact_hessian]
+SIZES = [1, 2, 3, 5, 8, 1, 6, 7]
+OFFSETS = np.concatenate(([0], np.cumsum(SIZES)))
+IDS = np.array([f"query {k}" for k in range(len(SIZES))])
+
+
+def example(seed: int = 0, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(scale=spread, size=OFFSETS[-1])
+    labels = rng.integers(0, 4, OFFSETS[-1]).astype(float)
+    labels[OFFSETS[6] : OFFSETS[7]] = 0.0  # nothing relevant
+    labels[OFFSETS[2] : OFFSETS[3]] = 2.0  # all equal
+    return scores, labels
+
+
+def stream(round: int = 0) -> rw.Stream:
+    return rw.Stream(5, round, IDS)
+
+
+class Held:
+    """A pairwise loss with the pair weights of the scores that each stream met first, as its value is defined."""
+
+    estimator = False
+
+    def __init__(self, inner) -> None:
+        self.inner, self.exact_hessian = inner, inner.exact_hessian
+        self.held: dict = {}
+
+    def __call__(self, scores, labels, offsets, stream=None, **documents) -> Derivatives:
+        key = int(stream.key)
+        if key not in self.held:
+            self.held[key] = frozen(self.inner, scores, labels, offsets)
+        found: Derivatives = self.inner(scores, labels, offsets, stream)
+        return found._replace(value=self.held[key](scores))
+
+
+def held(objective):
+    """Replace every LambdaRank and Pairwise inside an expression by one that holds its weights."""
+    if isinstance(objective, LambdaRank | Pairwise):
+        return Held(objective)
+    if hasattr(objective, "terms"):
+        return dataclasses.replace(objective, terms=tuple((c, held(o)) for c, o in objective.terms))
+    if hasattr(objective, "inner"):
+        return dataclasses.replace(objective, inner=held(objective.inner))
+    return objective
+
+
+def differences(function, scores: np.ndarray, step: float = 1e-4) -> np.ndarray:
+    """Fourth-order central differences of a function of the scores along each score, one row per document."""
+    rows = []
+    for i in range(scores.size):
+        unit = np.zeros_like(scores)
+        unit[i] = step
+        near = function(scores + unit) - function(scores - unit)
+        far = function(scores + 2 * unit) - function(scores - 2 * unit)
+        rows.append((8 * near - far) / (12 * step))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("text", DIFFERENTIABLE)
+def test_gradient_is_the_difference_of_the_value(text):
+    objective = held(rw.objective(text))
+    scores, labels = example()
+    found = objective(scores, labels, OFFSETS, stream())
+    expected = differences(lambda s: objective(s, labels, OFFSETS, stream()).value.sum(), scores)
+    np.testing.assert_allclose(found.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_hessian_is_the_difference_of_the_gradient(text):
+    objective = rw.objective(text)
+    scores, labels = example()
+    found = objective(scores, labels, OFFSETS, stream())
+    expected = np.diag(differences(lambda s: objective(s, labels, OFFSETS, stream()).gradient, scores))
+    np.testing.assert_allclose(found.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_queries_are_independent_of_each_other_and_of_their_order(text):
+    objective = rw.objective(text)
+    scores, labels = example()
+    whole = objective(scores, labels, OFFSETS, stream())
+    turned = np.array([3, 7, 0, 2, 6, 4, 1, 5])
+    rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in turned])
+    offsets = np.concatenate(([0], np.cumsum(np.array(SIZES)[turned])))
+    other = objective(scores[rows], labels[rows], offsets, rw.Stream(5, 0, IDS[turned]))
+    np.testing.assert_array_equal(other.value, whole.value[turned])
+    for name in ("gradient", "hessian", "numerator"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(whole, name)[rows])
+    for q in range(len(SIZES)):
+        part = slice(OFFSETS[q], OFFSETS[q + 1])
+        alone = objective(scores[part], labels[part], [0, SIZES[q]], rw.Stream(5, 0, IDS[q : q + 1]))
+        np.testing.assert_array_equal(alone.value[0], whole.value[q])
+        np.testing.assert_array_equal(alone.gradient, whole.gradient[part])
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_a_list_is_the_same_to_the_last_bit_beside_lists_of_any_length(text):
+    # Compiled loops have several paths that round differently; which one is taken must not depend on the neighbours.
+    objective = rw.objective(text)
+    rng = np.random.default_rng(11)
+    for size in (3, 7, 9, 21, 40):
+        sizes = [size, 150]
+        scores, labels = rng.normal(size=sum(sizes)), rng.integers(0, 3, sum(sizes)).astype(float)
+        labels[0], labels[size] = 2.0, 2.0
+        both = objective(scores, labels, [0, size, sum(sizes)], rw.Stream(1, 0, [7, 8]))
+        alone = objective(scores[:size], labels[:size], [0, size], rw.Stream(1, 0, [7]))
+        for one, other in zip(alone, both, strict=True):
+            np.testing.assert_array_equal(one, other[: one.size])
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_threads_change_nothing(text, monkeypatch):
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
+    objective = rw.objective(text)
+    scores, labels = example(3)
+    results = []
+    for count in (1, 2):
+        with threads.use_threads(count):
+            results.append(objective(scores, labels, OFFSETS, stream()))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_a_constant_added_to_a_query_changes_nothing(text):
+    objective = rw.objective(text)
+    scores, labels = example(1)
+    shift = np.repeat(2.0 ** np.arange(len(SIZES)), SIZES)  # powers of two: differences stay what they are, nearly
+    shift[OFFSETS[4] :] = -4096.0
+    one, two = (objective(s, labels, OFFSETS, stream()) for s in (scores, scores + shift))
+    for name in ("value", "gradient", "hessian", "numerator"):
+        before, after = getattr(one, name), getattr(two, name)
+        np.testing.assert_allclose(after, before, atol=1e-9 * max(1.0, np.abs(before).max()))
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_gradients_of_a_list_add_up_to_zero(text):
+    # The same invariance, seen from the derivative; true for estimators draw by draw too.
+    objective = rw.objective(text)
+    scores, labels = example(2)
+    found = objective(scores, labels, OFFSETS, stream())
+    sums = np.add.reduceat(found.gradient, OFFSETS[:-1])
+    np.testing.assert_allclose(sums, 0.0, atol=1e-9 * max(1.0, np.abs(found.gradient).max()))
+
+
+@pytest.mark.parametrize("order", ["right", "wrong", "random"])
+@pytest.mark.parametrize("gap", [37.0, 4000.0])
+@pytest.mark.parametrize("text", ALL)
+def test_extreme_scores_stay_finite(text, gap, order):
+    labels = np.array([3.0, 2, 1, 0, 0, 1, 0, 2, 0, 0])
+    right = np.argsort(np.argsort(-labels, kind="stable"))
+    rank = {"right": right, "wrong": 9 - right, "random": np.random.default_rng(0).permutation(10)}[order]
+    for middle in (0.0, -gap):
+        scores = gap * (4.5 - rank) / 4.5 + middle
+        found = rw.objective(text)(scores, labels, [0, 4, 10], rw.Stream(1))
+        for part in found:
+            assert np.isfinite(part).all()
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
+    objective, largest = rw.objective(text), np.finfo(np.float64).max
+    labels = np.array([2.0, 0, 1, 0])
+    for size in (1e100, 1e308, largest):
+        for signs in ([1, -1, 0, 1], [-1, 1, 1, 0], [1, 1, 1, 1], [-1, -1, 1, 1], [1, 0, 0, 0]):
+            for part in objective(size * np.array(signs), labels, [0, 4], rw.Stream(1)):
+                assert np.isfinite(part).all()
+                assert np.isfinite(part.astype(np.float32)).all()  # as trees and nets see it
+    for graded in np.array([[largest, 0, 0, 1], [largest] * 4, [1e-320, 0, 0, 0]]):
+        try:
+            found = objective([1.0, 2.0, 3.0, 4.0], graded, [0, 4], rw.Stream(1))
+        except ValueError as wrong:
+            if "a label is too large" not in str(wrong):
+                raise
+        else:
+            for part in found:
+                assert np.isfinite(part).all()
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_lists_without_information(text):
+    found = rw.objective(text)([1.0], [2.0], [0, 1], rw.Stream(1))
+    assert found.gradient == found.hessian == found.numerator == 0.0
+    learns_anyway = any(name in text for name in ("listnet", "xendcg"))
+    found = rw.objective(text)([1.0, 0.5, 2.0], [0.0, 0.0, 0.0], [0, 3], rw.Stream(1))
+    if not learns_anyway:
+        for part in found[1:]:
+            np.testing.assert_array_equal(part, 0.0)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_text_and_object_are_one(text):
+    objective = rw.objective(text)
+    assert rw.objective(repr(objective)) == objective
+    assert repr(rw.objective(repr(objective))) == repr(objective)
+    assert isinstance(objective, Objective)
+    assert rw.objective(objective) is objective
+    assert hash(objective) == hash(rw.objective(text))
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_bad_input_names_the_query(text):
+    objective = rw.objective(text)
+    with pytest.raises(ValueError, match=r"scores must be finite: got nan at row 2 \(query number 1\)"):
+        objective([0.0, 1.0, np.nan], [0, 1, 0], [0, 2, 3], rw.Stream(0))
+    with pytest.raises(ValueError, match=r"labels must be at least 0: got -1 at row 1 \(query number 0\)"):
+        objective([0.0, 1.0, 1.0], [0, -1, 0], [0, 2, 3], rw.Stream(0))
+
+
+@pytest.mark.parametrize("text", ["xendcg", "plrank", "stochastic(listnet)", "xendcg + listnet"])
+def test_drawing_needs_a_stream(text):
+    with pytest.raises(ValueError, match=r"draws random numbers and needs a stream.*rw\.Stream"):
+        rw.objective(text)([0.0, 1.0], [0, 1], [0, 2])
+
+
+@pytest.mark.parametrize("text", ["xendcg", "plrank", "stochastic(listnet)"])
+def test_rounds_and_seeds_draw_anew(text):
+    scores, labels = example()
+    objective = rw.objective(text)
+    one = objective(scores, labels, OFFSETS, stream(0)).gradient
+    assert not np.array_equal(one, objective(scores, labels, OFFSETS, stream(1)).gradient)
+    assert not np.array_equal(one, objective(scores, labels, OFFSETS, rw.Stream(6, 0, IDS)).gradient)
+
+
+def test_unknown_words_get_a_suggestion():
+    with pytest.raises(ValueError, match="unknown objective: got 'xendgc'.*did you mean 'xendcg'"):
+        rw.objective("xendgc")
+    with pytest.raises(ValueError, match="unknown argument of xendcg: got 'gama'.*did you mean 'gamma'"):
+        rw.objective("stochastic(xendcg(gama=zero))")
+    with pytest.raises(ValueError, match="unknown gamma: got 'zreo'. Cure: did you mean 'zero'"):
+        rw.objective("xendcg(gamma=zreo)")
+
+
+def test_a_function_of_ones_own_is_an_objective():
+    def squares(scores, labels, offsets, stream=None):
+        gradient = np.asarray(scores) - labels
+        value = np.add.reduceat(0.5 * gradient**2, np.asarray(offsets)[:-1])
+        return Derivatives(value, gradient, np.ones_like(gradient), gradient)
+
+    scores, labels = example()
+    plain = squares(scores, labels, OFFSETS)
+    own = rw.objective(squares)
+    doubled = rw.weighted(own, by="size", power=0.0)(scores, labels, OFFSETS)
+    np.testing.assert_allclose(doubled.value, plain.value)
+    noisy = rw.stochastic(own, samples=2000, scale=1.0, noise="gaussian")(scores, labels, OFFSETS, stream())
+    # E ½(s + z − y)² = ½(s − y)² + ½ for each document
+    np.testing.assert_allclose(noisy.value, plain.value + np.array(SIZES) / 2, rtol=0.15)
+    np.testing.assert_allclose(noisy.gradient, plain.gradient, atol=0.12)
+
+
+def test_sums_add_up():
+    scores, labels = example()
+    a, b = rw.SoftmaxCE(newton="diagonal"), rw.ApproxNDCG()
+    parts = [o(scores, labels, OFFSETS) for o in (a, b)]
+    found = (0.7 * a - 0.3 * b)(scores, labels, OFFSETS)
+    for k in range(3):
+        np.testing.assert_allclose(found[k], 0.7 * parts[0][k] - 0.3 * parts[1][k], atol=1e-15)
+    assert repr(0.7 * a - 0.3 * b) == "0.7*softmax_ce(newton=diagonal) - 0.3*approx_ndcg"
+    assert (a + b) + a == rw.objective("softmax_ce(newton=diagonal) + approx_ndcg + softmax_ce(newton=diagonal)")
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_long_lists(name):
+    long = 5_000 if name in ("approx_ndcg", "smooth_ap", "smooth_rbp", "ranknet", "pairwise") else 100_000
+    rng = np.random.default_rng(0)
+    labels = (rng.random(long) < 0.01) * rng.integers(1, 5, long).astype(float)
+    found = OBJECTIVES[name]()(rng.normal(size=long), labels, [0, long], rw.Stream(0))
+    for part in found:
+        assert np.isfinite(part).all()
+    assert np.abs(found.gradient).max() > 0
+
+
+def test_the_table_knows_every_wrapper():
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted"}
+
+
+def test_results_belong_to_whoever_holds_them():
+    # Arrays are used again once nobody holds them; a view holds them too.
+    scores, labels = example()
+    objective = rw.SoftmaxCE()
+    first = objective(scores, labels, OFFSETS)
+    kept, view = [part.copy() for part in first], first.hessian[3:9]
+    for spread in (2.0, 3.0, 4.0):
+        objective(spread * scores, labels, OFFSETS)
+    for part, before in zip(first, kept, strict=True):
+        np.testing.assert_array_equal(part, before)
+    del first, part
+    for spread in (2.0, 3.0, 4.0):
+        later = objective(spread * scores, labels, OFFSETS)
+    np.testing.assert_array_equal(view, kept[2][3:9])
+    address = later.gradient.ctypes.data
+    del later
+    assert address in {objective(scores, labels, OFFSETS).gradient.ctypes.data for _ in range(3)}

@@ -1,0 +1,145 @@
+"""Tensors of other devices: they travel and come back, or a device kernel takes over."""
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+import rankwise as rw
+from rankwise.objectives.torch import devices
+from tests.objectives.test_objectives import ALL, OFFSETS, stream
+from tests.objectives.test_torch_loss import MASK, WEIGHTS, given, pad
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor of a device that is not there: its numbers lie on the CPU, but only a copy brings them back.
+
+    It calls itself ``meta``, the one foreign device that torch has everywhere. As on a real device, tensors of the
+    CPU cannot be mixed in, and arrays cannot share its memory.
+    """
+
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype, device=torch.device("meta"))
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):  # type: ignore[override]
+        kwargs = dict(kwargs or {})
+        target = kwargs.get("device")
+        tensors = [a for a in tree_leaves(args) if isinstance(a, torch.Tensor)]
+        away = any(isinstance(a, cls) for a in tensors) if target is None else target.type == "meta"
+        if target is not None:
+            kwargs["device"] = torch.device("cpu")
+        if away and function is not torch.ops.aten._to_copy.default:
+            assert all(isinstance(a, cls) or a.ndim == 0 for a in tensors), f"{function} mixes devices"
+        found = function(*tree_map(cls.bare, args), **tree_map(cls.bare, kwargs))
+        return tree_map(lambda a: cls(a) if away and isinstance(a, torch.Tensor) else a, found)
+
+    @classmethod
+    def bare(cls, value):
+        return value.inside if isinstance(value, cls) else value
+
+
+class Pretend(TorchDispatchMode):
+    """Inside this, ``.to("meta")`` brings numbers to the device that is not there."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return Elsewhere.__torch_dispatch__(function, types, args, kwargs)
+
+
+@pytest.fixture
+def device(monkeypatch):
+    monkeypatch.setattr(devices, "_warned", set())
+    with Pretend():
+        yield "meta"
+
+
+TRAVEL = "softmax_ce has no kernel for the device 'meta': scores travel to the CPU and gradients back"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_tensors_travel_and_come_back(device, dtype):
+    here, labels, offsets = given(dtype)
+    loss = rw.torch_loss("softmax_ce")
+    expected = loss(here, labels, offsets, WEIGHTS)
+    expected.backward()
+    for columns in ([labels, offsets], [labels.to(device), offsets.to(device)]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            there = here.detach().to(device).requires_grad_(True)
+            found = loss(there, *columns, torch.tensor(WEIGHTS).to(device))
+        found.backward()
+        assert found.device.type == there.grad.device.type == "meta"
+        assert found.dtype == expected.dtype
+        assert there.grad.dtype == dtype
+        np.testing.assert_array_equal(there.grad.inside.double(), here.grad.double())
+        assert found.inside == expected
+        padded = loss.padded(*(pad(x, 0.0).to(device) for x in (here, labels)), MASK.to(device), WEIGHTS)
+        assert padded.inside == expected
+
+
+def test_the_travel_is_said_once(device):
+    scores, labels, offsets = given()
+    with pytest.warns(UserWarning, match=TRAVEL):
+        rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
+    rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
+    rw.torch_loss("ranknet")(scores.detach().to(device), labels, offsets)
+
+
+def test_a_device_kernel_takes_over(device, monkeypatch):
+    # Squares stand for a kernel: their gradient, 2s, tells that it was asked and nothing travelled.
+    calls: list[Any] = []
+
+    def kernel(objective, labels, offsets, *, document_weights=None):
+        columns = [labels, offsets] + ([] if document_weights is None else [document_weights])
+        assert all(isinstance(column, Elsewhere) for column in columns)
+        calls.append((objective, len(columns)))
+
+        def squares(scores, stream):
+            assert isinstance(scores, Elsewhere)
+            calls.append(scores.dtype)
+            rows = [scores[a:b].square().sum() for a, b in itertools.pairwise(OFFSETS)]
+            return torch.stack(rows), 2.0 * scores
+
+        return None if objective.epsilon > 0.0 else squares
+
+    monkeypatch.setitem(devices.DEVICE_KERNELS, (rw.SoftmaxCE, "meta"), kernel)
+    here, labels, offsets = given(torch.bfloat16)
+    scores = here.detach().to(device).requires_grad_(True)
+    prepared = rw.torch_loss("softmax_ce", "sum").prepare(labels, offsets, document_weights=np.ones(scores.numel()))
+    prepared(scores).backward()
+    assert calls == [(rw.SoftmaxCE(), 3), torch.float32]
+    np.testing.assert_array_equal(scores.grad.inside.double(), 2.0 * here.detach().double())
+    prepared(scores)
+    assert calls == [(rw.SoftmaxCE(), 3), torch.float32, torch.float32]  # prepared once
+    with pytest.warns(UserWarning, match="epsilon=0.5.*has no kernel for the device 'meta'"):
+        found = rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(scores, labels, offsets)  # it gives this back
+    assert len(calls) == 4
+    assert found.inside == rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(here, labels, offsets)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA")
+@pytest.mark.parametrize("text", ALL)
+def test_cuda(text):
+    here, labels, offsets = given(torch.float32)
+    scores = here.detach().cuda().requires_grad_(True)
+    weights: Any = torch.tensor(WEIGHTS, device="cuda", requires_grad=True)
+    loss = rw.torch_loss(text)
+    expected = loss(here, labels, offsets, WEIGHTS, stream())
+    expected.backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = loss(scores, labels.cuda(), offsets.cuda(), weights, stream())
+        padded = loss.padded(*(pad(x, 0.0).cuda() for x in (here, labels)), MASK.cuda(), WEIGHTS, stream())
+    found.backward()
+    assert found.is_cuda
+    assert weights.grad is not None
+    np.testing.assert_allclose(scores.grad.cpu(), here.grad, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose([found.item(), padded.item()], expected.item(), rtol=1e-5)

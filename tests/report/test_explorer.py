@@ -1,0 +1,298 @@
+"""The query explorer in a real browser: loading without a network, choosing, sorting, filtering, keys, many queries."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rankwise.experiments.results import DOCUMENTS, QUERIES, Results
+from rankwise.report import html
+from rankwise.report.explorer import packed
+from rankwise.report.view import View
+from rankwise.report.write import write_report
+from tests import synthetic_results as made_up
+
+pytestmark = pytest.mark.slow
+EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
+METHODS = {"ListNet": "lightgbm(listnet)", **made_up.METHODS}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    driver = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+    if program is None:
+        pytest.skip("needs Chromium, which is not installed")
+    with driver.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return made_up.results(trials=1, queries=60, methods=METHODS, curves=False, ids={7: EVIL}, most=20)
+
+
+@pytest.fixture(scope="module")
+def report(results, tmp_path_factory) -> Path:
+    """A page with nothing but the explorer."""
+    return explorer(results, tmp_path_factory.mktemp("explorer") / "page.html")
+
+
+def explorer(results: Results, path: Path) -> Path:
+    sections = [("explorer", "Query explorer", html.file("explorer.html"))]
+    path.write_text(html.page(title="T", kicker="", claim="", sections=sections, packed=packed(View(results))))
+    return path
+
+
+def opened(browser: Any, path: Path, **options: Any) -> Any:
+    """Open a page with the network off; whatever it asks for is kept, and an error of its code is an error here."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce", **options)
+    context.set_offline(True)
+    page = context.new_page()
+    page.asked, page.errors = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
+    page.goto(path.as_uri() if "#" not in str(path) else str(path))
+    page.wait_for_selector("html[data-explorer=ready]")
+    return page
+
+
+@pytest.fixture
+def page(browser, report) -> Iterator[Any]:
+    page = opened(browser, report)
+    yield page
+    assert page.errors == []
+    page.context.close()
+
+
+def values(results: Results, method: str, metric: str = "ndcg@5") -> dict[str, float]:
+    own = results.queries.filter(pl.col("method") == method)
+    return dict(zip(own["query"], own[metric].fill_null(np.nan), strict=True))
+
+
+def differences(results: Results, a: str, b: str, metric: str = "ndcg@5") -> dict[str, float]:
+    one, other = values(results, a, metric), values(results, b, metric)
+    return {query: one[query] - other[query] for query in one}
+
+
+def names(page: Any) -> list[str]:
+    return [str(text) for text in page.locator("#x-list .row .name").all_inner_texts()]
+
+
+def chosen(page: Any) -> str:
+    return str(page.inner_text("#x-query h3 .id"))
+
+
+def wait(page: Any, query: str) -> None:
+    """Wait until a query's documents are there."""
+    page.wait_for_function("name => document.querySelector('#x-query h3 .id')?.textContent === name", arg=query)
+
+
+def shown(page: Any, side: str) -> list[str]:
+    return [str(text) for text in page.locator(f"#x-ranking-{side} td.document").all_inner_texts()]
+
+
+def test_loads_without_asking_for_anything(page, report):
+    assert page.asked == [report.as_uri()]
+    assert page.inner_text("#x-count") == "60 queries."
+    assert page.locator("#x-list .row").count() < 60  # only rows that can be seen exist
+
+
+def test_begins_with_the_best_model_and_the_largest_difference(page, results):
+    means = {name: np.nanmean(list(values(results, name).values())) for name in METHODS}
+    best = max(means, key=lambda name: means[name])
+    a, b = (page.locator(f"#x-{side} option:checked").inner_text() for side in "ab")
+    assert a == best
+    apart = differences(results, a, b)
+    largest = max((query for query in apart if not np.isnan(apart[query])), key=lambda query: abs(apart[query]))
+    assert names(page)[0] == chosen(page) == largest
+
+
+def test_shows_both_rankings_and_every_metric(page, results):
+    page.select_option("#x-a", label="XE-NDCG")
+    page.select_option("#x-b", label="ListNet")
+    page.fill("#x-text", "q12")
+    wait(page, "q12")
+    for side, method in (("a", "XE-NDCG"), ("b", "ListNet")):
+        own = results.documents.filter(pl.col("method") == method, pl.col("query") == "q12")
+        ranked = own.sort("score", descending=True)
+        assert shown(page, side) == ranked["id"].to_list()
+        labels = page.locator(f"#x-ranking-{side} .grade").all_inner_texts()
+        assert labels == [f"{label:g}" for label in ranked["label"]]  # printed, not by colour alone
+    cells = page.locator(".values tbody tr").all_inner_texts()
+    for metric, cell in zip(made_up.METRICS, cells, strict=True):
+        one, other = (values(results, method, metric)["q12"] for method in ("XE-NDCG", "ListNet"))
+        assert cell.split("\t")[:3] == [metric, f"{one:.4f}", f"{other:.4f}"]
+
+
+@pytest.mark.parametrize(("order", "sign"), [("a", -1), ("b", 1)])
+def test_sorts_by_difference(page, results, order, sign):
+    page.select_option("#x-a", label="XE-NDCG")
+    page.select_option("#x-b", label="LambdaMART")
+    page.select_option("#x-sort", order)
+    apart = differences(results, "XE-NDCG", "LambdaMART")
+    known = sorted((query for query in apart if not np.isnan(apart[query])), key=lambda query: sign * apart[query])
+    first = names(page)[:5]
+    assert [apart[query] for query in first] == [apart[query] for query in known[:5]]
+    page.select_option("#x-metric", label="ap")  # keeps the query that was looked at
+    page.evaluate("document.getElementById('x-list').scrollTop = 0")
+    page.wait_for_selector("#x-row-0")
+    apart = differences(results, "XE-NDCG", "LambdaMART", "ap")
+    known = sorted((query for query in apart if not np.isnan(apart[query])), key=lambda query: sign * apart[query])
+    assert apart[names(page)[0]] == apart[known[0]]
+
+
+def test_filters_by_relevant_documents_and_text(page, results):
+    page.fill("#x-least", "3")
+    page.fill("#x-most", "4")
+    own = results.queries.filter(pl.col("method") == "ListNet", pl.col("relevant").is_between(3, 4))
+    assert page.inner_text("#x-count") == f"{own.height} of 60 queries."
+    assert set(names(page)) <= set(own["query"])
+    page.fill("#x-least", "")
+    page.fill("#x-most", "")
+    page.fill("#x-text", "Q1")  # letters of either case
+    assert page.inner_text("#x-count") == "11 of 60 queries."  # q1 and q10 to q19
+    page.fill("#x-text", "nothing like it")
+    assert page.inner_text("#x-list") == "No query fits."
+    assert page.inner_text("#x-query") == ""
+    page.fill("#x-text", "")
+    assert page.inner_text("#x-count") == "60 queries."
+
+
+def test_is_used_with_the_mouse(page):
+    third = names(page)[2]
+    page.locator("#x-list .row").nth(2).click()
+    wait(page, third)
+    assert page.get_attribute("#x-list .row.chosen", "aria-selected") == "true"
+    document = shown(page, "b")[1]
+    page.locator("#x-ranking-b tbody tr").nth(1).hover()
+    assert document in page.inner_text("#x-features h4")
+    assert page.locator("#x-query tr.same").count() == 2  # there and in the other ranking
+
+
+def test_is_used_with_the_keyboard(page, results):
+    order = names(page)
+    page.focus("#x-list")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    wait(page, order[1])
+    assert page.get_attribute("#x-list", "aria-activedescendant") == "x-row-1"
+    page.keyboard.press("End")
+    page.wait_for_selector("#x-row-59.chosen")
+    page.keyboard.press("PageUp")
+    page.keyboard.press("Home")
+    wait(page, order[0])
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    second = shown(page, "a")[1]
+    assert page.evaluate("document.activeElement.querySelector('.document').textContent") == second
+    own = results.features.join(results.documents.filter(pl.col("method") == "ListNet"), on=["query", "document"])
+    first = own.filter(pl.col("id") == second)["features"][0][0]
+    assert f"{first:.3f}"[:6].replace("-", "−") in page.inner_text("#x-features dd >> nth=0")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.closest('table').id") == "x-ranking-b"
+    assert page.evaluate("document.activeElement.querySelector('.document').textContent") == second
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "x-list"
+
+
+def test_ids_are_text_and_never_markup(page):
+    page.fill("#x-text", "onerror")
+    wait(page, EVIL)
+    assert chosen(page) == EVIL
+    assert names(page) == [EVIL]
+    assert page.locator("img").count() == 0
+    assert page.title() == "T"
+
+
+def test_address_leads_back_to_a_query(browser, report, page):
+    page.select_option("#x-a", label="LambdaMART")
+    page.select_option("#x-sort", "file")
+    expected = names(page)[4]
+    page.locator("#x-list .row").nth(4).click()
+    page.wait_for_function("location.hash.includes('query=')")
+    wait(page, expected)
+    again = opened(browser, page.url)
+    assert chosen(again) == expected
+    assert again.locator("#x-a option:checked").inner_text() == "LambdaMART"
+    again.context.close()
+
+
+def test_dark_and_light_differ_and_both_can_be_read(browser, report):
+    def contrast(scheme: str) -> tuple[float, str]:
+        page = opened(browser, report, color_scheme=scheme)
+        colours = page.evaluate("['color', 'backgroundColor'].map(name => getComputedStyle(document.body)[name])")
+        page.context.close()
+        light, dark = sorted((luminance(colour) for colour in colours), reverse=True)
+        return (light + 0.05) / (dark + 0.05), colours[1]
+
+    def luminance(colour: str) -> float:
+        parts = [int(part) / 255 for part in colour.strip("rgba()").split(",")[:3]]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    (light, paper), (dark, night) = contrast("light"), contrast("dark")
+    assert paper != night
+    assert min(light, dark) > 7  # what WCAG asks of the best legible text
+
+
+def test_ten_thousand_queries(browser, tmp_path):
+    page = opened(browser, explorer(many(10_000), tmp_path / "many.html"))
+    assert page.inner_text("#x-count") == "10,000 queries."
+    assert page.locator("#x-list .row").count() < 60
+    page.focus("#x-list")
+    page.keyboard.press("End")
+    page.wait_for_selector("#x-row-9999.chosen")
+    page.select_option("#x-sort", "file")
+    page.keyboard.press("Home")
+    page.fill("#x-text", "query-98765")
+    assert page.inner_text("#x-list") == "No query fits."
+    page.fill("#x-text", "query-4321")
+    wait(page, "query-4321")
+    assert shown(page, "a") == ["document 1", "document 2", "document 3"]
+    assert page.errors == []
+    page.context.close()
+
+
+def many(count: int) -> Results:
+    """As many queries as a page holds, of three documents each: the first method has them in order, the second not."""
+    ids = [f"query-{i}" for i in range(count)]
+    queries, documents = [], []
+    for method, sign in (("good", -1.0), ("poor", 1.0)):
+        worth = np.random.default_rng(0).random(count) + (0.1 if sign < 0 else 0.0)
+        key = {"data": ["d"] * count, "level": [0.0] * count, "trial": [0] * count, "method": [method] * count}
+        sizes = {"documents": [3] * count, "relevant": [1] * count, "weight": [1.0] * count}
+        queries.append(pl.DataFrame(key | {"query": ids} | sizes | {"ndcg@5": worth}))
+        places = np.tile(np.arange(3), count)
+        documents.append(
+            pl.DataFrame(
+                {"data": ["d"] * 3 * count, "method": [method] * 3 * count, "document": places,
+                 "query": np.repeat(np.array(ids), 3).tolist(), "id": [None] * 3 * count,
+                 "label": (places == 0).astype(float), "score": sign * places},
+                schema=dict(DOCUMENTS),
+            )
+        )  # fmt: skip
+    frame = pl.concat(queries).cast({name: kind for name, kind in QUERIES.items() if name != "query"})
+    return Results({"methods": {"good": "", "poor": ""}, "decide": "ndcg@5"}, frame, documents=pl.concat(documents))
+
+
+def test_a_whole_report_loads_offline_and_prints(browser, results, tmp_path):
+    page = opened(browser, write_report(results, tmp_path))
+    assert len(page.asked) == 1
+    assert page.locator("figure svg[role=img]").count() == len(list(tmp_path.glob("*/*.svg")))
+    assert page.locator("h2").all_inner_texts()[0] == "What was found"
+    page.emulate_media(media="print")
+    assert not page.is_visible(".controls")
+    assert page.is_visible("#x-ranking-a")
+    assert page.errors == []
+    page.context.close()
