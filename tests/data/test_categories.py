@@ -13,6 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.disk import mapped as disk
+from rankwise.rankers.schema import Schema
 
 TREES = (rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 8, "min_documents": 2, "threads": 1, "learning_rate": 0.3}
@@ -395,3 +396,22 @@ def test_ids_of_pandas_categories_are_their_values():
     frame["qid"] = frame["qid"].astype("category").cat.reorder_categories(sorted(set(frame["qid"]), reverse=True))
     ids: Any = rw.RankingDataset.from_frame(frame).query_ids
     assert ids.tolist() == rows()["qid"].unique(maintain_order=True).to_list()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": -1},
+        {"names": ["one"]},
+        {"categorical": [7]},
+        {"categories": {"0": ["a"]}},  # of a column that is not categorical
+        {"categories": {"one": ["a"]}},
+        {"categories": {"1": ["a", "a"]}},
+    ],
+    ids=str,
+)
+def test_what_a_models_file_says_about_its_columns_is_checked(change, train):
+    written = Schema.of(train).written()
+    assert Schema.read(written) == Schema.of(train)
+    with pytest.raises(ValueError):
+        Schema.read(written | change)

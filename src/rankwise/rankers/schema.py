@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.data.categories import Values, join
+from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
@@ -36,12 +37,11 @@ class Schema:
     @classmethod
     def read(cls, description: Mapping[str, Any]) -> "Schema":
         """Take what :meth:`written` gave."""
-        names, listed = description["names"], description.get("categories", {})
+        count = check.integer("the number of features of a model", description["count"], least=0)
+        categorical = check.columns("categorical", description.get("categorical", ()), count)
+        listed = {int(column): values for column, values in description.get("categories", {}).items()}
         return cls(
-            int(description["count"]),
-            None if names is None else tuple(names),
-            tuple(description.get("categorical", ())),
-            {int(column): tuple(values) for column, values in listed.items()},
+            count, check.feature_names(description["names"], count), categorical, category_lists(listed, categorical)
         )
 
     def written(self) -> dict[str, Any]:
