@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANG
+
 # Write everything once, make the disk full, write everything again, and say what is there then.
 CODE = """
 import contextlib, json, sys
@@ -140,7 +142,7 @@ def run(tmp_path: Path, *before: str, kind: str) -> "subprocess.CompletedProcess
     for name in ("disk", "scratch"):
         (tmp_path / name).mkdir()
     command = [*before, sys.executable, "-c", CODE, kind, str(tmp_path / "disk"), str(tmp_path / "scratch")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
 
 
 @pytest.mark.slow
