@@ -6,6 +6,7 @@ that the rest of the package works with, so that a caller reads ``labels = check
 
 import contextlib
 import difflib
+import errno
 import importlib
 import re
 import stat
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 _MOST_NUMBERS = 1e11
 _LARGEST_SCORE = 1e15
 _LARGEST = float(np.finfo(np.float64).max)
+_FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of ours, without the system's number
 _QUOTED = 200  # letters of a library's error that ours quotes
 
 
@@ -74,10 +76,11 @@ def library(
     """
     try:
         yield
-    except (OSError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as broken:  # polars panics outside of Exception
-        if also and type(broken) is ValueError:
+        numbered = isinstance(broken, OSError) and broken.errno not in (None, errno.EINVAL)
+        if numbered or type(broken) in _FILE_ERRORS or (also and type(broken) is ValueError):
             raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)

@@ -902,6 +902,23 @@ def test_what_is_no_archive_is_refused(tmp_path: Path):
     assert not list((tmp_path / "data").iterdir())
 
 
+@pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zip"])
+def test_a_damaged_archive_is_refused_whole(tmp_path: Path, kind: str):
+    whole = zipped(FOLDS) if kind == "zip" else tarred(FOLDS, f"w:{kind}")
+    wrong = [whole[:700] if kind == "" else whole[: len(whole) // 2]]
+    if kind == "zip":  # tar has no checksum of what it holds
+        at = whole.index(b"train.txt") + 20
+        wrong.append(whole[:at] + bytes([whole[at] ^ 7]) + whole[at + 1 :])
+    for content in wrong:
+        (tmp_path / "origin").write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"^.*(origin.*neither zip nor tar|cannot read the archive.*origin).* by hand"
+        ) as caught:
+            fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
+        assert type(caught.value) is ValueError
+        assert not [path for path in (tmp_path / "data").iterdir() if path.suffix != ".lock"]
+
+
 def test_data_that_are_there_are_not_overwritten(tmp_path: Path):
     content = zipped(FOLDS)
     (tmp_path / "origin").write_bytes(content)

@@ -1,6 +1,7 @@
 """Fetch a data set's archive: resumed where it stopped, checked before it is opened, and there whole or not at all."""
 
 import contextlib
+import errno
 import hashlib
 import http.client
 import os
@@ -20,6 +21,7 @@ from typing import IO
 from rankwise import caches, check, files
 
 _CHUNK = 1 << 20
+_BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
 _PATIENCE = 60.0
 
 
@@ -73,7 +75,8 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
         _transfer(archive, part)
     _verify(archive, part)
     try:
-        _unpack(part, unpacked)
+        with check.library("the archive", archive.url, also=True, cure=_BY_HAND), check.naming(archive.url):
+            _unpack(part, unpacked)
         own = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
         (own if own.is_dir() else unpacked).rename(target)
     finally:
@@ -167,11 +170,28 @@ def _unpack(path: Path, into: Path) -> None:
                 got=repr(name),
                 cure="do not trust this archive",
             )
-        target = into.joinpath(*parts)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with file, target.open("xb") as out:
+        with file, _created(into.joinpath(*parts), name) as out:
             shutil.copyfileobj(file, out, _CHUNK)
             os.fsync(out.fileno())
+
+
+def _created(target: Path, name: str) -> IO[bytes]:
+    """Open the file of a member for writing; no two may have one name, nor be file and folder at once."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target.open("xb")
+    except OSError as failed:
+        if failed.errno not in (
+            errno.EEXIST,
+            errno.ENOTDIR,
+            errno.EISDIR,
+            errno.ENAMETOOLONG,
+            errno.EINVAL,
+            errno.EILSEQ,
+        ):
+            raise
+        what = "the archive holds a member that cannot be written beside the others; nothing was kept"
+        raise check.error(what, got=repr(name), where=str(failed.strerror), cure=_BY_HAND) from None
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
