@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import rankwise as rw
 from rankwise.cli.app import app
+from rankwise.objectives.prepared import PreparedKernel
 from rankwise.rankers.lightgbm import LightGBMRanker
 from tests.processes import HANG, wait_until
 
@@ -149,15 +150,15 @@ def test_train_replaces_a_model_only_with_force():
 
 def test_ctrl_c_keeps_the_best_model_so_far(monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]):
     calls = [0]
-    inner = rw.LambdaRank.__call__
+    inner = PreparedKernel.differentiate
 
-    def interrupted(self: Any, *arguments: Any, **options: Any) -> Any:
+    def interrupted(self: PreparedKernel, *arguments: Any) -> rw.Derivatives:
         calls[0] += 1
         if calls[0] == 4:
             raise KeyboardInterrupt
-        return inner(self, *arguments, **options)
+        return inner(self, *arguments)
 
-    monkeypatch.setattr(rw.LambdaRank, "__call__", interrupted)
+    monkeypatch.setattr(PreparedKernel, "differentiate", interrupted)
     words = ("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK)
     result = run(*words, code=130)
     assert "interrupted after round 3" in result.stderr
