@@ -63,7 +63,7 @@ def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tupl
 
 
 def scaling(queries: int, rounds: int) -> None:
-    data = rw.synthetic(n_queries=queries, n_features=136, documents=120, seed=1)
+    data = rw.synthetic(n_queries=queries, n_features=136, n_docs=120, seed=1)
     data = data.with_(query_ids=np.arange(data.n_queries))
     every = rounds // 2
     print(f"{data}\nXENDCG, {rounds} rounds of 31 leaves in blocks of {every}; {os.cpu_count()} cores, ", end="")

@@ -23,7 +23,7 @@ def own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def whole():
-    return rw.synthetic(n_queries=65, n_features=12, documents=20, seed=3)
+    return rw.synthetic(n_queries=65, n_features=12, n_docs=20, seed=3)
 
 
 @pytest.fixture(scope="session")

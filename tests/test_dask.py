@@ -364,7 +364,7 @@ def test_two_workers_reach_the_quality_of_one_machine(two_workers, tmp_path, ran
     settings: dict[str, Any] = {"rounds": 20, "leaves": 7, "learning_rate": 0.1, "every": 10, "threads": 1}
     gains: dict[str, list[tuple[float, float]]] = {}
     for seed in (1, 2):
-        whole = rw.synthetic(n_queries=600, n_features=12, documents=15, seed=seed)
+        whole = rw.synthetic(n_queries=600, n_features=12, n_docs=15, seed=seed)
         train, valid, test = rw.split(whole, (0.35, 0.15, 0.5), seed=seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -45,7 +45,7 @@ with open(f"{folder}/{os.environ['RANK']}.json", "w") as file:
 
 
 def parts():
-    whole = rw.synthetic(n_queries=65, n_features=12, documents=20, seed=3)
+    whole = rw.synthetic(n_queries=65, n_features=12, n_docs=20, seed=3)
     data = whole.with_(weights=np.where(np.arange(65) % 4 == 0, 3.0, 1.0))
     return data.take(slice(0, 40)), data.take(slice(40, 65))
 

@@ -50,7 +50,7 @@ def test_parameters_of_a_native_objective_are_passed_on(data):
 
 def test_noise_fades_as_catboost_lets_it():
     """CatBoost multiplies it by m / (1 + m), m = documents · exp(−trees · learning rate)."""
-    lists = rw.synthetic(n_queries=10, documents=10, seed=1)
+    lists = rw.synthetic(n_queries=10, n_docs=10, seed=1)
     library = CatBoost()
     settings = Settings(None, 0.1, 8, 1, 1, {"random_strength": 2.0})
     growth = library.grow(settings, library.matrices(settings, lists, None), 0, None)

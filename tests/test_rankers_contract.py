@@ -257,7 +257,7 @@ def test_unknown_parameters_are_errors_with_a_suggestion(library):
         with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Cure: say {ours}"):
             ranker(library, **{theirs: 5})
     with pytest.raises(ValueError, match=f"unknown objective of {library} itself"):
-        ranker(library, "native:nothing").fit(rw.synthetic(n_queries=5, documents=5, seed=1))
+        ranker(library, "native:nothing").fit(rw.synthetic(n_queries=5, n_docs=5, seed=1))
 
 
 @pytest.mark.parametrize("missing", ["xgboost", "catboost"])
@@ -266,7 +266,7 @@ def test_a_library_that_is_not_installed_says_how_to_install_it(missing):
         f"import sys; sys.modules[{missing!r}] = None\n"
         "import rankwise as rw\n"
         "from rankwise.rankers.table import ranker_class\n"
-        f"ranker_class({missing!r})('xendcg', rounds=1).fit(rw.synthetic(n_queries=5, documents=9, seed=1))\n"
+        f"ranker_class({missing!r})('xendcg', rounds=1).fit(rw.synthetic(n_queries=5, n_docs=9, seed=1))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1

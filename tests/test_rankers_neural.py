@@ -418,7 +418,7 @@ def test_torch_that_is_not_installed_says_how_to_install_it():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import rankwise as rw\n"
-        "rw.NeuralRanker(epochs=1).fit(rw.synthetic(n_queries=5, documents=9, seed=1))\n"
+        "rw.NeuralRanker(epochs=1).fit(rw.synthetic(n_queries=5, n_docs=9, seed=1))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: torch is not installed. Install it with: pip install 'rankwise[torch]'" in done.stderr

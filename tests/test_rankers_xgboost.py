@@ -14,7 +14,7 @@ SMALL = {"leaves": 7, "min_documents": 5, "threads": 1, "rounds": 10, "learning_
 
 @pytest.fixture(scope="module")
 def data():
-    return rw.synthetic(n_queries=40, n_features=12, documents=20, seed=3)
+    return rw.synthetic(n_queries=40, n_features=12, n_docs=20, seed=3)
 
 
 def ranker(objective="xendcg", **changes):

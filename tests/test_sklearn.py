@@ -19,7 +19,7 @@ from tests.processes import HANG
 
 @pytest.fixture(scope="module")
 def data():
-    return rw.synthetic(n_queries=36, n_features=8, documents=15, seed=2)
+    return rw.synthetic(n_queries=36, n_features=8, n_docs=15, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_scikit_learn_is_not_needed():
 import sys
 sys.modules["sklearn"] = None
 import rankwise as rw
-data = rw.synthetic(n_queries=10, documents=10, seed=1)
+data = rw.synthetic(n_queries=10, n_docs=10, seed=1)
 print(rw.LightGBMRanker("xendcg", rounds=2, threads=1, min_documents=2).fit(data).score(data) > 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=False)

@@ -19,7 +19,7 @@ from tests.processes import HANG
 
 @pytest.fixture(scope="module")
 def data():
-    return rw.synthetic(n_queries=30, n_features=8, documents=15, seed=2)
+    return rw.synthetic(n_queries=30, n_features=8, n_docs=15, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -412,7 +412,7 @@ def test_a_model_behind_a_symbolic_link(model, saved, tmp_path, data):
 
 KILLED = """
 import os, signal, sys, numpy as np, rankwise as rw
-data = rw.synthetic(n_queries=30, n_features=8, documents=15, seed=2)
+data = rw.synthetic(n_queries=30, n_features=8, n_docs=15, seed=2)
 inner, until = rw.objective("xendcg"), int(sys.argv[2])
 seen = []
 class Objective:

@@ -13,7 +13,7 @@ SMALL: dict[str, Any] = {"rounds": 6, "threads": 1, "leaves": 5, "min_documents"
 
 @pytest.fixture(scope="module")
 def judged():
-    return rw.synthetic(n_queries=150, n_features=8, documents=12, seed=3)
+    return rw.synthetic(n_queries=150, n_features=8, n_docs=12, seed=3)
 
 
 @pytest.fixture(scope="module")

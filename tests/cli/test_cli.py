@@ -244,7 +244,7 @@ def sets_of_two_folds():
     Path("mine.toml").write_text("".join(f'{name} = "{name}-{{fold}}.txt"\n' for name in PARTS) + "folds = 2\n")
     for fold in (1, 2):
         for more, name in enumerate(PARTS[::-1]):
-            rw.write_letor(rw.synthetic(10 * fold + 1 + more, 3, documents=4.0), f"{name}-{fold}.txt")
+            rw.write_letor(rw.synthetic(10 * fold + 1 + more, 3, n_docs=4.0), f"{name}-{fold}.txt")
 
 
 PARTS = ["train", "valid", "test"]
@@ -369,7 +369,7 @@ def test_data_convert_there_and_back():
 
 
 def test_data_split_is_the_librarys_split():
-    rw.write_letor(rw.synthetic(10, 3, documents=5.0), "ten.txt")
+    rw.write_letor(rw.synthetic(10, 3, n_docs=5.0), "ten.txt")
     run("data", "split", "ten.txt", "--into", "x.txt,y.txt", "--proportions", ".7,.3", "--seed", "4")
     for name, part in zip(("x.txt", "y.txt"), rw.split(rw.read_letor("ten.txt"), (0.7, 0.3), seed=4), strict=True):
         np.testing.assert_array_equal(rw.read_letor(name).features, part.features)

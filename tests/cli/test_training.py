@@ -25,7 +25,7 @@ QUICK = ("--rounds", "6", "--threads", "1")
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, rw.RankingDataset]:
-    parts = rw.split(rw.synthetic(n_queries=40, documents=12, seed=1), (0.5, 0.25, 0.25), seed=1)
+    parts = rw.split(rw.synthetic(n_queries=40, n_docs=12, seed=1), (0.5, 0.25, 0.25), seed=1)
     return dict(zip(("train", "valid", "test"), parts, strict=True))
 
 

@@ -53,7 +53,7 @@ def test_lists_are_as_long_as_those_of_mslr(large):
     assert abs(np.mean((logs - logs.mean()) ** 3)) / logs.std() ** 3 < 0.1  # symmetric in the logarithm
     assert large.sizes.max() > 600
     assert large.sizes.min() >= 2
-    assert (rw.synthetic(n_queries=500, documents=2).sizes >= 2).all()
+    assert (rw.synthetic(n_queries=500, n_docs=2).sizes >= 2).all()
 
 
 def test_grades_come_in_the_shares_of_mslr(large):
@@ -84,7 +84,7 @@ def test_the_shares_and_lengths_are_those_of_the_real_samples():
 
 @pytest.mark.parametrize("grades", [(0.9, 0.1), (0.25, 0.25, 0.25, 0.25), (0.5, 0.0, 0.5)])
 def test_other_shares_can_be_asked_for(grades):
-    data = rw.synthetic(n_queries=2000, n_features=1, documents=30, grades=grades, seed=5)
+    data = rw.synthetic(n_queries=2000, n_features=1, n_docs=30, grades=grades, seed=5)
     shares = np.bincount(data.labels.astype(int), minlength=len(grades)) / data.n_docs
     np.testing.assert_allclose(shares, grades, atol=0.025)
 
@@ -152,7 +152,7 @@ def test_the_ideal_is_perfect_without_noise_and_falls_with_it():
 
 
 def test_absurd_sizes_are_refused_before_anything_is_made():
-    for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "documents": 1000.0}):
+    for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "n_docs": 1000.0}):
         with pytest.raises(
             ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Cure: set n_queries="
         ):
@@ -211,7 +211,7 @@ def test_better_rankers_do_better(n_features):
     [
         ({"n_queries": 0}, "n_queries must be a whole number of at least 1: got 0."),
         ({"n_features": 0}, "n_features must be a whole number of at least 1: got 0."),
-        ({"documents": 1}, "documents must be a number in [2, 100000]: got 1."),
+        ({"n_docs": 1}, "n_docs must be a number in [2, 100000]: got 1."),
         ({"noise": -0.1}, "noise must be a number in [0, 1000]: got -0.1."),
         ({"grades": (0.5, 0.6)}, "the shares of the grades must add up to 1: got (0.5, 0.6) with a sum of 1.1."),
         ({"seed": -1}, "seed must be a whole number of at least 0: got -1."),

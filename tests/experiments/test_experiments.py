@@ -31,7 +31,7 @@ from rankwise.experiments.verdicts import comparison, verdicts
 from tests import shared
 from tests.processes import HANG, wait_until
 
-DATA = "synthetic(n_queries=30, n_features=8, documents=12)"
+DATA = "synthetic(n_queries=30, n_features=8, n_docs=12)"
 TINY = f"""
 data = ["{DATA}"]
 trials = 3
@@ -210,7 +210,7 @@ def test_the_example_can_be_planned():
 
 
 def test_trials_are_those_of_rw_trials_and_runs_stay_the_same():
-    data = rw.synthetic(n_queries=30, n_features=8, documents=12)
+    data = rw.synthetic(n_queries=30, n_features=8, n_docs=12)
     third = list(rw.trials(data, 3, seed=5))[2]
     for ours, theirs in zip(parts_of(tiny(seed=5), trial=2), third, strict=True):
         np.testing.assert_array_equal(ours.query_ids, theirs.query_ids)
@@ -226,7 +226,7 @@ def test_folds_test_every_query_once_and_begin_again():
 
 
 def test_official_folds_of_a_set_of_ones_own(tmp_path):
-    data = rw.synthetic(n_queries=12, n_features=3, documents=5)
+    data = rw.synthetic(n_queries=12, n_features=3, n_docs=5)
     for fold in (1, 2):
         (tmp_path / str(fold)).mkdir()
         for part, rows in (("train", slice(0, 4)), ("valid", slice(4, 8)), ("test", slice(8, 12))):
@@ -280,7 +280,7 @@ def test_two_data_sets_of_one_name_are_refused():
 
 def test_the_numbers_are_those_of_the_public_interface(done):
     results = Results.read(done)
-    train, valid, test = list(rw.trials(rw.synthetic(n_queries=30, n_features=8, documents=12), 3))[1]
+    train, valid, test = list(rw.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 3))[1]
     ranker = rw.LightGBMRanker(
         "xendcg", rounds=6, leaves=4, min_documents=5, metrics="ndcg@5", seed=seed_of(0, 1), threads=1
     ).fit(train, valid)
@@ -312,7 +312,7 @@ def test_the_numbers_are_those_of_the_public_interface(done):
 
 def test_documents_and_features_of_the_first_trial_are_kept_for_the_explorer(done):
     results = Results.read(done)
-    test = next(iter(rw.trials(rw.synthetic(n_queries=30, n_features=8, documents=12), 1)))[2]
+    test = next(iter(rw.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 1)))[2]
     for method in ("LambdaMART", "XE-NDCG"):
         rows = results.documents.filter(method=method)
         assert rows["label"].to_list() == test.labels.tolist()
@@ -703,7 +703,7 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
     assert "6 trainings, 4 of them there already: at most" in command(
         "mine.toml", "--estimate", "--set", "settings.rounds=3", "-o", "out"
     )
-    rw.write_data(rw.synthetic(n_queries=20, n_features=4, documents=10), "rows.txt")
+    rw.write_data(rw.synthetic(n_queries=20, n_features=4, n_docs=10), "rows.txt")
     said = command("mine.toml", "--jobs", "1", "--trials", "2", "--data", "web=rows.txt", "-o", "out2")
     assert "web, 2 trials" in said
 

@@ -23,8 +23,8 @@ from rankwise.experiments.store import Store
 from rankwise.experiments.summary import all_tables
 from rankwise.experiments.trial import parts_of
 
-RATINGS = "synthetic_ratings(n_users=30, n_items=400, ratings=70)"
-DOCUMENTS = "synthetic(n_queries=60, n_features=6, documents=10)"
+RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
+DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"
 LOSSES = {"ndcg": "ndcg", "ap": "ap", "nrbp": "nrbp(p=0.95)"}
 BOUNDED = ("none", "min_max", "expectation", "distribution", "expectation_max")
 
@@ -123,7 +123,7 @@ def test_the_net_of_2024_is_tuned_with_the_budget_of_the_others(name):
 
 def test_every_user_is_spread_evenly_over_the_folds():
     spec = rated()
-    every = synthetic_ratings(30, 400, ratings=70)
+    every = synthetic_ratings(30, 400, n_ratings=70)
     wanted = every.to_frame().filter(pl.col("rating") >= 4).group_by("user").len()
     active = set(wanted.filter(pl.col("len") >= 25)["user"])
     assert 3 < len(active) < 30
@@ -194,7 +194,7 @@ def test_training_alone_may_be_sampled():
 
 
 def test_a_file_of_ratings_is_a_source_and_other_ratings_are_other_data(tmp_path):
-    frame = synthetic_ratings(30, 400, ratings=70).to_frame()
+    frame = synthetic_ratings(30, 400, n_ratings=70).to_frame()
     frame.write_csv(tmp_path / "mine.csv")
     spec = rated(data=(f"{tmp_path / 'mine.csv'}", RATINGS))
     cells = plan(spec)
@@ -259,7 +259,7 @@ def test_a_net_recipe_gives_the_numbers_of_the_public_interface(tmp_path):
     names = ("ApproxNDCG", "E[ApproxNDCG]")
     spec = spec.changed({"methods": {name: spec.methods[name] for name in names}})
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)
-    data = rw.synthetic(n_queries=60, n_features=6, documents=10)
+    data = rw.synthetic(n_queries=60, n_features=6, n_docs=10)
     train, valid, test = list(rw.trials(data, 2))[1]
     settings: dict[str, Any] = {
         "hidden": (8, 4),

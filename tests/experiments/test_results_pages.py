@@ -32,7 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     settings = {"rounds": 5, "leaves": 4, "min_documents": 5, "threads": 1}
     small: dict[str, Any] = {"quick": True, "jobs": 1, "trials": 2, "queries": 40, "settings": settings}
-    data = ["synthetic(documents=15)"]
+    data = ["synthetic(n_docs=15)"]
     rw.reproduce("2021-table1", folder / "2021-table1", data=data, **small)
     rw.reproduce("2019-table1", folder / "2019-table1", data=data, **small)
     return folder
@@ -51,7 +51,7 @@ def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path
     assert page.endswith("\nMore words.\n")
     assert " old " not in page
     assert filler.filled(shelf, page, "page") == page
-    assert "rankwise reproduce 2019-table1 --data 'synthetic(documents=15)' --data-folder DIR --trials 2" in page
+    assert "rankwise reproduce 2019-table1 --data 'synthetic(n_docs=15)' --data-folder DIR --trials 2" in page
     assert "Trials: 2 (paper: 5)" in page
     assert "| mslr-web30k | 0 | ListNet | 0.4672 ± 0.0008 | 0.4898 ± 0.0009 |" in page
     queries = rw.Results.read(results / "2019-table1").queries.filter(level=1.0)

@@ -58,7 +58,7 @@ def test_the_hessian_can_be_left_out(text):
 
 @pytest.mark.parametrize("text", ["lambdarank", "xendcg", "stochastic(ranknet, samples=2)", "plrank(samples=5)"])
 def test_threads_may_share_it(text):
-    data = rw.synthetic(n_queries=60, n_features=2, documents=40, seed=1)
+    data = rw.synthetic(n_queries=60, n_features=2, n_docs=40, seed=1)
     prepared = rw.objective(text).prepare(data.labels, data.offsets)
     scores = [np.random.default_rng(k).normal(size=data.n_docs) for k in range(24)]
     alone = [prepared(one, rw.Stream(0)).gradient.copy() for one in scores]

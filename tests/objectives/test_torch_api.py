@@ -109,7 +109,7 @@ def test_differentiating_twice_is_an_error():
 
 def test_a_data_sets_own_columns():
     # They cannot be written, which torch would warn of.
-    data = rw.synthetic(n_queries=3, documents=4, seed=0)
+    data = rw.synthetic(n_queries=3, n_docs=4, seed=0)
     data = rw.RankingDataset(data.features, data.labels, data.offsets, weights=[1.0, 2.0, 3.0])
     scores = np.random.default_rng(0).normal(size=data.n_docs)
     assert not data.labels.flags.writeable
@@ -156,7 +156,7 @@ def test_memory_is_shared():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiled_models(backend):
     torch.manual_seed(0)
-    data = rw.synthetic(n_queries=5, n_features=4, documents=6, seed=0)
+    data = rw.synthetic(n_queries=5, n_features=4, n_docs=6, seed=0)
     features, labels = torch.tensor(data.features), torch.tensor(data.labels)
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
     loss = rw.torch_loss("approx_ndcg")
@@ -190,7 +190,7 @@ def test_it_is_a_module():
 
 
 def test_a_net_learns():
-    data = rw.synthetic(n_queries=30, n_features=8, documents=10, seed=1)
+    data = rw.synthetic(n_queries=30, n_features=8, n_docs=10, seed=1)
     torch.manual_seed(0)
     features = torch.nn.functional.layer_norm(torch.tensor(data.features).abs().log1p(), (8,))
     net = torch.nn.Linear(8, 1)

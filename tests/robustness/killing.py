@@ -55,9 +55,9 @@ class Moments:
 def data(kind: str) -> tuple[Any, Any]:
     """What is trained on, and validated with."""
     if kind != "factorization":
-        whole = rw.synthetic(n_queries=40, n_features=6, documents=12, seed=2)
+        whole = rw.synthetic(n_queries=40, n_features=6, n_docs=12, seed=2)
         return whole.take(slice(0, 25)), whole.take(slice(25, 40))
-    train, valid = rw.synthetic_ratings(30, 40, ratings=12, seed=1).split((0.7, 0.3), seed=1)
+    train, valid = rw.synthetic_ratings(30, 40, n_ratings=12, seed=1).split((0.7, 0.3), seed=1)
     return train, valid
 
 
@@ -84,7 +84,7 @@ def warm(kind: str) -> None:
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:
         importlib.import_module(kind)
-    lists = rw.synthetic(n_queries=4, documents=5, seed=1)
+    lists = rw.synthetic(n_queries=4, n_docs=5, seed=1)
     rw.objective("stochastic(xendcg)")(np.zeros(lists.n_docs), lists.labels, lists.offsets, lists.stream(1))
     rw.evaluate(np.zeros(lists.n_docs), lists, "ndcg@10")
 

@@ -28,7 +28,7 @@ from rankwise.experiments.store import Outcome, Store
 from rankwise.evaluation.trec import write_run
 
 kind, folder, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-data = rw.synthetic(n_queries=30, n_features=4, documents=8.0, seed=1)
+data = rw.synthetic(n_queries=30, n_features=4, n_docs=8.0, seed=1)
 scores = data.features[:, 0].astype(float)
 inputs = scratch / "data.parquet"
 rw.write_parquet(data, inputs)

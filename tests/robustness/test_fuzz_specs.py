@@ -117,7 +117,7 @@ def test_damaged_trials_are_never_read(tmp_path: Path) -> None:
 
 def test_damaged_studies(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
-    train, valid = rw.split(rw.synthetic(n_queries=12, documents=6, seed=1), (0.7, 0.3), seed=1)
+    train, valid = rw.split(rw.synthetic(n_queries=12, n_docs=6, seed=1), (0.7, 0.3), seed=1)
     path = tmp_path / "damaged.db"
 
     def resume(path: Path) -> object:

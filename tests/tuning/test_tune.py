@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def parts() -> Pair:
-    train, valid = rw.split(rw.synthetic(n_queries=50, documents=15, seed=1), (0.7, 0.3), seed=1)
+    train, valid = rw.split(rw.synthetic(n_queries=50, n_docs=15, seed=1), (0.7, 0.3), seed=1)
     return train, valid
 
 
@@ -346,7 +346,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     script = tmp_path / "search.py"
     script.write_text(
         "import rankwise as rw\n"
-        "train, valid = rw.split(rw.synthetic(n_queries=50, documents=15, seed=1), (0.7, 0.3), seed=1)\n"
+        "train, valid = rw.split(rw.synthetic(n_queries=50, n_docs=15, seed=1), (0.7, 0.3), seed=1)\n"
         f"rw.tune(train, valid, 'xendcg', trials=500, study={str(tmp_path / 'search.db')!r}, **{QUICK!r})\n"
     )
     process = subprocess.Popen([sys.executable, str(script)])
@@ -544,7 +544,7 @@ def test_draws_the_search(tuning: Tuning, tmp_path: Path):
 
 
 def test_factorization_is_searched_over_lists_of_interactions():
-    train, valid = next(rw.synthetic_ratings(n_users=30, n_items=60, ratings=30, seed=1).folds(5, seed=0))
+    train, valid = next(rw.synthetic_ratings(n_users=30, n_items=60, n_ratings=30, seed=1).folds(5, seed=0))
     lists, held_out = train.dataset(negatives=2), valid.dataset(negatives=2)
     settings: dict[str, Any] = {
         "ranker": "factorization",

@@ -73,7 +73,7 @@ def simulate_clicks(
     >>> log.query_ids, log.labels, log.positions
     (array(['Q#1', 'Q#2'], dtype='<U3'), array([0., 1., 0., 1.]), array([1, 2, 1, 2]))
     >>> simulate_clicks(data, probabilities=(0, 0, 0, 0, 0.5), seed=2)
-    ClickLog(4 queries, 8 documents, 1 feature, labels 0 to 1, 6 impressions dropped)
+    ClickLog(4 queries, 6 documents, 1 feature, labels 0 to 1, 6 impressions dropped)
     """
     cascade = check.choice("click model", model, _MODELS) == "cascade"
     chances = check.probabilities("click probabilities", probabilities)

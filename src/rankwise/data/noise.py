@@ -95,7 +95,7 @@ def flip_labels(
 
     >>> data = RankingDataset(np.zeros((10, 1)), [0, 1, 2, 1, 0, 0, 0, 0, 0, 0], [0, 10])
     >>> flip_labels(data, 0.5, probabilities=(0, 0, 1), seed=1).labels
-    array([2., 1., 2., 1., 0., 2., 2., 2., 0., 0.])
+    array([0., 1., 2., 1., 2., 2., 2., 0., 0., 2.])
     """
     fraction = check.number("fraction", fraction, least=0.0, most=1.0)
     chances = check.distribution("flip probabilities", probabilities)

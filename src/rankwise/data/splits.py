@@ -44,8 +44,8 @@ def trials(
     >>> from rankwise.data.synthetic.lists import synthetic
     >>> for train, valid, test in trials(synthetic(n_queries=10), 2):
     ...     print(train.query_ids, valid.query_ids, test.query_ids)
-    [1 2 4 5 8 9] [0 7] [3 6]
-    [0 3 4 5 7 9] [1 6] [2 8]
+    [0 1 2 4 5 8] [3 7] [6 9]
+    [3 4 6 7 8 9] [2 5] [0 1]
     """
     n = check.integer("n, the number of trials,", n, least=1)
     counts, stream = _counts(data, fractions), _stream(data, seed)
@@ -62,11 +62,11 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
     >>> from rankwise.data.synthetic.lists import synthetic
     >>> for train, valid, test in folds(synthetic(n_queries=5)):
     ...     print(train.n_queries, valid.query_ids, test.query_ids)
-    3 [0] [3]
-    3 [3] [2]
-    3 [2] [4]
-    3 [4] [1]
-    3 [1] [0]
+    3 [1] [3]
+    3 [3] [0]
+    3 [0] [4]
+    3 [4] [2]
+    3 [2] [1]
     """
     if check.integer("n, the number of folds,", n, least=1) < 3:
         raise check.error(

@@ -45,7 +45,7 @@ def demonstrate(
     from rankwise.evaluation.evaluate import evaluate
     from rankwise.report.write import FILES, PAGE, write_report
 
-    data = synthetic(queries or QUERIES, FEATURES, documents=DOCUMENTS, seed=SEED)
+    data = synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
     train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
 
     rankers = dict(trained(train, valid, step))

@@ -30,7 +30,7 @@ def reproduce(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     reproduce(
     ...         "2021-table1", folder, quick=True, jobs=1, trials=2, queries=40,
-    ...         data=["synthetic(documents=15)"], settings={"rounds": 5, "threads": 1},
+    ...         data=["synthetic(n_docs=15)"], settings={"rounds": 5, "threads": 1},
     ...     ).methods
     ['ListNet', 'LambdaMART', 'XE-NDCG']
     """

@@ -52,7 +52,7 @@ def lightgbm_objective(
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
 
     >>> import lightgbm as lgb, rankwise as rw
-    >>> data = rw.synthetic(n_queries=20, documents=20, seed=1)
+    >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
     >>> params = {"objective": rw.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1}
     >>> own = lgb.Dataset(data.features, data.labels, group=data.sizes)
     >>> lgb.train(params, own, num_boost_round=3).num_trees()
@@ -93,7 +93,7 @@ def xgboost_objective(
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
 
     >>> import rankwise as rw, xgboost as xgb
-    >>> data = rw.synthetic(n_queries=20, documents=20, seed=1)
+    >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
     >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
     >>> params = {"base_score": 0.0, "disable_default_eval_metric": 1, "min_child_weight": 0.0, "nthread": 1}
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()

@@ -331,7 +331,7 @@ class CatBoostRanker(TreeRanker):
     by statistics of the labels, as CatBoost does.
 
     >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=40, documents=20, seed=1), (0.75, 0.25), seed=1)
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
     >>> ranker = CatBoostRanker("xendcg", rounds=20, leaves=8, threads=1).fit(train, valid)
     >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
     True

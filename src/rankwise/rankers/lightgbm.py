@@ -279,7 +279,7 @@ class LightGBMRanker(TreeRanker):
     of LightGBM is taken by its own name: ``LightGBMRanker("xendcg", lambda_l2=1.0, extra_trees=True)``.
 
     >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=40, documents=20, seed=1), (0.75, 0.25), seed=1)
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
     >>> ranker = LightGBMRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
     >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
     True

@@ -67,7 +67,7 @@ class NeuralRanker(TorchRanker):
         precision: ``"float32"``, or ``"bf16"``: mixed precision while training.
 
     >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=80, documents=20, seed=1), (0.7, 0.3), seed=1)
+    >>> train, valid = rw.split(rw.synthetic(n_queries=80, n_docs=20, seed=1), (0.7, 0.3), seed=1)
     >>> ranker = rw.NeuralRanker("softmax_ce", hidden=(16,), epochs=20, learning_rate=0.01, threads=1, device="cpu")
     >>> ranker = ranker.fit(train, valid)
     >>> ranker.history_["loss"][-1] < ranker.history_["loss"][0]

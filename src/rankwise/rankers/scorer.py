@@ -22,7 +22,7 @@ class Scorer:
     is converted first.
 
     >>> import rankwise as rw
-    >>> data = rw.synthetic(n_queries=30, documents=40, seed=1)
+    >>> data = rw.synthetic(n_queries=30, n_docs=40, seed=1)
     >>> model = rw.LightGBMRanker("xendcg", rounds=20, leaves=7, threads=1).fit(data)
     >>> scorer = model.scorer()
     >>> documents = data.features[data.offsets[3] : data.offsets[4]]

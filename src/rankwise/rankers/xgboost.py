@@ -260,7 +260,7 @@ class XGBoostRanker(TreeRanker):
     (``native:rank:ndcg``, ``native:rank:map``, ``native:rank:pairwise``) keep its defaults for both.
 
     >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=40, documents=20, seed=1), (0.75, 0.25), seed=1)
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
     >>> ranker = XGBoostRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
     >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
     True

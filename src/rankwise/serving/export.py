@@ -27,7 +27,7 @@ def export(
     that says so, before anything is written.
 
     >>> import rankwise as rw, json, tempfile
-    >>> data = rw.synthetic(n_queries=30, n_features=3, documents=20, seed=1)
+    >>> data = rw.synthetic(n_queries=30, n_features=3, n_docs=20, seed=1)
     >>> model = rw.LightGBMRanker("xendcg", rounds=2, leaves=3, threads=1).fit(data)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = rw.export(model, f"{folder}/mine.json", "elasticsearch", names=["title", "body", "clicks"])

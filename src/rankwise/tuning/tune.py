@@ -54,7 +54,7 @@ def tune(
     as it would have ended (with ``minutes``, as far as the clock allows).
 
     >>> import rankwise as rw
-    >>> train, valid = rw.split(rw.synthetic(n_queries=60, documents=20, seed=1), (0.7, 0.3), seed=1)
+    >>> train, valid = rw.split(rw.synthetic(n_queries=60, n_docs=20, seed=1), (0.7, 0.3), seed=1)
     >>> tuning = rw.tune(
     ...     train, valid, "xendcg", trials=3, space="none", search={"leaves": "whole(3, 15)"},
     ...     fixed={"rounds": 10}, threads=1,

@@ -1,4 +1,4 @@
-"""Made-up ranking data that behaves like MSLR-WEB30K, for demos, tests, benchmarks and methods under study.
+"""Synthetic ranking data that behaves like MSLR-WEB30K, for demos, tests, benchmarks and methods under study.
 
 A document has hidden traits (how well its body, title and anchor texts match, its authority, freshness, ...), a query
 has an intent, an ease and its own scales. What a document is worth, its *utility*, is not linear in the traits: either
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
+from rankwise.arrays import offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, philox, uniform_pair
@@ -44,14 +45,14 @@ def synthetic(
     n_queries: int = 300,
     n_features: int = 30,
     *,
-    documents: float = 120.0,
+    n_docs: float = 120.0,
     noise: float = 0.8,
     grades: Sequence[float] = MSLR_GRADES,
     seed: int = 0,
 ) -> RankingDataset:
     """Make MSLR-like ranking data.
 
-    List lengths are log-normal with a mean of ``documents`` (at least 2, at most 20 times the mean). ``noise`` is the
+    List lengths are log-normal with a mean of ``n_docs`` (at least 2, at most 20 times the mean). ``noise`` is the
     judges' standard deviation, in units in which the utility of a query's documents has one of about 1: with 0 the
     utility decides the grade, and an ideal ranker (:func:`synthetic_ideal`) reaches NDCG 1. ``grades`` are the shares
     of the grades 0, 1, ... over many queries; single queries are easier or harder. Ten columns show the traits that
@@ -59,23 +60,23 @@ def synthetic(
 
     >>> data = synthetic(n_queries=100, seed=1)
     >>> data
-    RankingDataset(100 queries, 12,527 documents, 30 features, labels 0 to 4)
+    RankingDataset(100 queries, 11,632 documents, 30 features, labels 0 to 4)
     >>> data.feature_names[:4]
     ('body_tfidf', 'title_bm25', 'anchor_count', 'authority_heavy')
     """
     n_queries = check.integer("n_queries", n_queries, least=1)
     n_features = check.integer("n_features", n_features, least=1)
-    documents = check.number("documents", documents, least=2.0, most=100_000.0)
+    n_docs = check.number("n_docs", n_docs, least=2.0, most=100_000.0)
     noise = check.number("noise", noise, least=0.0, most=1000.0)
-    check.affordable("synthetic data", n_queries * documents * n_features, cure="set n_queries= or documents= lower")
+    check.affordable("synthetic data", n_queries * n_docs * n_features, cure="set n_queries= or n_docs= lower")
     shares = check.distribution("shares of the grades", grades)
     world = Stream(seed, query_ids=np.arange(n_queries)).child("synthetic")
 
     first, second = world.child("sizes").per_query(n_queries, 2).T
     normal = np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * np.pi * second)
-    lengths = np.exp(np.log(documents) - _SPREAD**2 / 2.0 + _SPREAD * normal)
-    sizes = np.rint(lengths.clip(2.0, 20.0 * documents)).astype(np.int64)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    lengths = np.exp(np.log(n_docs) - _SPREAD**2 / 2.0 + _SPREAD * normal)
+    sizes = np.rint(lengths.clip(2.0, 20.0 * n_docs)).astype(np.int64)
+    offsets = offsets_of(sizes)
 
     _, judged = _judge(world, offsets, noise)
     labels = np.searchsorted(_limits(noise, shares), judged, side="right")
@@ -97,7 +98,7 @@ def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float6
 
     >>> data = synthetic(n_queries=100, seed=1)
     >>> synthetic_ideal(data, seed=1)[:3].round(2)
-    array([1.37, 0.58, 0.72])
+    array([-0.87,  1.22,  0.44])
     """
     ids = data.query_ids
     if ids is not None and ids.dtype.kind in "iu":

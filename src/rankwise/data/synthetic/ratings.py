@@ -1,4 +1,4 @@
-"""Made-up ratings of items by users, for demos, tests and experiments on recommendation."""
+"""Synthetic ratings of items by users, for demos, tests and experiments on recommendation."""
 
 import numpy as np
 
@@ -11,18 +11,20 @@ _STEPS = (0.35, 0.5, 0.65, 0.9, 1.0)  # of the items that were rated, how many g
 _STARS = (2.0, 3.0, 3.5, 4.5, 5.0)
 
 
-def synthetic_ratings(n_users: int = 120, n_items: int = 400, *, ratings: float = 90.0, seed: int = 0) -> Interactions:
+def synthetic_ratings(
+    n_users: int = 120, n_items: int = 400, *, n_ratings: float = 90.0, seed: int = 0
+) -> Interactions:
     """Make ratings from 2 to 5 stars: users rate popular items more often, and like what is to their taste.
 
-    Every user rates ``ratings`` items on average, some of them a third and some three times as many. A third of the
+    Every user rates ``n_ratings`` items on average, some of them a third and some three times as many. A third of the
     ratings are 4 stars or more.
 
     >>> synthetic_ratings(n_users=50, n_items=300, seed=1)
-    Interactions(50 users, 300 items, 4,097 ratings, 1,434 relevant (rated 4 or more))
+    Interactions(50 users, 300 items, 4,210 ratings, 1,474 relevant (rated 4 or more))
     """
     n_users = check.integer("n_users", n_users, least=1)
     n_items = check.integer("n_items", n_items, least=2)
-    wanted = check.number("ratings", ratings, least=1.0, most=float(n_items))
+    wanted = check.number("n_ratings", n_ratings, least=1.0, most=float(n_items))
     check.affordable("synthetic ratings", n_users * n_items, cure="set n_users= or n_items= lower")
     users = Stream(seed, query_ids=np.arange(n_users)).child("users")
     items = Stream(seed, query_ids=np.arange(n_items)).child("items")
