@@ -16,6 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 SEED = int(os.environ.get("RANKWISE_FUZZ_SEED", "0"))
+asked: list[int] = []
+"""How many cases the tests of this run asked for."""
 _BYTES = (
     b"\0",
     b"\n",
@@ -52,7 +54,8 @@ def cases(usual: int) -> Iterator[tuple[str, random.Random]]:
 
 
 def _count(usual: int) -> int:
-    return int(os.environ.get("RANKWISE_FUZZ_CASES", usual))
+    asked.append(int(os.environ.get("RANKWISE_FUZZ_CASES", usual)))
+    return asked[-1]
 
 
 def _case(number: int) -> tuple[str, random.Random]:
