@@ -43,12 +43,18 @@ def order_in(scores, out, room):  # type: ignore[no-untyped-def]
         _settle(keys, out, 0, n)
         return
     _deal(scores, high, scale, buckets, ends)
-    for bucket in range(n):
-        ends[bucket + 1] += ends[bucket]
-    for i in range(n):
-        at = ends[buckets[i]]
+    crowd = np.int32(0)
+    for bucket in range(np.uint32(n)):
+        crowd = max(crowd, ends[bucket + np.uint32(1)])
+        ends[bucket + np.uint32(1)] += ends[bucket]
+    for i in range(np.uint32(n)):
+        bucket = np.uint32(buckets[i])
+        at = np.uint32(ends[bucket])
+        ends[bucket] += np.int32(1)
         keys[at], out[at] = scores[i], i
-        ends[buckets[i]] = at + 1
+    if crowd <= _CROWD:
+        _insert(keys, out, 0, n)  # nobody leaves his bucket, and one loop is faster than a loop over buckets
+        return
     start = 0
     for bucket in range(n):
         stop = ends[bucket]
@@ -198,13 +204,17 @@ def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel
 def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
-    for i in range(start + 1, stop):
-        key, row = keys[i], rows[i]
-        at = i
-        while at > start and keys[at - 1] < key:
-            keys[at], rows[at] = keys[at - 1], rows[at - 1]
-            at -= 1
-        keys[at], rows[at] = key, row
+    one = np.uint32(1)
+    for i in range(np.uint32(start) + one, np.uint32(stop)):
+        key = keys[i]
+        if keys[i - one] < key:
+            row, at = rows[i], i
+            while True:
+                keys[at], rows[at] = keys[at - one], rows[at - one]
+                at -= one
+                if at == start or keys[at - one] >= key:
+                    break
+            keys[at], rows[at] = key, row
 
 
 @kernel
