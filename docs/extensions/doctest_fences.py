@@ -17,5 +17,6 @@ class DoctestFences(griffe.Extension):
     """Rewrites docstrings as they are collected."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Fence the examples of anything that has a docstring."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)

@@ -33,9 +33,9 @@ class Batching:
 
         >>> data = RankingDataset.from_sizes(np.zeros((9, 1)), np.zeros(9), [4, 3, 2])
         >>> [batch.tolist() for batch in Batching(2).cut(data, data.stream(seed=1))]
-        [[1, 0], [2]]
+        [[2, 0], [1]]
         >>> [batch.tolist() for batch in Batching(2, documents=6).cut(data, data.stream(seed=1))]
-        [[1], [0, 2]]
+        [[2, 0], [1]]
         """
         order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
         filled = np.concatenate(([0], np.cumsum(data.sizes[order])))
