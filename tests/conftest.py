@@ -1,9 +1,20 @@
-"""What all tests share: no touching of the user's own cache folder, and examples without a clock."""
+"""What all tests share: nothing of the user's own cache folder, settings and terminal; examples without a clock."""
+
+import os
 
 import pytest
 from hypothesis import settings
 
 import rankwise as rw
+
+# What would change the data, the threads, or the colours and the width of what commands print. Typer looks for some of
+# these when it is imported, which is before any fixture.
+for setting in (
+    *("RANKWISE_DATA", "RANKWISE_THREADS"),
+    *("COLUMNS", "LINES", "JUPYTER_COLUMNS", "JUPYTER_LINES", "TERMINAL_WIDTH"),
+    *("FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+):
+    os.environ.pop(setting, None)
 
 # The first example of a property compiles kernels, so examples have no deadline.
 settings.register_profile("rankwise", deadline=None, max_examples=50)
