@@ -116,9 +116,10 @@ def moment(chance: random.Random, about: dict[str, Any]) -> int:
 def main(kind: str, folder: Path, usual: int) -> None:
     """Run all cases; the first that ends otherwise than the uninterrupted training is an error."""
     warm(kind)
-    place = folder / "whole"
-    place.mkdir()
-    in_a_fork(kind, place)
+    for name in ("compiled", "whole"):  # the first compiles and keeps kernels, which makes calls that no other will
+        place = folder / name
+        place.mkdir()
+        in_a_fork(kind, place)
     whole = json.loads((place / "found.json").read_text())
     kills = 0
     for case, chance in cases(usual):
