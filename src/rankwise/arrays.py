@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,12 @@ _taking = threading.Lock()
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
-    array = np.ascontiguousarray(array).view()
+    return read_only_view(np.ascontiguousarray(array))
+
+
+def read_only_view(array: NDArray[Any]) -> NDArray[Any]:
+    """Give a view of the same memory, contiguous or not, that cannot be written."""
+    array = array.view()
     array.flags.writeable = False
     return array
 
@@ -39,7 +45,7 @@ def offsets_of(sizes: ArrayLike) -> Offsets:
     """
     sizes = np.asarray(sizes)
     offsets = np.zeros(sizes.size + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
     return offsets
 
 
@@ -55,6 +61,21 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     if queries.size and (np.diff(queries) == 1).all():
         return slice(int(starts[0]), int(starts[0] + own[-1])), own
     return np.arange(own[-1]) + np.repeat(starts - own[:-1], sizes), own
+
+
+def row_blocks(n_rows: int, width: int, numbers: int = 2**20) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about so many ``numbers``, at least one row each.
+
+    >>> list(row_blocks(5, 2, numbers=4))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = rows_at_once(width, numbers)
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def rows_at_once(width: int, numbers: int) -> int:
+    """How many rows make a block of about so many ``numbers``."""
+    return max(1, numbers // max(1, width))
 
 
 def reusable(size: int) -> Array:

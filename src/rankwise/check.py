@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwise.arrays import offsets_of
+
 _MOST_NUMBERS = 1e11
 _LARGEST_SCORE = 1e15
 _LARGEST = float(np.finfo(np.float64).max)
@@ -331,7 +333,7 @@ def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
             got=f"a sum of {array.sum()} for {n_docs} rows",
             cure="pass the number of documents of each query, in the order of the rows",
         )
-    return np.concatenate(([0], np.cumsum(array, dtype=np.int64)))
+    return offsets_of(array)
 
 
 def runs(

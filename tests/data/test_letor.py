@@ -244,7 +244,7 @@ def test_long_lines_are_read_in_linear_time(monkeypatch):
     monkeypatch.setattr(text_blocks, "_after_last_newline", counting)
     text = b"a" * 20_000 + b"\n" + b"b" * 9_000
     found = b""
-    for block, last in text_blocks.blocks(Trickle(text), 64, longest=1 << 20, too_long=AssertionError):
+    for block, last in text_blocks.line_blocks(Trickle(text), 64, longest=1 << 20, too_long=AssertionError):
         found += bytes(block[:last])
     assert found == text + b"\n"
     assert searched == len(text)

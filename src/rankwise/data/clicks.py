@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
+from rankwise.arrays import Array, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.kernels import kernel
 from rankwise.stream import uniform_pair
@@ -82,7 +83,7 @@ def simulate_clicks(
     grades = check.grades(data.labels, data.offsets, data.query_ids, "click probabilities", chances)
     eta = check.number("eta", eta, least=0.0, most=10.0)
     ranks = np.arange(1, min(cutoff, int(data.sizes.max(initial=1))) + 1)
-    examined = np.ones(ranks.size) if cascade else ranks**-eta
+    examined: Array = np.ones(ranks.size) if cascade else ranks**-eta
     scores = _scores(ranker, data)
 
     # Streams have no state, so the users are simulated twice: once to learn how long impressions are, once to write.
@@ -92,7 +93,7 @@ def simulate_clicks(
     nothing = np.empty(0, np.int64)
     work = data.sizes.astype(np.float64) * (40.0 * impressions)
     threads.over_queries(_simulate, data.offsets, *users, lengths, nothing, nothing, np.empty(0), work=work)
-    starts = np.concatenate(([0], np.cumsum(lengths)))
+    starts = offsets_of(lengths.ravel())
     rows, labels = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]))
     if rows.size == 0:
         raise check.error(
@@ -104,7 +105,7 @@ def simulate_clicks(
 
     kept = lengths.ravel() > 0
     sizes = lengths.ravel()[kept]
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    offsets = offsets_of(sizes)
     query = np.repeat(np.arange(data.n_queries), impressions)[kept]
     number = np.tile(np.arange(1, impressions + 1), data.n_queries)[kept]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import offsets_of
 from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.data.disk.mapped import translate
@@ -34,10 +35,7 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
         if any(missing) and not all(missing):
             raise check.error(f"some of the data sets to be joined have {name} and some do not")
         changes[name] = None if all(missing) else np.concatenate(columns)
-    starts = np.cumsum([0] + [part.n_docs for part in parts])
-    changes["offsets"] = np.concatenate(
-        [[0], *(part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True))]
-    )
+    changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
     return replace(first, **changes)
 
 

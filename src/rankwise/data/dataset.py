@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import read_only_view, rows_of
 from rankwise.data.categories import lists
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class RankingDataset:
         if self.positions is not None:
             checked["positions"] = check.positions(self.positions, offsets, ids)
         for name, value in checked.items():
-            object.__setattr__(self, name, _read_only(value))
+            object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 
     @classmethod
     def from_sizes(cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **columns: Any) -> Self:
@@ -176,12 +177,7 @@ class RankingDataset:
         >>> data.rows(np.array([1, 0]))
         (array([2, 0, 1]), array([0, 1, 3]))
         """
-        starts = self.offsets[numbers]
-        sizes = self.offsets[numbers + 1] - starts
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        if numbers.size and (np.diff(numbers) == 1).all():
-            return slice(int(starts[0]), int(starts[0] + offsets[-1])), offsets
-        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes), offsets
+        return rows_of(numbers, self.offsets)
 
     def query_numbers(self, queries: Any) -> NDArray[np.int64]:
         """Turn a slice, a mask or numbers into an array of query numbers."""
@@ -241,10 +237,3 @@ class RankingDataset:
 
 def _part(column: NDArray[Any] | None, rows: slice | NDArray[np.int64]) -> NDArray[Any] | None:
     return None if column is None else column[rows]
-
-
-def _read_only(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import threads
-from rankwise.data.interactions.parts import Flags, Share, fixed
+from rankwise.arrays import offsets_of, read_only
+from rankwise.data.interactions.parts import Flags, Share
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 
@@ -48,21 +49,34 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
 
     ``ratio`` is the number of items drawn for each own one, or EVERY; where there are not enough, all are taken.
     """
-    offsets, items, n_items = rated.offsets, fixed(rated.items), rated.n_items
-    own, known = fixed(rated.own), fixed(rated.known)
-    queries = fixed(stream.queries(offsets.size - 1))
+    offsets, items, n_items = rated.offsets, read_only(rated.items), rated.n_items
+    own, known = read_only(rated.own), read_only(rated.known)
+    queries = read_only(stream.queries(offsets.size - 1))
     columns = tuple(
-        fixed(np.array([share[k] for share in shares], kind))
+        read_only(np.array([share[k] for share in shares], kind))
         for k, kind in enumerate((np.uint64, np.float64, np.float64, np.bool_))
     )
     sizes = np.empty(offsets.size - 1, np.int64)
     work = 20.0 * np.diff(offsets) + (20.0 * n_items if ratio == EVERY else 0.0)
     threads.over_queries(_count_lists, offsets, items, known, own, n_items, ratio, queries, columns, sizes, work=work)
-    users = np.flatnonzero(sizes)
-    starts = np.concatenate(([0], np.cumsum(sizes[users])))
+    users = read_only(np.flatnonzero(sizes))
+    starts = offsets_of(sizes[users])
     codes = np.empty(int(starts[-1]), np.int64)
     threads.over_queries(
-        *(_fill_lists, starts, fixed(users), offsets, items, known, own, n_items, stream.key, queries, columns, codes),
+        *(
+            _fill_lists,
+            starts,
+            read_only(users),
+            offsets,
+            items,
+            known,
+            own,
+            n_items,
+            stream.key,
+            queries,
+            columns,
+            codes,
+        ),
         work=work[users] + 40.0 * sizes[users],
     )
     codes.sort()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
+from rankwise.arrays import offsets_of
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform, uniform_pair
@@ -58,10 +59,10 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     stream = data.stream(seed).child("negatives")
     queries = stream.queries(data.n_queries)
     extra = _how_many(fraction, data.sizes, stream)
-    offsets = np.concatenate(([0], np.cumsum(data.sizes + extra)))
+    offsets = offsets_of(data.sizes + extra)
     # Documents are numbered along the queries sorted by id, so that the order in the data has no part in it.
     order = np.argsort(queries, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(data.sizes[order])))
+    starts = offsets_of(data.sizes[order])
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
 

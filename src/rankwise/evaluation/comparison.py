@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import significance, tables
-from rankwise.evaluation.evaluate import weighted_mean
 from rankwise.evaluation.pairing import Paired
+from rankwise.metrics.base import weighted_mean
 
 if TYPE_CHECKING:
     import polars as pl

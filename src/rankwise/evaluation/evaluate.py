@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
+from rankwise.arrays import read_only_view
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.kernels import kernel
 from rankwise.metrics import metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
@@ -79,17 +80,11 @@ class Evaluation:
             raise check.error("an evaluation needs at least one metric", cure="for example metrics='ndcg@10'")
         weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
         for name, column in values.items():
-            counted = ~np.isnan(column) if weights is None else ~np.isnan(column) & (weights > 0)
-            if not counted.any():
-                raise check.error(
-                    f"{name} scores no query",
-                    got=tables.count(ids.size, "query", "queries") + " without a relevant document (or of weight 0)",
-                    cure="check the labels; or give such queries a worth, as in metric('ndcg(empty=0)@10')",
-                )
+            require_scored(name, column, weights)
         check.integer("seed", self.seed, least=0)
         check.number("confidence", self.confidence, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
-        object.__setattr__(self, "values", {name: _read_only(column) for name, column in values.items()})
+        object.__setattr__(self, "values", {name: read_only_view(column) for name, column in values.items()})
         object.__setattr__(self, "query_ids", ids)
         object.__setattr__(self, "weights", weights)
 
@@ -256,20 +251,6 @@ def evaluate(
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets) for one in asked}
     return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)
-
-
-def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> float:
-    """Σwv / Σw over values that are not NaN, rounded once, so that the order of queries cannot show."""
-    scored = ~np.isnan(values)
-    if weights is None:
-        return math.fsum(values[scored]) / int(scored.sum())
-    return math.fsum(weights[scored] * values[scored]) / math.fsum(weights[scored])
-
-
-def _read_only(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    column = column.view()
-    column.flags.writeable = False
-    return column
 
 
 def _canonical(name: "str | Metric") -> list[str]:

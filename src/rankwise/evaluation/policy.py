@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import Evaluation
 from rankwise.metrics.base import Metric, discounts
@@ -127,7 +128,7 @@ def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int)
     rows = np.flatnonzero(scores > -np.inf)
     queries = np.repeat(np.arange(data.n_queries), data.sizes)[rows]
     kept, sizes = np.unique(queries, return_counts=True)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    offsets = offsets_of(sizes)
     starts = np.repeat(offsets[:-1], sizes)
     places = np.arange(rows.size) - starts + 1
     own = stream.take(kept, data.n_queries)

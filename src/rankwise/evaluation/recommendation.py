@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import rows_of
@@ -62,7 +63,7 @@ def evaluate_interactions(
         return replace(sampled, candidates=drawn)
     columns: list[list[NDArray[np.float64]]] = [[] for _ in asked]
     users = []
-    for block, scores, labels in _blocks(model, test, exclude, graded):
+    for block, scores, labels in _scored_users(model, test, exclude, graded):
         offsets = np.arange(block.size + 1) * test.n_items
         for one, column in zip(asked, columns, strict=True):
             column.append(one(scores, labels, offsets))
@@ -77,7 +78,7 @@ def evaluate_interactions(
     return Evaluation(values, test.users[np.concatenate(users)], **settings, candidates=candidates)
 
 
-def _blocks(
+def _scored_users(
     model: Any, test: Interactions, exclude: Interactions | None, graded: bool
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
     """Give users, and flat the scores and labels of all items for them, a few users at a time.
@@ -87,9 +88,8 @@ def _blocks(
     offsets, items, ratings = test.relevant_items()
     wanted = np.flatnonzero(np.diff(offsets))
     known = None if exclude is None else _seen(exclude, test)
-    size = max(1, _BLOCK // max(test.n_items, 1))
-    for start in range(0, wanted.size, size):
-        block = wanted[start : start + size]
+    for places in row_blocks(wanted.size, test.n_items, _BLOCK):
+        block = wanted[places]
         scores = _scores(model, test, test.users[block])
         labels = np.zeros(scores.shape)
         rows, owners = rows_of(offsets, block)
@@ -136,4 +136,4 @@ def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64],
     places = np.searchsorted(test.catalogue, exclude.catalogue[items[rows]]).clip(0, test.n_items - 1)
     common = test.catalogue[places] == exclude.catalogue[items[rows]]
     counts = np.bincount(known[owners[common]], minlength=test.n_users)
-    return np.concatenate(([0], np.cumsum(counts))), places[common]
+    return offsets_of(counts), places[common]

@@ -14,7 +14,6 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
-from rankwise.evaluation.evaluate import weighted_mean
 from rankwise.experiments.estimate import Clock
 from rankwise.experiments.plan import plan
 from rankwise.experiments.pools import cluster, processes
@@ -22,6 +21,7 @@ from rankwise.experiments.results import DESCRIPTION, KEY, Results
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
+from rankwise.metrics.base import weighted_mean
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ input is broken, which is then looked for and named. So correct input is read on
 """
 
 import functools
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
+from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
 from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, room_for
 from rankwise.threads import over_queries
@@ -76,7 +78,7 @@ def relevance_rule(relevant: float) -> Rule:
 
 
 def _rule(formula: int, table: NDArray[np.float64], threshold: float = 0.0) -> Rule:
-    return Rule(formula, float(threshold), _read_only(table), _read_only(np.argsort(-table, kind="stable")))
+    return Rule(formula, float(threshold), read_only(table), read_only(np.argsort(-table, kind="stable")))
 
 
 def gains(labels: ArrayLike, gain: Gain = "exponential") -> NDArray[np.float64]:
@@ -90,7 +92,7 @@ def gains(labels: ArrayLike, gain: Gain = "exponential") -> NDArray[np.float64]:
     array = np.ascontiguousarray(labels, np.float64)
     rule = gain_rule(checked_gain(gain))
     out = np.empty(array.size)
-    if not fill_worths(_read_only(array), rule, out, np.empty(rule.table.size + 1, np.int64)):
+    if not fill_worths(read_only(array), rule, out, np.empty(rule.table.size + 1, np.int64)):
         raise bad_label(array, np.array([0, array.size]), gain)
     return out
 
@@ -164,6 +166,29 @@ def longest_of(first, last, offsets):  # type: ignore[no-untyped-def]
     return longest
 
 
+def weighted_mean(values: Array, weights: Array | None = None) -> float:
+    """Σwv / Σw over the queries that a metric scores, rounded once, so that the order of queries cannot show.
+
+    >>> weighted_mean(np.array([0.5, np.nan, 1.0]), np.array([1.0, 1.0, 3.0]))
+    0.875
+    """
+    scored = ~np.isnan(values)
+    if weights is None:
+        return math.fsum(values[scored]) / int(scored.sum())
+    return math.fsum(weights[scored] * values[scored]) / math.fsum(weights[scored])
+
+
+def require_scored(name: str, values: Array, weights: Array | None = None) -> None:
+    """Refuse values of a metric that skips every query: there is no mean."""
+    if np.isnan(values if weights is None else values[weights > 0]).all():
+        raise check.error(
+            f"{name} scores no query",
+            got=f"{values.size:,} {'query' if values.size == 1 else 'queries'} without a relevant document "
+            "(or of weight 0)",
+            cure="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
+        )
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Metric(ABC):
     """A metric is a value: it compares, prints as the text that makes it, and is called with scores.
@@ -192,14 +217,14 @@ class Metric(ABC):
     def __call__(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> NDArray[np.float64]:
         """One number per query."""
         n_docs = np.asarray(labels).size
-        starts = _read_only(check.offsets(offsets, n_docs))
+        starts = read_only(check.offsets(offsets, n_docs))
         given = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
         out = np.empty(starts.size - 1)
         longest = int(np.diff(starts).max(initial=0))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = np.nan if self.empty == "skip" else float(self.empty)
         kernel, *parts = self._kernel(longest)
-        own = (_read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
+        own = (read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
         over_queries(kernel, starts, *given, cutoff, TIES[self.ties], *own, empty, out)
         if np.isposinf(out).any():
             check.scores(given[0], starts)
@@ -266,11 +291,4 @@ def _column(
     array = np.asarray(values)
     if array.dtype != np.float64 or array.shape != (offsets[-1],):
         array = full_check(array, offsets)
-    return _read_only(np.ascontiguousarray(array))
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    # Numba compiles once more for writable arrays; this way there is one compiled form of each kernel.
-    array = array.view()
-    array.flags.writeable = False
-    return array
+    return read_only(array)

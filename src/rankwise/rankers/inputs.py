@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.rankers.newton import Array
 from rankwise.rankers.schema import Schema, frame, is_frame
 
@@ -111,16 +111,8 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: NDArra
 def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:
     """Mean of a metric over the queries that it scores, by their weights."""
     values = metric(scores, labels, offsets)
-    if weights is None:
-        weights = np.ones(values.size)
-    scored = ~np.isnan(values) & (weights > 0)
-    if not scored.any():
-        raise check.error(
-            f"{metric} scores no query",
-            got=f"{values.size} queries without a relevant document (or of weight 0)",
-            cure="use data with relevant documents, or give such queries a worth, as in ndcg(empty=0)@10",
-        )
-    return float(np.average(values[scored], weights=weights[scored]))
+    require_scored(str(metric), values, weights)
+    return weighted_mean(values, weights)
 
 
 def _names(table: Any) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rankwise.arrays import offsets_of
 from rankwise.metrics import metric
 from rankwise.report import lines
 from rankwise.report.parts import Plot
@@ -91,7 +92,7 @@ def _evaluated(own: pl.DataFrame) -> list[tuple[int, Mean]]:
     """Evaluate one method's documents for k = 1, 2, …; rows of a query must lie together."""
     own = own.sort("query", "document")
     sizes = own["query"].rle().struct.field("len").to_numpy()
-    offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    offsets = offsets_of(sizes)
     scores, labels = own["score"].to_numpy(), own["label"].to_numpy()
     found = []
     for k in range(1, min(_DEEPEST, int(sizes.max(initial=1))) + 1):

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise.arrays import offsets_of
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> dict[st
     features = _features(view, data, wide)
     width = 0 if features is None else features.shape[1]
     sizes = queries["len"].to_numpy()
-    starts = np.concatenate(([0], np.cumsum(sizes)))
+    starts = offsets_of(sizes)
     values = _values(view, data, methods, queries)
     header = {"ids": queries["query"].to_list(), "documents": sizes.tolist(), "relevant": values[0].tolist()}
     packs[key] = pack(header, values[1])

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import arrays, check
 from rankwise.data.categories import translated
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import mapped
@@ -90,9 +90,8 @@ def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
     if file is None:
         yield features
         return
-    step = rows_at_once(features.shape[1])
-    for first in range(0, len(features), step):
-        yield file.read(first, min(first + step, len(features)))
+    for rows in arrays.row_blocks(file.shape[0], file.shape[1], _BLOCK // 4):
+        yield file.read(rows.start, rows.stop)
 
 
 def translate(
@@ -124,7 +123,7 @@ def _looked_up(
 
 def rows_at_once(n_features: int, block: int | None = None) -> int:
     """How many rows are read at once."""
-    return max(1, (block or _BLOCK) // max(1, 4 * n_features))
+    return arrays.rows_at_once(n_features, (block or _BLOCK) // 4)
 
 
 class Mapping:

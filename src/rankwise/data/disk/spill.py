@@ -67,7 +67,7 @@ def letor(
             reader = _Spilling(path, out, block, **options, **limits)
             reader.features.width = max(reader.features.width, width)
             reader.make_room_for_width()
-            lines = reader.blocks(source, block)
+            lines = reader.line_blocks(source, block)
             try:
                 for text, last in lines:
                     reader.feed(text, last)

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import offsets_of, read_only, rows_of
 from rankwise.data import negatives as drawing
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
-from rankwise.data.interactions.parts import Flags, Part, Share, fixed
+from rankwise.data.interactions.parts import Flags, Part, Share
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Interactions:
         check.number("relevant", self.relevant)
         for name in ("users", "items", "ratings", "offsets", "catalogue", "times"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, fixed(getattr(self, name)))
+                object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @classmethod
     def from_frame(
@@ -153,8 +154,7 @@ class Interactions:
     def take(self, users: Any) -> Self:
         """Give the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
         numbers = np.arange(self.n_users)[users]
-        rows, _ = parts.rows_of(self.offsets, numbers)
-        offsets = np.concatenate(([0], np.cumsum(np.diff(self.offsets)[numbers])))
+        rows, offsets = rows_of(numbers, self.offsets)
         changes: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("items", "ratings")}
         changes["times"] = None if self.times is None else self.times[rows]
         if self.part is not None:
@@ -260,15 +260,14 @@ class Interactions:
         """The relevant items of each user in this part: offsets by user, numbers of items, and ratings."""
         wanted = self._wanted
         counts = parts.count_flags(wanted, self.offsets)
-        return np.concatenate(([0], np.cumsum(counts))), self.items[wanted], self.ratings[wanted]
+        return offsets_of(counts), self.items[wanted], self.ratings[wanted]
 
     def seen(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Every item that each user has rated in this part: offsets by user, and numbers of items."""
         if self.part is None:
             return self.offsets, self.items
-        return np.concatenate(([0], np.cumsum(parts.count_flags(self.part.own, self.offsets)))), self.items[
-            self.part.own
-        ]
+        own = self.part.own
+        return offsets_of(parts.count_flags(own, self.offsets)), self.items[own]
 
     def __len__(self) -> int:
         return self.n_users
@@ -281,12 +280,12 @@ class Interactions:
 
     @cached_property
     def _rated_relevant(self) -> Flags:
-        return fixed(self.ratings >= self.relevant)
+        return read_only(self.ratings >= self.relevant)
 
     @property
     def _wanted(self) -> Flags:
         """The relevant ratings of this part."""
-        return self._rated_relevant if self.part is None else fixed(self._rated_relevant & self.part.own)
+        return self._rated_relevant if self.part is None else read_only(self._rated_relevant & self.part.own)
 
     def _stream(self, seed: int) -> Stream:
         return Stream(check.integer("seed", seed, least=0), query_ids=self.users)

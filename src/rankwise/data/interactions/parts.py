@@ -1,12 +1,13 @@
 """Parts of interactions: which of a user's items are trained on and which are held out."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import threads
+from rankwise import arrays, threads
+from rankwise.arrays import offsets_of, read_only
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 
@@ -51,7 +52,7 @@ def divide(
     ``cuts`` of that order, shifted by one random number: as many as its share, rounded down or up.
     """
     n_users = offsets.size - 1
-    key, queries = stream.child("places").key, fixed(stream.queries(n_users))
+    key, queries = stream.child("places").key, read_only(stream.queries(n_users))
     # The order of relevant items has nothing to do with the places: held-out items must be as likely as any others to
     # lie where training draws its negatives.
     places, draws = np.empty((2, items.size))
@@ -69,7 +70,7 @@ def divide(
 
 def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many ratings of each user have a flag."""
-    return np.diff(np.concatenate(([0], np.cumsum(flags)))[offsets])
+    return np.diff(offsets_of(flags)[offsets])
 
 
 def rows_of(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,16 +79,10 @@ def rows_of(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> tuple[NDArr
     >>> rows_of(np.array([0, 2, 3, 5]), np.array([2, 0]))
     (array([3, 4, 0, 1]), array([0, 0, 1, 1]))
     """
-    sizes = np.diff(offsets)[users]
-    starts = np.cumsum(sizes) - sizes
-    return np.arange(sizes.sum()) + np.repeat(offsets[users] - starts, sizes), np.repeat(np.arange(users.size), sizes)
-
-
-def fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Give a contiguous array that cannot be written: kernels are compiled for such."""
-    array = np.ascontiguousarray(array).view()
-    array.flags.writeable = False
-    return array
+    rows, starts = arrays.rows_of(users, offsets)
+    if isinstance(rows, slice):
+        rows = np.arange(rows.start, rows.stop)
+    return rows, np.repeat(np.arange(users.size), np.diff(starts))
 
 
 @kernel

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import offsets_of
 from rankwise.data.ratings_text import TextTable, read_text
 from rankwise.data.tables.polars import as_polars
 from rankwise.kernels import kernel
@@ -67,7 +68,7 @@ def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | No
         "users": users,
         "items": of_item,
         "ratings": table["rating"].to_numpy()[rows] if "rating" in table.columns else np.ones(len(table)),
-        "offsets": np.concatenate(([0], np.cumsum(np.bincount(of_user, minlength=users.size)))),
+        "offsets": offsets_of(np.bincount(of_user, minlength=users.size)),
         "catalogue": items,
         "times": table["time"].to_numpy()[rows] if "time" in table.columns else None,
     }

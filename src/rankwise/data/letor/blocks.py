@@ -12,7 +12,7 @@ _NEWLINE = 10
 _MARK = b"\xef\xbb\xbf"  # what Windows calls the mark of UTF-8
 
 
-def blocks(
+def line_blocks(
     source: IO[bytes], size: int, *, longest: int, too_long: Callable[[], Exception]
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Read whole lines: (buffer, where the last line in it ends). The last line of the text may lack its end.

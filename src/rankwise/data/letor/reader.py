@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.data import formats as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines as kernel
-from rankwise.data.letor.blocks import blocks
+from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing
 from rankwise.data.letor.ids import Ids
@@ -113,9 +113,9 @@ class Reader:
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
-    def blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    def line_blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Give the text in blocks of whole lines, each to be fed before the next is asked for."""
-        return blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
+        return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
     def long_line(self) -> ValueError:
         """Say which line is too long."""

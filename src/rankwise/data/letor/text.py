@@ -75,7 +75,7 @@ def read_letor(
     )
     with files.open_bytes(path) as (source, raw):
         total = Path(path).stat().st_size
-        for text, last in reader.blocks(source):
+        for text, last in reader.line_blocks(source):
             reader.feed(text, last)
             if progress is not None and raw.seekable():
                 progress(raw.tell(), total)
