@@ -4,6 +4,7 @@ import gzip
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zstandard
 
@@ -36,6 +37,28 @@ def test_damaged_letor_text_with_broken_lines_left_out(tmp_path):
             rw.read_letor(path, errors="skip")
 
     fuzzing.holds(read, [TEXT, SPARSE], tmp_path / "damaged.txt", words=WORDS, usual=800)
+
+
+def test_damaged_letor_text_opened_from_disk(tmp_path):
+    """It is read, or refused, as reading into memory does, also where blocks are smaller than a line."""
+
+    def read(path: Path) -> None:
+        expected: object = ""
+        try:
+            expected = rw.read_letor(path)
+        except ValueError as error:
+            expected = str(error)
+        try:
+            data = rw.open_data(path, folder=tmp_path / "copies", block=64)
+        except ValueError as error:
+            assert str(error) == expected  # noqa: PT017 (both are refused)
+            raise
+        assert isinstance(expected, rw.RankingDataset)
+        np.testing.assert_array_equal(data.features, expected.features)
+        np.testing.assert_array_equal(data.labels, expected.labels)
+        np.testing.assert_array_equal(data.offsets, expected.offsets)
+
+    fuzzing.holds(read, [TEXT, SPARSE], tmp_path / "damaged.txt", words=WORDS, usual=150)
 
 
 def test_damaged_file_of_query_sizes(tmp_path):

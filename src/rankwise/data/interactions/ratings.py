@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
-from rankwise.data.ratings_text import TextTable, read_text
+from rankwise.data.interactions.text import TextTable, read_text
 from rankwise.data.tables.polars import as_polars
 from rankwise.kernels import kernel
 
