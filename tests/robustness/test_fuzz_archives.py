@@ -8,8 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from rankwise.data.download import Archive, fetch
 
+from rankwise.data.catalog.download import Archive, fetch
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow
