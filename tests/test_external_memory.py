@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of some hundred rows, so that small data have many."""
-    monkeypatch.setattr(disk, "_BLOCK", 4 * 12 * 100)
+    monkeypatch.setattr(disk, "BLOCK", 4 * 12 * 100)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
 from .data.concatenation import concatenate as concatenate
 from .data.dataset import RankingDataset as RankingDataset
-from .data.disk.mapped import open_data as open_data
+from .data.disk.open_data import open_data as open_data
 from .data.formats import read_data as read_data
 from .data.formats import write_data as write_data
 from .data.frames import to_frame as to_frame
@@ -26,8 +26,8 @@ from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
 from .evaluation.compare import compare as compare
 from .evaluation.comparison import Comparison as Comparison
-from .evaluation.evaluate import Evaluation as Evaluation
 from .evaluation.evaluate import evaluate as evaluate
+from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from .evaluation.recommendation import evaluate_interactions as evaluate_interactions
 from .evaluation.trec import judge as judge

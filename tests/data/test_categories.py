@@ -341,7 +341,7 @@ def test_parquet_keeps_categories(form, tmp_path):
 
 
 def test_files_that_list_different_categories_are_put_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "_BLOCK", 4 * 2 * 50)
+    monkeypatch.setattr(disk, "BLOCK", 4 * 2 * 50)
     one, two = rows(), rows(seed=1).filter(pl.col("colour") != "red")
     enum(one, COLOURS).write_parquet(tmp_path / "1.parquet")
     enum(two, ["grey", "violet", "blue", "green"]).write_parquet(tmp_path / "2.parquet")
@@ -373,7 +373,7 @@ def test_wanted_lists_leave_other_values_missing():
 
 @pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker])
 def test_features_on_disk_are_matched_by_value_and_stay_there(kind, train, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "_BLOCK", 4 * 2 * 50)
+    monkeypatch.setattr(disk, "BLOCK", 4 * 2 * 50)
     frame = rows(seed=1)
     enum(frame, COLOURS[::-1]).write_parquet(tmp_path / "rows.parquet")
     opened = rw.open_data(tmp_path / "rows.parquet")

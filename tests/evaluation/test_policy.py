@@ -128,7 +128,7 @@ def test_refusals(data: rw.RankingDataset):
         rw.evaluate(SCORES, data, policy="plackett_lucy")
     with pytest.raises(ValueError, match="samples must be a whole number of at least 2: got 1"):
         rw.evaluate(SCORES, data, policy="plackett_luce", samples=1)
-    with pytest.raises(ValueError, match="samples belong to a policy: got samples=9. Cure: say policy='plackett_luce'"):
+    with pytest.raises(ValueError, match="samples belong to a policy: got samples=9. Cure: set policy='plackett_luce'"):
         rw.evaluate(SCORES, data, samples=9)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="scores must be finite: got nan"):
         rw.evaluate(SCORES * np.nan, data, policy="plackett_luce")

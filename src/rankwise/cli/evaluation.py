@@ -12,7 +12,7 @@ from rankwise.cli import inputs, options, outputs, screen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rankwise.evaluation.evaluate import Evaluation
+    from rankwise.evaluation.evaluation import Evaluation
     from rankwise.evaluation.tables import Table
 
 DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]

@@ -145,7 +145,7 @@ def _value(text: str) -> object:
 
 def read_scores(path: Path) -> "NDArray[np.float64]":
     """Read one score per document: a .npy array, or text with one number per line, compressed or not."""
-    from rankwise.data.formats import read_bytes
+    from rankwise.data.compressed import read_bytes
 
     return _scores(read_bytes(path), path)
 
@@ -192,8 +192,8 @@ def judged(
     path: Path, by: "RankingDataset | pl.DataFrame", *, all_topics: bool
 ) -> "tuple[NDArray[np.float64], RankingDataset]":
     """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
+    from rankwise.data.compressed import read_bytes
     from rankwise.data.dataset import RankingDataset
-    from rankwise.data.formats import read_bytes
     from rankwise.evaluation import trec
 
     if path.is_dir():

@@ -68,7 +68,7 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
     """Write scores as a TREC run, as a table, as an array or as lines."""
     import numpy as np
 
-    from rankwise.data.formats import create_bytes
+    from rankwise.data.compressed import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":

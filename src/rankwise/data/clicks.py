@@ -82,7 +82,7 @@ def simulate_clicks(
     cutoff = data.n_docs if cutoff is None else check.integer("cutoff", cutoff, least=1)
     grades = check.grades(data.labels, data.offsets, data.query_ids, "click probabilities", chances)
     eta = check.number("eta", eta, least=0.0, most=10.0)
-    ranks = np.arange(1, min(cutoff, int(data.sizes.max(initial=1))) + 1)
+    ranks = np.arange(1.0, min(cutoff, int(data.sizes.max(initial=1))) + 1)
     examined: Array = np.ones(ranks.size) if cascade else ranks**-eta
     scores = _scores(ranker, data)
 

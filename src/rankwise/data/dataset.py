@@ -131,7 +131,7 @@ class RankingDataset:
     @classmethod
     def from_frame(cls, frame: Any, **columns: Any) -> Self:
         """Build from a polars, pandas or pyarrow table; see :func:`rankwise.data.frames.from_frame`."""
-        from rankwise.data.frames import from_frame
+        from rankwise.data.frames import from_frame  # brings polars, which takes long to load
 
         return from_frame(frame, cls, **columns)
 
@@ -212,7 +212,7 @@ class RankingDataset:
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
         """Give the random stream of these queries, keyed by their ids."""
-        from rankwise.stream import Stream
+        from rankwise.stream import Stream  # brings Numba, which takes long to load
 
         return Stream(seed, round, self.query_ids)
 

@@ -5,7 +5,7 @@ displayed positions, and the others are features.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.categories import Values
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
 
-Data = TypeVar("Data", bound=RankingDataset)
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+
+Data = TypeVar("Data", bound="RankingDataset")
 
 ROLES = {
     "query": "qid",
@@ -31,7 +33,7 @@ ROLES = {
 
 def from_frame(
     frame: Any,
-    cls: type[Data] = RankingDataset,  # type: ignore[assignment]
+    cls: type[Data],
     *,
     query: str = "qid",
     label: str = "label",
@@ -68,7 +70,8 @@ def from_frame(
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"qid": ["a", "a", "b"], "label": [2, 0, 1], "bm25": [7.5, None, 3.0]})
-    >>> data = from_frame(frame)
+    >>> import rankwise as rw
+    >>> data = rw.RankingDataset.from_frame(frame)
     >>> print(data, data.feature_names, data.features[:, 0])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
     """
@@ -78,14 +81,15 @@ def from_frame(
     return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
 
 
-def to_frame(data: RankingDataset) -> pl.DataFrame:
+def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
     The columns are called ``weight``, ``document``, ``propensity`` and ``position``, with an underscore at the end if a
     feature has that name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are
     known hold these: text as polars' ``Enum``.
 
-    >>> data = RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
+    >>> import rankwise as rw
+    >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
     >>> to_frame(data).to_dicts()
     [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
     """
@@ -116,7 +120,7 @@ def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
-def feature_names(data: RankingDataset) -> list[str]:
+def feature_names(data: "RankingDataset") -> list[str]:
     """Give the names of the features, made up where there are none."""
     return (
         [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]

@@ -13,7 +13,7 @@ from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison
-    from rankwise.evaluation.evaluate import Evaluation
+    from rankwise.evaluation.evaluation import Evaluation
 
 METRICS = ("ndcg@5", "ndcg@10", "ap", "rr")
 HEADLINE = "ndcg@10"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import significance, tables
+from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
 from rankwise.metrics.base import weighted_mean
 
@@ -197,14 +198,10 @@ class Comparison:
         force: bool = False,
     ) -> Path:  # fmt: skip
         """Draw the sorted differences per query; see ``evaluation/figures/comparisons.py``."""
-        from rankwise.evaluation.figures.comparisons import plot_differences
-
         return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the means with their intervals; see :func:`rankwise.evaluation.figures.comparisons.plot_means`."""
-        from rankwise.evaluation.figures.comparisons import plot_means
-
         return plot_means(self, path, force=force)
 
     def __repr__(self) -> str:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import Evaluation, evaluate
+from rankwise.evaluation.evaluate import evaluate
+from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import metric
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import offsets_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import Evaluation
+from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics.base import Metric, discounts
 from rankwise.objectives.plackett_luce import sample
 from rankwise.stream import Stream

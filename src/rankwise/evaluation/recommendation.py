@@ -12,7 +12,8 @@ from rankwise.arrays import offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import rows_of
-from rankwise.evaluation.evaluate import Evaluation, Model, evaluate
+from rankwise.evaluation.evaluate import Model, evaluate
+from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.tables import count
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric

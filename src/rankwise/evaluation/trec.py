@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.data import formats as files
+from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 

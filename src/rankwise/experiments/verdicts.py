@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.evaluation.compare import compare
-from rankwise.evaluation.evaluate import Evaluation
+from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.protocols import POOLED
 from rankwise.experiments.published import Claim, claims
 from rankwise.experiments.results import KEY

@@ -268,7 +268,7 @@ def _join(pieces: list[Any], columns: dict[str, Any], scattered: bool, unnamed: 
     whole = pl.concat(
         [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
     )
-    data: RankingDataset = frames.from_frame(whole, sort=scattered, **columns)
+    data = RankingDataset.from_frame(whole, sort=scattered, **columns)
     return data.with_(**dict.fromkeys(unnamed)) if unnamed else data
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.evaluation.evaluate import Evaluation
+from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.significance import t_test
 from rankwise.experiments.results import KEY
 

@@ -11,7 +11,6 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ from numpy.typing import NDArray
 from rankwise import arrays, check
 from rankwise.data.categories import translated
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.cache import mapped
 
 _ROWS_COMPARED = 8  # of a file with its mapping
-_BLOCK = 1 << 23  # bytes that are in memory at once
+BLOCK = 1 << 23
+"""Bytes of features that are in memory at once."""
 
 
 class DiskDataset(RankingDataset):
-    """A data set whose features stay on disk; made by :func:`open_data`.
+    """A data set whose features stay on disk; made by :func:`rankwise.open_data`.
 
     A run of neighbouring queries, ``data.take(slice(0, 1000))``, stays there too; others are read into memory.
     """
@@ -36,48 +35,6 @@ class DiskDataset(RankingDataset):
     def __repr__(self) -> str:
         where = ", features on disk" if Mapping.of(self.features) is not None else ""
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
-
-
-def open_data(
-    path: str | Path, *, folder: str | Path | None = None, block: int = _BLOCK, **options: Any
-) -> DiskDataset:
-    r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
-
-    The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
-    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document.
-    ``block`` is how many bytes, of text or of features, are in memory at once meanwhile; the copy does not depend on
-    it. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
-    XGBoostRanker then train without ever having all features in memory; every other use works as well.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     _ = Path(here, "rows.txt").write_text("0 qid:1 1:0.5\n2 qid:1 1:0.25\n1 qid:2 1:1\n")
-    ...     data = open_data(f"{here}/rows.txt")
-    ...     print(data, data.features[:, 0])
-    DiskDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, features on disk) [0.5 0.25 1. ]
-    """
-    from rankwise.data.disk import spill
-    from rankwise.data.formats import is_parquet
-    from rankwise.data.letor import reader as letor_reader
-    from rankwise.data.tables import parquet
-
-    path = Path(path)
-    if not path.is_dir():
-        check.readable(path)
-    if options.get("sort") or options.get("progress"):
-        raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
-    check.integer("block", block, least=1)
-    options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
-    if is_parquet(path):
-        write, files = partial(spill.parquet, block=block), parquet.parquet_files(path)
-    else:
-        write, files = partial(spill.letor, block=block), letor_reader.made_of(path, options.get("sizes"))
-    data = mapped(path, write, files, None if folder is None else Path(folder), **options)
-    file = Mapping.of(data.features)
-    if file is not None:
-        file.release()
-    names = (*RankingDataset.__dataclass_fields__,)
-    return DiskDataset(**{name: getattr(data, name) for name in names})
 
 
 def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -90,7 +47,7 @@ def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
     if file is None:
         yield features
         return
-    for rows in arrays.row_blocks(file.shape[0], file.shape[1], _BLOCK // 4):
+    for rows in arrays.row_blocks(file.shape[0], file.shape[1], BLOCK // 4):
         yield file.read(rows.start, rows.stop)
 
 
@@ -123,7 +80,7 @@ def _looked_up(
 
 def rows_at_once(n_features: int, block: int | None = None) -> int:
     """How many rows are read at once."""
-    return arrays.rows_at_once(n_features, (block or _BLOCK) // 4)
+    return arrays.rows_at_once(n_features, (block or BLOCK) // 4)
 
 
 class Mapping:

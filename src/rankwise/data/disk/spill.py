@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data import formats as files
+from rankwise.data import compressed as files
 from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import rows_at_once
@@ -30,7 +30,7 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
         table = scan(paths)
         names = frames.feature_columns(table, known)
         bare: dict[str, Any] = {"features": (), "categorical": (), "categories": {}}
-        thin: RankingDataset = frames.from_frame(table, **{**known, **bare})
+        thin = RankingDataset.from_frame(table, **{**known, **bare})
         lists = category_lists(table, names, {}, categorical, known.get("categories") or {})
     step = rows_at_once(len(names), block)
     with target.open("xb") as file, reading(paths):

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data.formats import read_bytes
+from rankwise.data.compressed import read_bytes
 
 ROLES = ("user", "item", "rating", "time")
 _LINE = "\0line"  # a column that no file has

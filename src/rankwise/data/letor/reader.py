@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data import formats as files
+from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines as kernel
 from rankwise.data.letor.blocks import line_blocks

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.data import formats as files
+from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
 from rankwise.data.letor.reader import MAX_FEATURES, MAX_LINE_BYTES, Reader

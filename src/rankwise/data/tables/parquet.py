@@ -29,7 +29,7 @@ def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
     paths = intact(parquet_files(path))
     known, absent = described(paths, columns)
     with reading(paths):
-        data: RankingDataset = frames.from_frame(scan(paths), **known)
+        data = RankingDataset.from_frame(scan(paths), **known)
     return data.with_(**dict.fromkeys(absent)) if absent else data
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import tables
+from rankwise.evaluation.significance import wins_ties_losses
 from rankwise.files import replacing
 
 if TYPE_CHECKING:
@@ -181,8 +182,6 @@ def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, syst
 
 
 def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str) -> None:
-    from rankwise.evaluation.significance import wins_ties_losses
-
     wins, ties, losses = wins_ties_losses(values)
     n = values.size
     lines = [("better", wins, BLUE), ("worse", losses, VERMILLION)] + [("equal", ties, "#555555")] * bool(ties)

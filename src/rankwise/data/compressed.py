@@ -1,0 +1,153 @@
+"""Files that may be compressed with gzip or Zstandard: their first bytes tell, and the names of new ones."""
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from rankwise import check
+from rankwise.files import replacing
+
+_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_NO_TEXT = {
+    b"PK\x03\x04": ("a zip archive", "unpack it first"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it first"),
+    b"\xfd7zXZ\x00": ("an xz file", "unpack it first, or compress it with gzip or zstd instead"),
+    b"PAR1\x15": ("a Parquet file", "end its name in .parquet, or read it with rw.read_parquet"),
+}
+
+
+@contextlib.contextmanager
+def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
+
+    A pipe will do, such as the shell's ``<(zcat run.gz)``. How far the file itself has been read tells the progress,
+    unless it is a pipe.
+    """
+    path = check.readable(path, pipe=True)
+    with path.open("rb") as file:
+        magic = file.read(8)
+        raw = _from_beginning(magic, file)
+        if magic.startswith(_GZIP):
+            try:
+                with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
+                    yield plain, raw  # type: ignore[misc]
+            except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
+                raise _cannot_unpack(path, broken) from None
+        elif magic.startswith(_ZSTANDARD):
+            import zstandard
+
+            try:
+                yield _Zstandard(raw), raw  # type: ignore[misc]
+            except (EOFError, zstandard.ZstdError) as broken:
+                raise _cannot_unpack(path, broken) from None
+        else:
+            for beginning, (what, cure) in _NO_TEXT.items():
+                if magic.startswith(beginning):
+                    raise check.error("cannot read this kind of file", got=what, where=str(path), cure=cure)
+            yield raw, raw
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Give the whole content of a file, unpacked; a pipe will do."""
+    with open_bytes(path) as (plain, _):
+        return plain.read()
+
+
+def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
+    """Give a file of which ``head`` has been read as if nothing had been."""
+    if file.seekable():
+        file.seek(0)
+        return file
+    return io.BufferedReader(_Rejoined(head, file))
+
+
+class _Rejoined(io.RawIOBase):
+    """The first bytes of a pipe, which were read to know what it holds, and the rest."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self.head, self.rest = head, rest
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, space: Any) -> int:
+        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        if not self.head:
+            return self.rest.readinto1(space)  # type: ignore[attr-defined, no-any-return]
+        count = min(len(space), len(self.head))
+        space[:count], self.head = self.head[:count], self.head[count:]
+        return count
+
+
+def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
+    return check.error("cannot unpack a compressed file", got=str(broken), where=str(path), cure="get the file again")
+
+
+class _Zstandard:
+    """Unpacks a stream of Zstandard frames, and says so when the last one is cut short.
+
+    The library's own reader takes a cut for the end of the data. How much is unpacked at once follows how well the data
+    are packed, so that the pieces stay small.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw = raw
+        self.unpacker: Any = None
+        self.packed, self.plain = b"", memoryview(b"")
+        self.step = 512
+
+    def read(self) -> bytes:
+        """Give everything that is left."""
+        pieces, space = [], bytearray(1 << 20)
+        while count := self.readinto(space):
+            pieces.append(bytes(space[:count]))
+        return b"".join(pieces)
+
+    def readinto(self, space: Any) -> int:
+        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        import zstandard
+
+        while not self.plain:
+            self.packed = self.packed or self.raw.read(self.step)
+            if not self.packed:
+                if self.unpacker is not None:
+                    raise EOFError("the file ends in the middle of its data")
+                return 0
+            self.unpacker = self.unpacker or zstandard.ZstdDecompressor().decompressobj()
+            self.plain = memoryview(self.unpacker.decompress(self.packed))
+            self.packed = self.unpacker.unused_data if self.unpacker.eof else b""
+            if self.unpacker.eof:
+                self.unpacker = None
+            if len(self.plain) > 1 << 20:
+                self.step = max(64, self.step // 2)
+            elif len(self.plain) < 1 << 18:
+                self.step = min(1 << 16, self.step * 2)
+        count = min(len(space), len(self.plain))
+        space[:count] = self.plain[:count]
+        self.plain = self.plain[count:]
+        return count
+
+
+@contextlib.contextmanager
+def create_bytes(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for writing, compressed if its name ends in ``.gz`` or ``.zst``; it appears when it is complete."""
+    with replacing(path, force=force) as new, new.open("xb") as raw:
+        suffix = Path(path).suffix.lower()
+        if suffix == ".gz":
+            # No name and no time inside: the same data give the same file.
+            with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        elif suffix == ".zst":
+            import zstandard
+
+            # The checksum tells damage from data; gzip always has one.
+            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(raw, closefd=False) as packed:
+                yield packed
+        else:
+            yield raw

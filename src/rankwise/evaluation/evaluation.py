@@ -1,0 +1,201 @@
+"""The values of metrics on every query, their means, and how sure the means are."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check, threads
+from rankwise.arrays import read_only_view
+from rankwise.evaluation import tables
+from rankwise.kernels import kernel
+from rankwise.metrics import metric
+from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.stream import Stream, uniform_pair
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
+_POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
+
+    >>> evaluation = Evaluation({"ndcg@10": [0.5, 1.0, float("nan")]}, ["a", "b", "c"])
+    >>> evaluation.mean, evaluation.scored
+    ({'ndcg@10': 0.75}, {'ndcg@10': 2})
+    """
+
+    values: Mapping[str, NDArray[np.float64]]
+    """Metric -> (n_queries,) values; NaN where the metric skips the query."""
+    query_ids: NDArray[Any]
+    """(n_queries,) integers or strings; pairing and resampling go by them."""
+    weights: NDArray[np.float64] | None = None
+    """(n_queries,) how much each query counts; None: all the same."""
+    _: KW_ONLY
+    seed: int = 0
+    confidence: float = 0.95
+    resamples: int = 2000
+    candidates: str = ""
+    """Which documents were ranked, where that is not just the lists of the data; said under the table."""
+
+    if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
+
+        def __init__(
+            self,
+            values: Mapping[str, ArrayLike],
+            query_ids: ArrayLike,
+            weights: ArrayLike | None = None,
+            *,
+            seed: int = 0,
+            confidence: float = 0.95,
+            resamples: int = 2000,
+            candidates: str = "",
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        ids = np.asarray(self.query_ids)
+        ids = check.query_ids(ids, ids.size)
+        values = {name: check.query_values(f"values of {name}", column, ids) for name, column in self.values.items()}
+        if not values:
+            raise check.error("an evaluation needs at least one metric", cure="for example metrics='ndcg@10'")
+        weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
+        for name, column in values.items():
+            require_scored(name, column, weights)
+        check.integer("seed", self.seed, least=0)
+        check.number("confidence", self.confidence, least=0.0, most=1.0, open_ends=True)
+        check.integer("resamples", self.resamples, least=1)
+        object.__setattr__(self, "values", {name: read_only_view(column) for name, column in values.items()})
+        object.__setattr__(self, "query_ids", ids)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The texts of the metrics, in the order asked for."""
+        return tuple(self.values)
+
+    def __getitem__(self, name: "str | Metric") -> NDArray[np.float64]:
+        """One value per query; the metric may be spelled in any way that means the same."""
+        for text in (name, *_canonical(name)):
+            if isinstance(text, str) and text in self.values:
+                return self.values[text]
+        cure = check.suggestion(str(name), self.values).rstrip("?")
+        raise KeyError(f"this evaluation has no metric {str(name)!r}: {cure}")
+
+    @cached_property
+    def mean(self) -> dict[str, float]:
+        """Metric -> Σwv / Σw over the queries that it scores."""
+        return {name: weighted_mean(column, self.weights) for name, column in self.values.items()}
+
+    @cached_property
+    def scored(self) -> dict[str, int]:
+        """Metric -> how many queries it scores; the others have no relevant document and are skipped."""
+        return {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
+
+    @cached_property
+    def interval(self) -> dict[str, tuple[float, float]]:
+        """Metric -> confidence interval of its mean, by bootstrap over queries (computed on first use).
+
+        Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
+        on the values and the seed, and not on threads or on the order of queries.
+        """
+        tail = (1.0 - self.confidence) / 2.0
+        low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
+        return dict(zip(self.values, zip(low, high, strict=True), strict=True))
+
+    def resampled(self) -> NDArray[np.float64]:
+        """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
+        stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
+        words = stream.queries(self.query_ids.size)
+        order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
+        columns = np.column_stack(list(self.values.values()))[order]
+        weights = np.ones(order.size) if self.weights is None else self.weights[order]
+        shares = np.where(np.isnan(columns), 0.0, weights[:, None])
+        products = shares * np.nan_to_num(columns)
+        blocks = -(-self.resamples // 2)
+        out = np.empty((2 * blocks, columns.shape[1]))
+        work = np.full(blocks, (15.0 + 2.0 * columns.shape[1]) * order.size)
+        ranges = np.arange(blocks + 1, dtype=np.int64)
+        threads.over_queries(_resample, ranges, stream.key, words[order], products, shares, _POISSON, out, work=work)
+        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
+        import polars as pl
+
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        frame = pl.DataFrame({"query": self.query_ids, "weight": weights, **self.values})
+        return frame.with_columns(pl.col(self.metrics).fill_nan(None))
+
+    def summary(self) -> "pl.DataFrame":
+        """One row per metric: mean, ends of the interval, how many queries are scored and skipped."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                (name, self.mean[name], *self.interval[name], scored, self.query_ids.size - scored)
+                for name, scored in self.scored.items()
+            ],
+            schema=["metric", "mean", "low", "high", "scored", "skipped"],
+            orient="row",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what :meth:`summary` says, as plain data that JSON can hold."""
+        rows = self.summary().to_dicts()
+        metrics = {row.pop("metric"): row for row in rows}
+        about = {"candidates": self.candidates} if self.candidates else {}
+        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": metrics}
+
+    def table(self) -> tables.Table:
+        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML."""
+        n = self.query_ids.size
+        rows = tuple(
+            (name, tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
+            for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
+        )
+        header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        notes = (f"Candidates: {self.candidates}.",) if self.candidates else ()
+        return tables.Table(header=header, rows=rows, align="lrlrr", notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def _canonical(name: "str | Metric") -> list[str]:
+    try:
+        return [str(metric(name))]
+    except ValueError:
+        return []
+
+
+@kernel
+def _resample(first, last, offsets, key, words, products, shares, cumulative, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Resamples 2·first to 2·last: each query counts as often as Poisson(1) says, for all metrics alike."""
+    n_metrics = products.shape[1]
+    for block in range(first, last):
+        top = np.zeros((2, n_metrics))
+        bottom = np.zeros((2, n_metrics))
+        for q in range(words.size):
+            pair = uniform_pair(key, words[q], 0, block)
+            for half in range(2):
+                times = 0
+                while times < cumulative.size and pair[half] > cumulative[times]:
+                    times += 1
+                if times:
+                    for m in range(n_metrics):
+                        top[half, m] += times * products[q, m]
+                        bottom[half, m] += times * shares[q, m]
+        for half in range(2):
+            for m in range(n_metrics):
+                out[2 * block + half, m] = top[half, m] / bottom[half, m] if bottom[half, m] > 0 else np.nan
