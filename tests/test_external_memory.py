@@ -95,7 +95,7 @@ def test_neighbouring_queries_stay_on_disk_and_others_come_into_memory(stored):
 
 def test_no_room_says_where(stored, tmp_path):
     (tmp_path / "taken").write_text("")
-    with pytest.raises(OSError, match="could not be copied to .*taken.*name a folder with enough room"):
+    with pytest.raises(OSError, match="could not be copied to .*taken.*set folder=… to one with enough space"):
         rw.open_data(stored, folder=tmp_path / "taken" / "inside")
     with pytest.raises(ValueError, match="data that stay on disk cannot be sorted"):
         rw.open_data(stored, sort=True)

@@ -75,7 +75,10 @@ BROKEN = [
     ("ndcg(empty=2)", r"the worth of an empty query must be skip, 0 or 1: got 2"),
     ("ndcg(empty=True)", r"the worth of an empty query must be skip, 0 or 1: got True"),
     ("ndcg(gain=exponental)", r"unknown gain: got 'exponental'. Cure: did you mean 'exponential'"),
-    ("ndcg(gain=())", r"gain must be a word or a table of numbers by label: got \(\). Cure: write exponential, linear"),
+    (
+        "ndcg(gain=())",
+        r"gain must be a word or a table of numbers by label: got \(\). Cure: set gain=exponential, gain=linear",
+    ),
     ("ndcg(gain=3)", r"gain must be a word or a table of numbers by label: got 3"),
     ("ndcg(gain=(0, -1))", r"a gain in the table must be a number in \[0, 1e\+300\]: got -1"),
     ("rbp(p=1)", r"p must be a number in \(0, 1\): got 1"),

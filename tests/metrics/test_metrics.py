@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.metrics import AP, ERR, METRICS, NDCG, RBP, Metric
 from rankwise.metrics.base import discounts, gains
-from rankwise.metrics.order import AVERAGE, ranking, room_for
+from rankwise.metrics.order import AVERAGE, ranking, scratch_for
 from rankwise.metrics.order import order as fill_order
 
 THREE = [3.0, 2.0, 1.0]
@@ -125,7 +125,7 @@ def test_order_of_hard_lists(kind: str, n: int) -> None:
     assert order(scores.tolist()) == stable.tolist()
     for cutoff in (1, 3, 10, 40, 300):
         out = np.empty(n, np.int64)
-        count = ranking(scores, np.zeros(n), cutoff, AVERAGE, out, room_for(n))
+        count = ranking(scores, np.zeros(n), cutoff, AVERAGE, out, scratch_for(n))
         tied_with_last = scores >= scores[stable[min(cutoff, n) - 1]]
         assert out[:count].tolist() == stable[: tied_with_last.sum()].tolist()
 
@@ -234,7 +234,7 @@ BAD_INPUT = [
         "ndcg",
         THREE,
         [1, 0, 5000],
-        r"a label is too large for the gain exponential: got 5000 at row 2 .* use gain=linear",
+        r"a label is too large for the gain exponential: got 5000 at row 2 .* set gain=linear",
     ),
     ("dcg", THREE, [1, 0, 1000.5], r"a label is too large for the gain exponential: got 1000.5 at row 2"),
     (

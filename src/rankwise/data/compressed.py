@@ -90,7 +90,7 @@ def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
 
 
 class _Zstandard:
-    """Unpacks a stream of Zstandard frames, and says so when the last one is cut short.
+    """Unpacks a stream of Zstandard frames, and says so when the last one is incomplete.
 
     The library's own reader takes a cut for the end of the data. How much is unpacked at once follows how well the data
     are packed, so that the pieces stay small.

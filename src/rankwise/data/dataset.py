@@ -193,7 +193,7 @@ class RankingDataset:
             taken: NDArray[np.int64] = numbers[chosen]
         except IndexError as outside:
             what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
-            raise check.error(what, got=str(outside), cure="write [5] for a single query") from None
+            raise check.error(what, got=str(outside), cure="pass [5] for a single query") from None
         return taken
 
     def with_(self, **changes: Any) -> Self:

@@ -121,7 +121,7 @@ def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
 
 
 def feature_names(data: "RankingDataset") -> list[str]:
-    """Give the names of the features, made up where there are none."""
+    """Give the names of the features: f1, f2, … where they have none."""
     return (
         [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
     )

@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The texts of the metrics."""
+        """The expressions of the metrics."""
         return tuple(self.paired.values)
 
     @cached_property

@@ -78,14 +78,14 @@ class Evaluation:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The texts of the metrics, in the order asked for."""
+        """The expressions of the metrics, in the order asked for."""
         return tuple(self.values)
 
     def __getitem__(self, name: "str | Metric") -> NDArray[np.float64]:
         """One value per query; the metric may be spelled in any way that means the same."""
-        for text in (name, *_canonical(name)):
-            if isinstance(text, str) and text in self.values:
-                return self.values[text]
+        for expression in (name, *_canonical(name)):
+            if isinstance(expression, str) and expression in self.values:
+                return self.values[expression]
         cure = check.suggestion(str(name), self.values).rstrip("?")
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {cure}")
 

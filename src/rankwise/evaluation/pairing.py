@@ -79,8 +79,8 @@ def _is_trials(value: Any, data: RankingDataset | None) -> bool:
 
 def _by_query(evaluations: Mapping[str, Evaluation], asked: "list[str | Metric] | None") -> Paired:
     (first_name, first), *others = evaluations.items()
-    texts = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, asked)
-    columns = {text: [first[text]] for text in texts}
+    metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, asked)
+    columns = {expression: [first[expression]] for expression in metrics}
     for name, other in others:
         positions = _positions(first, other, first_name, name)
         if not np.array_equal(_weights(first), _weights(other)[positions]):
@@ -89,9 +89,9 @@ def _by_query(evaluations: Mapping[str, Evaluation], asked: "list[str | Metric] 
                 got=f"other weights in {name!r} than in {first_name!r}",
                 cure="evaluate all systems on the same data",
             )
-        for text in texts:
-            columns[text].append(other[text][positions])
-    values = {text: np.stack(rows) for text, rows in columns.items()}
+        for expression in metrics:
+            columns[expression].append(other[expression][positions])
+    values = {expression: np.stack(rows) for expression, rows in columns.items()}
     return Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
 
 
@@ -128,31 +128,34 @@ def _by_trial(systems: Mapping[str, Any], asked: "list[str | Metric] | None") ->
     if len(set(counts.values())) > 1:
         cure = "run every system on the same trials, in the same order"
         raise check.error("systems to be compared must have the same number of trials", got=str(counts), cure=cure)
-    texts = _common({f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, asked)
-    values = {text: np.array([[entry[text] for entry in entries] for entries in trials.values()]) for text in texts}
-    for text, rows in values.items():
+    metrics = _common({f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, asked)
+    values = {
+        expression: np.array([[entry[expression] for entry in entries] for entries in trials.values()])
+        for expression in metrics
+    }
+    for expression, rows in values.items():
         if not np.isfinite(rows).all():
             system, trial = map(int, np.argwhere(~np.isfinite(rows))[0])
             where = f"trial {trial} of system {list(trials)[system]!r}"
-            raise check.error(f"the mean of {text} must be finite", got=rows[system, trial], where=where)
+            raise check.error(f"the mean of {expression} must be finite", got=rows[system, trial], where=where)
     ids = np.arange(next(iter(counts.values())))
     return Paired(unit="trial", values=values, ids=ids, weights=None, evaluations={})
 
 
 def _common(has: Mapping[str, tuple[str, ...]], asked: "list[str | Metric] | None") -> list[str]:
-    """List the texts of the metrics asked for, or of those that all have."""
+    """List the expressions of the metrics asked for, or of those that all have."""
     first = next(iter(has.values()))
-    texts = [text for text in first if all(text in texts for texts in has.values())]
+    metrics = [expression for expression in first if all(expression in others for others in has.values())]
     if asked is not None:
-        texts = list(dict.fromkeys(str(metric(one)) for one in asked))
-    if not texts:
+        metrics = list(dict.fromkeys(str(metric(one)) for one in asked))
+    if not metrics:
         raise check.error("systems to be compared have no metric in common", got=str(dict(has)))
     for name, known in has.items():
-        for text in texts:
-            if text not in known:
-                cure = check.suggestion(text, known).rstrip("?")
-                raise check.error(f"{name} was not evaluated by a metric asked for", got=text, cure=cure)
-    return texts
+        for expression in metrics:
+            if expression not in known:
+                cure = check.suggestion(expression, known).rstrip("?")
+                raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, cure=cure)
+    return metrics
 
 
 def _weights(evaluation: Evaluation) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from rankwise.kernels import kernel
 from rankwise.stream import Stream, philox
 
 FLIPS = 100_000
-_LANES = 128  # sign flips that one Philox block decides
+_FLIPS_AT_ONCE = 128  # sign flips that one Philox block decides
 _ROUNDING = 1e-12  # two sums closer than this share of Σ|d| are the same number
 
 
@@ -98,9 +98,9 @@ def randomization_test(
     if product.size < 63 and 1 << product.size <= flips:
         return float(_count_all(product, seen) / (1 << (product.size - 1)))
     order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
-    blocks = -(-flips // _LANES)
+    blocks = -(-flips // _FLIPS_AT_ONCE)
     found = np.zeros(blocks, np.int64)
-    work = np.full(blocks, 0.25 * _LANES * product.size)
+    work = np.full(blocks, 0.25 * _FLIPS_AT_ONCE * product.size)
     ranges = np.arange(blocks + 1, dtype=np.int64)
     threads.over_queries(_count_flips, ranges, stream.key, words[order], product[order], seen, flips, found, work=work)
     return float((found.sum() + 1) / (flips + 1))
@@ -124,7 +124,7 @@ def _count_flips(first, last, offsets, key, words, values, seen, flips, found): 
     """Count the flips of blocks ``first`` to ``last`` that reach ``seen``; a bit of a query's block is its sign."""
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
-    sums = np.empty(_LANES)
+    sums = np.empty(_FLIPS_AT_ONCE)
     bits = np.empty(4, np.uint32)
     total = values.sum()
     for block in range(first, last):
@@ -138,8 +138,8 @@ def _count_flips(first, last, offsets, key, words, values, seen, flips, found): 
                 word = np.int32(bits[k])
                 for j in range(32):
                     sums[32 * k + j] += value * np.float64((word >> np.int32(j)) & np.int32(1))
-        for lane in range(min(_LANES, flips - block * _LANES)):
-            found[block] += abs(2.0 * sums[lane] - total) >= seen  # turned minus kept
+        for flip in range(min(_FLIPS_AT_ONCE, flips - block * _FLIPS_AT_ONCE)):
+            found[block] += abs(2.0 * sums[flip] - total) >= seen  # turned minus kept
 
 
 def wilcoxon_test(differences: ArrayLike, weights: ArrayLike | None = None) -> float:

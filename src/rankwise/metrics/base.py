@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, grammar
 from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
-from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, room_for
+from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for
 from rankwise.threads import over_queries
 
-__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking", "room_for"]
+__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking", "scratch_for"]
 
 Gain = str | tuple[float, ...]
 
@@ -191,14 +191,14 @@ def require_scored(name: str, values: Array, weights: Array | None = None) -> No
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Metric(ABC):
-    """A metric is a value: it compares, prints as the text that makes it, and is called with scores.
+    """A metric is a value: it compares, prints as the expression that makes it, and is called with scores.
 
     ``metric(scores, labels, offsets)`` gives one number per query, NaN where the query is skipped. A score of −inf
     means that the document was not retrieved: it has no rank, but counts among the relevant ones and in the ideal.
     """
 
     name: ClassVar[str]
-    """What the metric is called in texts."""
+    """What the metric is called in expressions."""
 
     cutoff: int | None = None
     """Only ranks up to this one count; None counts all."""
@@ -218,17 +218,17 @@ class Metric(ABC):
         """One number per query."""
         n_docs = np.asarray(labels).size
         starts = read_only(check.offsets(offsets, n_docs))
-        given = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
+        columns = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
         out = np.empty(starts.size - 1)
         longest = int(np.diff(starts).max(initial=0))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = np.nan if self.empty == "skip" else float(self.empty)
         kernel, *parts = self._kernel(longest)
-        own = (read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
-        over_queries(kernel, starts, *given, cutoff, TIES[self.ties], *own, empty, out)
+        settings = (read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
+        over_queries(kernel, starts, *columns, cutoff, TIES[self.ties], *settings, empty, out)
         if np.isposinf(out).any():
-            check.scores(given[0], starts)
-            raise self._bad_label(given[1], starts)
+            check.scores(columns[0], starts)
+            raise self._bad_label(columns[1], starts)
         return out
 
     def __matmul__(self, cutoff: int) -> Self:
@@ -258,7 +258,7 @@ def checked_gain(gain: object) -> Gain:
     if isinstance(gain, str):
         return check.choice("gain", gain, ("exponential", "linear"))
     if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
-        cure = "write exponential, linear, or a table such as (0, 1, 3, 7)"
+        cure = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
         raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), cure=cure)
     return tuple(check.number("a gain in the table", value, least=0.0, most=_TOO_MUCH) for value in gain)
 
@@ -274,11 +274,11 @@ def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gai
     row = int(np.argmax(bad))
     where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
     if isinstance(gain, str):
-        cure = "use gain=linear" if gain == "exponential" else "divide all labels by a number"
+        cure = "set gain=linear" if gain == "exponential" else "divide all labels by a number"
         return check.error(f"a label is too large for the gain {gain}", got=got, where=where, cure=cure)
     if not whole[row]:
         return check.error(
-            "a gain table needs whole labels", got=got, where=where, cure="use gain=exponential or linear"
+            "a gain table needs whole labels", got=got, where=where, cure="set gain=exponential or gain=linear"
         )
     what = f"a label is beyond the gain table, which ends at {len(gain) - 1}"
     return check.error(what, got=got, where=where, cure="give the table one more number for each higher label")

@@ -22,7 +22,7 @@ from rankwise.metrics.base import (
     ideal,
     longest_of,
     ranking,
-    room_for,
+    scratch_for,
 )
 
 PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED = 0, 1, 2, 3
@@ -70,7 +70,7 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
     longest = longest_of(first, last, offsets)
     worths, ranked = np.empty(longest), np.empty(longest, np.int64)
     counts = np.empty(rule.table.size + 1, np.int64)
-    room = room_for(longest)
+    scratch = scratch_for(longest)
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         mine = scores[start:stop]
@@ -87,7 +87,7 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         if best <= 0.0:
             out[q] = empty
             continue
-        count = ranking(mine, worth, cutoff, ties, ranked, room)
+        count = ranking(mine, worth, cutoff, ties, ranked, scratch)
         total = _over_groups(mine, worth, ranked, count, min(cutoff, count), ties, weights)
         if divide in (BY_IDEAL, BY_RELEVANT):
             total = min(total / best, 1.0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.kernels import kernel
-from rankwise.metrics.base import Metric, clean, fill_worths, gain_rule, group_end, longest_of, ranking, room_for
+from rankwise.metrics.base import Metric, clean, fill_worths, gain_rule, group_end, longest_of, ranking, scratch_for
 
 _NOTHING = 1e-18
 
@@ -47,7 +47,7 @@ class ERR(Metric):
             f"a label is above err's highest grade of {self.highest}",
             got=f"{labels[row]:g}",
             where=check.query_of_row(row, offsets),
-            cure=f"say which grade is the highest, for example err(highest={int(np.ceil(labels.max()))})",
+            cure=f"set highest= to the highest grade, for example err(highest={int(np.ceil(labels.max()))})",
         )
 
 
@@ -56,7 +56,7 @@ def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, wei
     longest = longest_of(first, last, offsets)
     stops, ranked = np.empty(longest), np.empty(longest, np.int64)
     counts = np.empty(rule.table.size + 1, np.int64)
-    room = room_for(longest)
+    scratch = scratch_for(longest)
     for q in range(first, last):
         mine = scores[offsets[q] : offsets[q + 1]]
         stop_at = stops[: mine.size]
@@ -70,7 +70,7 @@ def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, wei
         if most == 0.0 or most >= 1.0:
             out[q] = empty if most == 0.0 else np.inf
             continue
-        count = ranking(mine, stop_at, cutoff, ties, ranked, room)
+        count = ranking(mine, stop_at, cutoff, ties, ranked, scratch)
         total, reading, start = 0.0, 1.0, 0
         while start < min(count, cutoff):
             stop = group_end(mine, ranked, start, count, ties)

@@ -20,7 +20,7 @@ _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
 @kernel
-def room_for(longest):  # type: ignore[no-untyped-def]
+def scratch_for(longest):  # type: ignore[no-untyped-def]
     """Give the scratch arrays that ordering lists of up to ``longest`` documents needs."""
     return np.empty(longest), np.empty(longest, np.int32), np.empty(longest + 1, np.int32)
 
@@ -28,14 +28,14 @@ def room_for(longest):  # type: ignore[no-untyped-def]
 @kernel
 def order(scores, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
-    order_in(scores, out, room_for(scores.size))
+    order_in(scores, out, scratch_for(scores.size))
 
 
 @kernel
-def order_in(scores, out, room):  # type: ignore[no-untyped-def]
-    """Do the same as :func:`order` in a room that is made once for many lists."""
+def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
+    """Do the same as :func:`order` in scratch arrays that are made once for many lists."""
     n = scores.size
-    keys, buckets, ends = room
+    keys, buckets, ends = scratch
     high, scale = _span(scores, n)
     if scale == 0.0:
         for i in range(n):
@@ -48,9 +48,9 @@ def order_in(scores, out, room):  # type: ignore[no-untyped-def]
         crowd = max(crowd, ends[bucket + np.uint32(1)])
         ends[bucket + np.uint32(1)] += ends[bucket]
     for i in range(np.uint32(n)):
-        bucket = np.uint32(buckets[i])
-        at = np.uint32(ends[bucket])
-        ends[bucket] += np.int32(1)
+        place = np.uint32(buckets[i])
+        at = np.uint32(ends[place])
+        ends[place] += np.int32(1)
         keys[at], out[at] = scores[i], i
     if crowd <= _CROWD:
         _insert(keys, out, 0, n)  # nobody leaves his bucket, and one loop is faster than a loop over buckets
@@ -64,7 +64,7 @@ def order_in(scores, out, room):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def reorder(scores, rows, room):  # type: ignore[no-untyped-def]
+def reorder(scores, rows, scratch):  # type: ignore[no-untyped-def]
     """Do the same from an order that was right for other scores, which takes little time where they are alike.
 
     ``rows`` is that order, or begins with −1 where there is none. Documents are put in place one by one, as long as
@@ -72,9 +72,9 @@ def reorder(scores, rows, room):  # type: ignore[no-untyped-def]
     """
     n = scores.size
     if n > 0 and rows[0] < 0:
-        order_in(scores, rows, room)
+        order_in(scores, rows, scratch)
         return
-    keys, steps = room[0], _PATIENCE * n
+    keys, steps = scratch[0], _PATIENCE * n
     for i in range(n):
         keys[i] = scores[rows[i]]
     for i in range(1, n):
@@ -85,23 +85,23 @@ def reorder(scores, rows, room):  # type: ignore[no-untyped-def]
         keys[at], rows[at] = key, row
         steps -= i - at
         if steps < 0:
-            order_in(scores, rows, room)
+            order_in(scores, rows, scratch)
             return
 
 
 @kernel
-def ranking(scores, worths, cutoff, ties, out, room):  # type: ignore[no-untyped-def]
+def ranking(scores, worths, cutoff, ties, out, scratch):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
     Documents with a score of −inf were not retrieved and never enter. The ranking may end at the cutoff, but a tie
     group that the cutoff cuts is always given whole, because averaged, worst and best ties need all of it. With
-    ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``. ``room`` is as large as
-    :func:`room_for` makes it.
+    ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``. ``scratch`` is what
+    :func:`scratch_for` makes.
     """
     if 2 * cutoff < scores.size:
-        count = _top(scores, cutoff, out, room)
+        count = _top(scores, cutoff, out, scratch)
     else:
-        order_in(scores, out, room)
+        order_in(scores, out, scratch)
         count = scores.size
     while count > 0 and scores[out[count - 1]] == -np.inf:
         count -= 1
@@ -133,10 +133,10 @@ def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _top(scores, cutoff, out, room):  # type: ignore[no-untyped-def]
+def _top(scores, cutoff, out, scratch):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the best ``cutoff`` documents or more, ties with the last of them included."""
     n = scores.size
-    keys, buckets, counts = room
+    keys, buckets, counts = scratch
     high, scale = _span(scores, n)
     count = 0
     if scale == 0.0:
@@ -208,7 +208,7 @@ def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
     for i in range(np.uint32(start) + one, np.uint32(stop)):
         key = keys[i]
         if keys[i - one] < key:
-            row, at = rows[i], i
+            row, at = rows[i], np.uint32(i)
             while True:
                 keys[at], rows[at] = keys[at - one], rows[at - one]
                 at -= one

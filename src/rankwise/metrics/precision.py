@@ -23,7 +23,7 @@ from rankwise.metrics.base import (
     longest_of,
     ranking,
     relevance_rule,
-    room_for,
+    scratch_for,
 )
 from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, weighted_sum
 
@@ -125,7 +125,7 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
     longest = longest_of(first, last, offsets)
     worths, ranked = np.empty(longest), np.empty(longest, np.int64)
     counts = np.empty(rule.table.size + 1, np.int64)
-    room = room_for(longest)
+    scratch = scratch_for(longest)
     for q in range(first, last):
         mine = scores[offsets[q] : offsets[q + 1]]
         worth = worths[: mine.size]
@@ -136,7 +136,7 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
         if relevant == 0.0:
             out[q] = empty
             continue
-        count = ranking(mine, worth, cutoff, ties, ranked, room)
+        count = ranking(mine, worth, cutoff, ties, ranked, scratch)
         total, seen, start = 0.0, 0.0, 0
         while start < min(count, cutoff):
             stop = group_end(mine, ranked, start, count, ties)

@@ -1,4 +1,4 @@
-"""The one table of metrics by name, and the way from text to metric."""
+"""The one table of metrics by name, and the way from expression to metric."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -15,8 +15,8 @@ METRICS: dict[str, type[Metric]] = {
 }
 
 
-def metric(text: str | Metric, **options: Any) -> Metric:
-    """Give the metric that ``text`` describes; ``options`` replace what it says.
+def metric(expression: str | Metric, **options: Any) -> Metric:
+    """Give the metric that ``expression`` describes; ``options`` replace what it says.
 
     >>> metric("ndcg@10")([3.0, 2.0, 1.0], [2, 0, 1], [0, 3]).round(4)
     array([0.9639])
@@ -25,12 +25,12 @@ def metric(text: str | Metric, **options: Any) -> Metric:
     >>> metric("ap") @ 10, metric("rbp(p=0.95)", relevant=2)
     (ap@10, rbp(relevant=2, p=0.95))
     """
-    made: Metric = text if isinstance(text, Metric) else grammar.parse(text, METRICS, "metric")
+    parsed: Metric = expression if isinstance(expression, Metric) else grammar.parse(expression, METRICS, "metric")
     if options:
-        known = [field.name for field in fields(made)]
+        known = [field.name for field in fields(parsed)]
         for word in options:
             if word not in known:
                 cure = check.suggestion(word, known).rstrip("?")
-                raise check.error(f"unknown option of {made.name}", got=repr(word), cure=cure)
-        made = replace(made, **options)
-    return made
+                raise check.error(f"unknown option of {parsed.name}", got=repr(word), cure=cure)
+        parsed = replace(parsed, **options)
+    return parsed

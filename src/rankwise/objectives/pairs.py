@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.kernels import APART, REORDERED, kernel
 from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import reorder, room_for
+from rankwise.metrics.order import reorder, scratch_for
 from rankwise.objectives.fastmath import atanh_ratio, exp
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
@@ -69,7 +69,7 @@ def pairwise(  # type: ignore[no-untyped-def]
     scratch = Scratch(
         lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6], lines[7], lines[8], lines[9]
     )
-    sorting = room_for(n)
+    sorting = scratch_for(n)
     for q in range(first, last):
         mine = slice(offsets[q], offsets[q + 1])
         diagonal = hessian[mine] if hessian.size else hessian

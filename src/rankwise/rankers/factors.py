@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.data.interactions.parts import rows_of
 from rankwise.kernels import FUSED, kernel
-from rankwise.metrics.order import ROW, ranking, room_for
+from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.rankers.newton import Array, Floats
 from rankwise.threads import over_queries
 
@@ -178,7 +178,7 @@ def _score(first, last, offsets, users, items, user_vectors, item_vectors, bias,
 @kernel
 def _top(first, last, rows, scores, k, best, counts):  # type: ignore[no-untyped-def]  # noqa: ARG001
     n = scores.shape[1]
-    order, room = np.empty(n, np.int64), room_for(n)
+    order, room = np.empty(n, np.int64), scratch_for(n)
     for row in range(first, last):
         count = min(ranking(scores[row], scores[row], k, ROW, order, room), k)
         counts[row] = count

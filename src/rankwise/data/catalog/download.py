@@ -38,7 +38,7 @@ class Archive:
 def fetch(archive: Archive, into: Path) -> Path:
     """Download ``archive``, check it and unpack it to ``into / archive.folder``, which must not exist yet.
 
-    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call goes on from
+    A transfer that breaks off leaves a ``.part`` file in ``into/.rankwise-download``, and the next call resumes from
     there. Any other failure leaves nothing. A wrong checksum means that nothing was opened. Of several callers at once
     one downloads, and the others wait for it.
     """
@@ -117,7 +117,7 @@ def _transfer(archive: Archive, part: Path) -> None:
 
 def _broken(archive: Archive, why: str) -> ConnectionError:
     return ConnectionError(
-        f"cannot download {archive.url}: {why}. Cure: try again, which goes on where it stopped, "
+        f"cannot download {archive.url}: {why}. Cure: try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
     )
 

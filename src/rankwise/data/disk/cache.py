@@ -144,5 +144,5 @@ def _write_one(places: list[Path], stamp: dict[str, Any], fill: Callable[[Path],
 def _no_room(source: Path, folder: object, failed: OSError) -> OSError:
     return OSError(
         f"the features of {source} could not be copied to {folder}: {failed}. "
-        "Cure: name a folder with enough room, folder=…."
+        "Cure: set folder=… to one with enough space."
     )

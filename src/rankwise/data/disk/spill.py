@@ -66,7 +66,7 @@ def letor(
             options = {"errors": errors, "n_features": n_features, "first_index": first_index, "sizes": sizes}
             reader = _Spilling(path, out, block, **options, **limits)
             reader.features.width = max(reader.features.width, width)
-            reader.make_room_for_width()
+            reader.resize_to_width()
             lines = reader.line_blocks(source, block)
             try:
                 for text, last in lines:
@@ -122,7 +122,7 @@ class _Spilling(Reader):
 
 
 class _Matrix:
-    """A ``.npy`` file that grows by rows; its header, which has room for any number, is written again at the end."""
+    """A ``.npy`` file that grows by rows; its header, as long for any number, is written again at the end."""
 
     def __init__(self, file: IO[bytes], width: int = 0) -> None:
         self.file, self.rows, self.width = file, 0, width

@@ -169,8 +169,8 @@ class Interactions:
 
         With ``spare_held_out`` training never draws a negative that is relevant for the user in the test: then neither
         the relevant nor the other items of a test list were seen in training. For evaluation on the full catalogue,
-        where the other items *were* seen, say False: training then knows nothing of the held-out items, and may draw
-        them as it draws any item that the user has not rated.
+        where the other items *were* seen, set it to False: training then knows nothing of the held-out items, and may
+        draw them as it draws any item that the user has not rated.
         """
         n = check.integer("n, the number of folds,", n, least=2)
         numbers, key = self._divide(np.arange(1, n + 1) / n, seed, by_time=False)

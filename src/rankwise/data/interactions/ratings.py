@@ -101,7 +101,7 @@ def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
     schema = table.collect_schema()
     for role, name in named.items():
         if name not in schema:
-            cure = check.suggestion(name, schema.names()).rstrip("?") + f", or say {role}='…'"
+            cure = check.suggestion(name, schema.names()).rstrip("?") + f", or set {role}='…'"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), cure=cure)
     taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
     return taken.with_columns(_checked(series, place) for series in taken.iter_columns())

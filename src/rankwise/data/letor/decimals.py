@@ -215,7 +215,7 @@ def read_plain(text, at):  # type: ignore[no-untyped-def]
     """Read the usual case without a branch: (float32 as float64, end, whether that worked).
 
     At most seven digits on each side of the point, no exponent, nothing but a space or line end after it. The end is
-    searched for by itself, so that the processor can begin with the next word while this one is still being computed.
+    searched for by itself, so that the CPU can begin with the next word while this one is still being computed.
     """
     end = _word_end(text, at)
     negative = text[at] == 45

@@ -57,7 +57,7 @@ class Growing:
         return self.flat.size // self.width if self.width else np.iinfo(np.int64).max
 
     def reserve(self, rows: int) -> None:
-        """Make room for at least ``rows`` rows; grows by half, but by no more than a fixed step."""
+        """Reserve memory for at least ``rows`` rows; grows by half, but by no more than a fixed step."""
         if rows <= self.capacity:
             return
         step = min(_MOST_STEP, max(_LEAST_STEP, self.flat.nbytes // 2)) // (self.flat.itemsize * self.width)

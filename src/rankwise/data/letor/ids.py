@@ -12,7 +12,7 @@ from rankwise.kernels import kernel
 
 @kernel
 def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
-    """Read spans of text as whole numbers; False as soon as one is not written the way such a number is printed."""
+    """Read spans of text as whole numbers; False as soon as one is not written the way Python writes such a number."""
     for i in range(spans.shape[0]):
         at, length = spans[i, 0], spans[i, 1]
         negative = text[at] == 45

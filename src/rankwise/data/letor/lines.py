@@ -2,7 +2,7 @@
 
 A block of text ends with a line end, which also ends every number, so that no loop needs to look where the block ends.
 What Python must decide (a broken line, a wider matrix, a full batch) makes the kernel stop at the beginning of that
-line; it goes on from there when called again.
+line; it resumes from there when called again.
 """
 
 import numpy as np
@@ -118,7 +118,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
     ``base`` is the first index of the file (-1: 1 unless there is an index 0); ``limit`` the most features allowed.
     """
     width = features.shape[1]
-    room = min(labels.size, features.shape[0] - first_row) if width else labels.size
+    capacity = min(labels.size, features.shape[0] - first_row) if width else labels.size
     rows, queries, hard = state[ROWS], state[QUERIES], state[HARD]
     at, line, highest = state[AT], state[LINE], state[HIGHEST]
     least = 0 if base == 0 else 1
@@ -132,7 +132,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
             at = line_end(text, at) + 1
             line += 1
             continue
-        if rows == room or hard == hard_cells.shape[0]:
+        if rows == capacity or hard == hard_cells.shape[0]:
             stop, at = FULL, begin
             break
         hard_before = hard

@@ -102,11 +102,11 @@ class Reader:
         self.batch_labels = np.empty(_BATCH)
         self.batch_starts, self.batch_lines = np.empty(_BATCH, np.int64), np.empty(_BATCH, np.int64)
         self.query_spans, self.document_spans = np.empty((_BATCH, 2), np.int64), np.empty((_BATCH, 2), np.int64)
-        self.make_room_for_width()
+        self.resize_to_width()
         self.skipped: list[int] = []
         self.first_error = ""
 
-    def make_room_for_width(self) -> None:
+    def resize_to_width(self) -> None:
         """Make what is kept per column as long as there are columns."""
         self.marks = np.zeros(self.features.width, np.int64)
         self.expected = kernel.expected_indexes(int(self.base != 0), self.features.width)
@@ -177,7 +177,7 @@ class Reader:
     def widen(self, width: int, shift: int = 0) -> None:
         """Make the matrix wider; a first guess at the number of features would be the end of the first line."""
         self.features.widen(min(width, self.most), shift)
-        self.make_room_for_width()
+        self.resize_to_width()
 
     def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
         """Take note of an index 0: what was read so far as column i - 1 is in truth column i."""

@@ -1,1 +1,1 @@
-"""The plots that several rooms share."""
+"""The plots that several parts of the package share."""
