@@ -8,11 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 import rankwise as rw
@@ -104,6 +107,31 @@ def test_every_command_explains_itself_with_an_example(command: str):
     text = run(*command.split(), "--help").stdout
     assert re.search(rf"^ rankwise {command}\b", text, re.MULTILINE), text
     assert "[cyan]" not in text
+
+
+def test_options_have_one_name_in_every_command():
+    commands = {" ".join(path): command for path, command in _commands(typer.main.get_command(app))}
+    names = {name: [word for option in command.params for word in option.opts] for name, command in commands.items()}
+    silent = {"objectives", "data info", "data list"}  # these only print
+    assert {name for name, words in names.items() if "--output" not in words} == silent
+    assert all(("--output" in words) == ("-o" in words) for words in names.values())
+    used = {word for words in names.values() for word in words}
+    assert not used & {"--out", "--folder", "--into"}
+    for name in ("demo", "train", "predict", "tune", "evaluate", "compare", "recommend", "reproduce", "report"):
+        assert "--progress" in names[name]
+
+
+def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_progress_is_shown_on_request():
+    assert run("evaluate", "data.txt", "up.txt").stderr == ""
+    assert "Evaluating up.txt" in run("evaluate", "data.txt", "up.txt", "--progress").stderr
 
 
 def test_help_costs_no_heavy_import():
@@ -249,10 +277,10 @@ def sets_of_two_folds():
 
 PARTS = ["train", "valid", "test"]
 PERTURB = [
-    "data convert mine.toml out.parquet",
-    "data noise mine.toml out.parquet --flips 0",
-    "data clicks mine.toml out.parquet --impressions 1 --keep-empty",
-    "data split mine.toml --into out.parquet --proportions 1",
+    "data convert mine.toml -o out.parquet",
+    "data noise mine.toml -o out.parquet --flips 0",
+    "data clicks mine.toml -o out.parquet --impressions 1 --keep-empty",
+    "data split mine.toml -o out.parquet --proportions 1",
 ]
 
 
@@ -358,8 +386,11 @@ def test_data_info():
 
 
 def test_data_convert_there_and_back():
-    assert "wrote data.parquet: RankingDataset(2 queries" in run("data", "convert", "data.txt", "data.parquet").stderr
-    run("data", "convert", "data.parquet", "again.txt.gz")
+    assert (
+        "wrote data.parquet: RankingDataset(2 queries"
+        in run("data", "convert", "data.txt", "-o", "data.parquet").stderr
+    )
+    run("data", "convert", "data.parquet", "-o", "again.txt.gz")
     first, again = rw.read_letor("data.txt"), rw.read_letor("again.txt.gz")
     assert first.query_ids is not None
     assert again.query_ids is not None
@@ -370,36 +401,36 @@ def test_data_convert_there_and_back():
 
 def test_data_split_is_the_librarys_split():
     rw.write_letor(rw.synthetic(10, 3, n_docs=5.0), "ten.txt")
-    run("data", "split", "ten.txt", "--into", "x.txt,y.txt", "--proportions", ".7,.3", "--seed", "4")
+    run("data", "split", "ten.txt", "-o", "x.txt,y.txt", "--proportions", ".7,.3", "--seed", "4")
     for name, part in zip(("x.txt", "y.txt"), rw.split(rw.read_letor("ten.txt"), (0.7, 0.3), seed=4), strict=True):
         np.testing.assert_array_equal(rw.read_letor(name).features, part.features)
 
 
 def test_data_noise():
-    run("data", "noise", "data.txt", "longer.txt", "--negatives", "1", "--seed", "1")
+    run("data", "noise", "data.txt", "-o", "longer.txt", "--negatives", "1", "--seed", "1")
     assert rw.read_letor("longer.txt").sizes.tolist() == [4, 6]
-    run("data", "noise", "data.txt", "flipped.txt", "--flips", "1", "--seed", "1")
+    run("data", "noise", "data.txt", "-o", "flipped.txt", "--flips", "1", "--seed", "1")
     expected = rw.flip_labels(rw.read_letor("data.txt"), 1.0, seed=1).labels
     np.testing.assert_array_equal(rw.read_letor("flipped.txt").labels, expected)
 
 
 def test_data_clicks_keeps_positions_in_parquet():
     words = ("--probabilities", "0,1,1", "--impressions", "3", "--seed", "2")
-    assert "impressions dropped" in run("data", "clicks", "data.txt", "clicks.parquet", *words).stderr
+    assert "impressions dropped" in run("data", "clicks", "data.txt", "-o", "clicks.parquet", *words).stderr
     log = rw.read_parquet("clicks.parquet")
     assert log.n_queries == 6
     assert log.positions is not None
     np.testing.assert_array_equal(
         log.labels, (np.diff(np.append(log.positions, 1)) < 1).astype(float)
     )  # the last is clicked
-    assert "LETOR text cannot hold positions" in refused("data", "clicks", "data.txt", "clicks.txt", *words)
-    run("data", "clicks", "data.txt", "clicks.txt", *words, "--lossy")
+    assert "LETOR text cannot hold positions" in refused("data", "clicks", "data.txt", "-o", "clicks.txt", *words)
+    run("data", "clicks", "data.txt", "-o", "clicks.txt", *words, "--lossy")
     np.testing.assert_array_equal(rw.read_letor("clicks.txt").labels, log.labels)
 
 
 def test_data_clicks_shows_lists_in_the_order_of_a_ranker():
     words = ("--model", "position", "--eta", "0", "--probabilities", "0,1,1", "--ranker", "up.txt", "--cutoff", "2")
-    run("data", "clicks", "data.txt", "clicks.parquet", "--impressions", "1", *words)
+    run("data", "clicks", "data.txt", "-o", "clicks.parquet", "--impressions", "1", *words)
     log = rw.read_parquet("clicks.parquet")
     assert log.document_ids is not None
     assert log.document_ids.tolist() == ["A2", "A1", "B1", "B3"]
@@ -450,20 +481,21 @@ REFUSALS = [
     ("compare data.txt up.txt down.txt --format html", "unknown format: got 'html'"),
     ("compare data.txt up.txt down.txt --test z", "unknown test: got 'z'"),
     ("data info broken.txt", "broken.txt"),
-    ("data convert data.txt data.csv", "cannot tell the format of a data file from its name: got 'data.csv'"),
-    ("data convert data.txt up.txt", "up.txt exists already and is kept"),
-    ("data split data.txt --into x.txt,y.txt", "one file for each proportion: got 2 different files for 3 proportions"),
-    ("data split data.txt --into x.txt,x.txt --proportions .5,.5", "got 1 different files for 2 proportions"),
+    ("data convert data.txt -o data.csv", "cannot tell the format of a data file from its name: got 'data.csv'"),
+    ("data convert data.txt -o up.txt", "up.txt exists already and is kept"),
+    ("data split data.txt -o x.txt,y.txt", "one file for each proportion: got 2 different files for 3 proportions"),
+    ("data split data.txt -o x.txt,x.txt --proportions .5,.5", "got 1 different files for 2 proportions"),
     (
-        "data split data.txt --into x.txt,y.txt --proportions .5,half",
+        "data split data.txt -o x.txt,y.txt --proportions .5,half",
         "proportions must be numbers between commas: got '.5,half'",
     ),
-    ("data split data.txt --into x.txt,y.txt --proportions .5,.6", "must add up to 1"),
-    ("data noise data.txt x.txt", "noise is one of --negatives FRACTION and --flips FRACTION: got neither"),
-    ("data noise data.txt x.txt --negatives .1 --flips .1", "--flips FRACTION: got both"),
-    ("data noise data.txt x.txt --flips 2", "fraction must be a number in [0, 1]: got 2.0"),
+    ("data split data.txt -o x.txt,y.txt --proportions .5,.6", "must add up to 1"),
+    ("data noise data.txt -o x.txt", "noise is one of --negatives FRACTION and --flips FRACTION: got neither"),
+    ("data noise data.txt -o x.txt --negatives .1 --flips .1", "--flips FRACTION: got both"),
+    ("data noise data.txt -o x.txt --negatives .1 --flips 0", "--flips FRACTION: got both"),
+    ("data noise data.txt -o x.txt --flips 2", "fraction must be a number in [0, 1]: got 2.0"),
     (
-        "data clicks data.txt x.parquet --model cascad",
+        "data clicks data.txt -o x.parquet --model cascad",
         "unknown click model: got 'cascad'. Cure: did you mean 'cascade'",
     ),
     ("evaluate", "Missing argument"),
@@ -489,8 +521,8 @@ def test_nothing_is_computed_before_outputs_are_known_to_be_free(monkeypatch: py
     monkeypatch.setattr("rankwise.cli.inputs.read_data", lambda *_, **__: pytest.fail("read the data first"))
     refused("evaluate", "data.txt", "up.txt", "--output", "up.txt")
     refused("compare", "data.txt", "up.txt", "down.txt", "--plot", "up.png", "--output", "down.txt")
-    refused("data", "convert", "data.txt", "up.txt")
-    refused("data", "split", "data.txt", "--into", "x.txt,y.txt,up.txt")
+    refused("data", "convert", "data.txt", "-o", "up.txt")
+    refused("data", "split", "data.txt", "-o", "x.txt,y.txt,up.txt")
     assert not Path("x.txt").exists()
 
 
@@ -508,11 +540,11 @@ OUTPUTS = [
     "compare missing.txt up.txt down.txt --plot OUT/p.png",
     "recommend missing.csv -o OUT/t.csv",
     "recommend missing.csv --save OUT/m",
-    "export missing OUT/m.onnx --format onnx",
-    "data convert missing.txt OUT/x.parquet",
-    "data split missing.txt --into x.txt,y.txt,OUT/z.txt",
-    "data noise missing.txt OUT/x.parquet --flips 0.1",
-    "data clicks missing.txt OUT/x.parquet",
+    "export missing -o OUT/m.onnx --format onnx",
+    "data convert missing.txt -o OUT/x.parquet",
+    "data split missing.txt -o x.txt,y.txt,OUT/z.txt",
+    "data noise missing.txt -o OUT/x.parquet --flips 0.1",
+    "data clicks missing.txt -o OUT/x.parquet",
 ]
 FOLDERS = ["report missing -o OUT/r", "reproduce absent.toml -o OUT/r", "demo -o OUT/d"]
 
@@ -538,7 +570,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
 
 
 def test_other_outputs_that_cannot_be():
-    assert "end it in .parquet" in refused("data", "convert", "missing.txt", "out.csv")
+    assert "end it in .parquet" in refused("data", "convert", "missing.txt", "-o", "out.csv")
     assert "two outputs cannot go to the same file" in refused(
         "evaluate", "missing.txt", "up.txt", "-o", "all.csv", "--per-query", "./all.csv"
     )
@@ -552,7 +584,7 @@ def test_other_outputs_that_cannot_be():
 
 
 def test_force_replaces():
-    run("data", "convert", "data.txt", "up.txt", "--force")
+    run("data", "convert", "data.txt", "-o", "up.txt", "--force")
     assert rw.read_letor("up.txt").n_docs == 5
 
 

@@ -19,7 +19,7 @@ from rankwise.cli.app import app
 from rankwise.data.catalog import sets as catalog
 from rankwise.experiments import run as engine
 from rankwise.experiments import summary
-from rankwise.experiments.plan import plan
+from rankwise.experiments.cells import cells_of
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
 from rankwise.experiments.results import KEY, QUERIES, Results
@@ -194,7 +194,7 @@ def test_every_recipe_can_be_planned_and_names_what_it_is_compared_with(name):
     sets = {catalog.entry(one).name for one in spec.paper_data}
     assert sets == set(spec.paper_data)
     quick = spec.quickly()
-    cells = plan(spec.changed({"data": [DATA]}))  # builds every ranker: an unknown setting would raise
+    cells = cells_of(spec.changed({"data": [DATA]}))  # builds every ranker: an unknown setting would raise
     assert len(cells) == spec.trials * len(spec.levels) * len(spec.methods)
     assert quick.trials * len(quick.levels) * len(quick.methods) <= 60
     known = {one.better for one in claims(spec.published)} | {one.worse for one in claims(spec.published)}
@@ -203,7 +203,7 @@ def test_every_recipe_can_be_planned_and_names_what_it_is_compared_with(name):
 
 def test_the_example_can_be_planned():
     spec = find_spec(str(Path(__file__).parents[2] / "examples" / "noise.toml"))
-    assert len(plan(spec.quickly())) == 18
+    assert len(cells_of(spec.quickly())) == 18
 
 
 # Data and protocols.
@@ -272,7 +272,7 @@ def test_treatments_leave_the_test_data_alone_and_the_validation_data_unless_ask
 
 def test_two_data_sets_of_one_name_are_refused():
     with pytest.raises(ValueError, match="two data sets have the same name: got synthetic"):
-        plan(tiny(data=(DATA, "synthetic(n_queries=20)")))
+        cells_of(tiny(data=(DATA, "synthetic(n_queries=20)")))
 
 
 # What is computed and kept.
@@ -371,7 +371,7 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     before = {path: path.read_bytes() for path in (tmp_path / "tiny").rglob("*.*")}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    monkeypatch.setattr(engine, "plan", lambda *_, **__: pytest.fail("planned first"))
+    monkeypatch.setattr(engine, "cells_of", lambda *_, **__: pytest.fail("planned first"))
     for begin in (go, engine.begin, lambda spec, folder: rw.reproduce(spec, folder, jobs=1)):
         with pytest.raises(
             ValueError, match="holds the results of another experiment: got tiny in .*tiny. Cure: choose"
@@ -385,6 +385,19 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
+def test_the_library_has_its_folder_and_writes_the_page_of_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = {"trials": 1, "settings": {"rounds": 2}}
+    results = rw.reproduce(tiny(), jobs=1, **short)
+    assert Path("results/tiny/results.md").read_text() == results.to_markdown()
+    rw.reproduce(tiny(), quick=True, jobs=1, **short)
+    assert Path("results/tiny-quick/results.md").is_file()
+    seen = []
+    rw.reproduce(tiny(), "mine", jobs=1, progress=lambda progress: seen.append(progress.done), **short)
+    assert seen == [0, 1, 2]
+    assert sorted(path.name for path in Path("mine").iterdir()) == ["experiment.json", "results.md", "trials"]
+
+
 def test_a_run_gives_its_own_results_whatever_else_is_run_in_its_folder(tmp_path):
     few, many = tiny(trials=1).changed({"settings.rounds": 2}), tiny(trials=1).changed({"settings.rounds": 9})
     others: list[Results] = []
@@ -393,7 +406,7 @@ def test_a_run_gives_its_own_results_whatever_else_is_run_in_its_folder(tmp_path
         if progress.done == 1 and not others:
             others.append(go(few, tmp_path))
 
-    results = go(many, tmp_path, watch=intrude)
+    results = go(many, tmp_path, progress=intrude)
     assert [one.curves["round"].max() for one in (results, *others)] == [9, 2]
     assert results.spec["settings_for"][""]["rounds"] == Results.read(tmp_path).spec["settings_for"][""]["rounds"] == 9
     again = go(few, tmp_path)

@@ -13,8 +13,8 @@ import pytest
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
 from rankwise.experiments import run as engine
+from rankwise.experiments.cells import cells_of
 from rankwise.experiments.methods import method
-from rankwise.experiments.plan import plan
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.published import figures
 from rankwise.experiments.sources import Source
@@ -154,7 +154,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
         methods={name: rated().methods[name] for name in ("none", "min_max")},
         **{"settings.epochs": 2},
     )
-    for cell in plan(spec)[::2]:
+    for cell in cells_of(spec)[::2]:
         train, valid, test = parts_of(cell)
         for part in (valid, test):
             relevant = np.add.reduceat(part.labels, part.offsets[:-1])
@@ -197,7 +197,7 @@ def test_a_file_of_ratings_is_a_source_and_other_ratings_are_other_data(tmp_path
     frame = synthetic_ratings(30, 400, n_ratings=70).to_frame()
     frame.write_csv(tmp_path / "mine.csv")
     spec = rated(data=(f"{tmp_path / 'mine.csv'}", RATINGS))
-    cells = plan(spec)
+    cells = cells_of(spec)
     mine, made = (next(cell for cell in cells if cell.source.name == name) for name in ("mine", "synthetic_ratings"))
     left, right = (cell.source.interactions(4).active(25).to_frame() for cell in (mine, made))
     assert left.equals(right)
@@ -223,12 +223,12 @@ def test_a_file_of_ratings_is_a_source_and_other_ratings_are_other_data(tmp_path
 def test_ratings_and_documents_are_not_mixed_up(changes, words):
     spec = rated(**changes)
     with pytest.raises(ValueError, match=words):
-        parts_of(plan(spec)[0] if "levels" in changes else _cell(spec))
+        parts_of(cells_of(spec)[0] if "levels" in changes else _cell(spec))
 
 
 def _cell(spec):
     """A cell, though its data could not be planned with."""
-    cell = plan(rated())[0]
+    cell = cells_of(rated())[0]
     return dataclasses.replace(cell, spec=spec, source=Source(spec.data[0]), fingerprint=repr(spec.data))
 
 

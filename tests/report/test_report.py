@@ -465,7 +465,7 @@ def test_searches_are_read_back():
 
 def test_command_writes_and_never_overwrites_unasked(stored, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps(search()))
-    command = ["report", str(stored), "--out", str(tmp_path / "out"), "--search", f"mine={tmp_path / 'mine.json'}"]
+    command = ["report", str(stored), "--output", str(tmp_path / "out"), "--search", f"mine={tmp_path / 'mine.json'}"]
     first = CliRunner().invoke(app, [*command, "--json"])
     assert first.exit_code == 0, first.output
     written = json.loads(first.stdout)

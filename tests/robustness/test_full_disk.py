@@ -65,10 +65,10 @@ WRITERS = {
     "data.txt.zst": lambda path: rw.write_letor(data, path, force=True),
     "data.parquet": lambda path: rw.write_parquet(data, path, force=True),
     "a.run": lambda path: write_run(scores, data, path, tag="a", force=True),
-    "convert.parquet": command("data", "convert", inputs, "OUT"),
-    "noise.txt": command("data", "noise", inputs, "OUT", "--flips", "0.1"),
-    "clicks.parquet": command("data", "clicks", inputs, "OUT", "--impressions", "2"),
-    "split.txt": command("data", "split", inputs, "--into", "OUT", "--proportions", "1"),
+    "convert.parquet": command("data", "convert", inputs, "-o", "OUT"),
+    "noise.txt": command("data", "noise", inputs, "-o", "OUT", "--flips", "0.1"),
+    "clicks.parquet": command("data", "clicks", inputs, "-o", "OUT", "--impressions", "2"),
+    "split.txt": command("data", "split", inputs, "-o", "OUT", "--proportions", "1"),
     **{
         f"evaluate{end}": command("evaluate", inputs, a, "-o", "OUT")
         for end in (".json", ".csv", ".md", ".tex", ".txt")
@@ -81,8 +81,8 @@ WRITERS = {
         for end in (".txt", ".txt.gz", ".npy", ".run", ".parquet")
     },
     **{f"top{end}": command("recommend", scratch / "factors", "-o", "OUT") for end in (".csv", ".parquet")},
-    "model.json": command("export", scratch / "model", "OUT", "--format", "elasticsearch"),
-    "model.onnx": command("export", scratch / "model", "OUT", "--format", "onnx"),
+    "model.json": command("export", scratch / "model", "-o", "OUT", "--format", "elasticsearch"),
+    "model.onnx": command("export", scratch / "model", "-o", "OUT", "--format", "onnx"),
     "model": lambda path: model.save(path, force=True),
     "factors": lambda path: factors.save(path, force=True),
     "trials": lambda path: Store(path).write("t", trial),

@@ -419,14 +419,14 @@ def test_the_command_writes_what_the_function_writes(models, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     model = models["lightgbm", "xendcg", False]
     model.save("model")
-    result = run("export", "model", "model.onnx", "--format", "onnx")
+    result = run("export", "model", "-o", "model.onnx", "--format", "onnx")
     assert "wrote model.onnx" in result.stderr
     assert 'onnxruntime.InferenceSession("model.onnx")' in result.stdout
     assert Path("model.onnx").read_bytes() == rw.export(model, "again", "onnx").read_bytes().replace(b"again", b"model")
     Path("names.txt").write_text("".join(f"name_{j}\n" for j in range(8)))
-    run("export", "model", "es.json", "--format", "elasticsearch", "--names", "names.txt")
+    run("export", "model", "-o", "es.json", "--format", "elasticsearch", "--names", "names.txt")
     assert "name_3" in Path("es.json").read_text()
-    document = json.loads(run("export", "model", "v.json", "-f", "vespa", "--json").stdout)
+    document = json.loads(run("export", "model", "-o", "v.json", "-f", "vespa", "--json").stdout)
     assert document == {
         "model": "model",
         "output": "v.json",
@@ -446,10 +446,10 @@ def test_the_command_is_kind(models, tmp_path, monkeypatch):
         assert result.stdout == ""
         return " ".join(result.stderr.split())
 
-    assert "there exists already and is kept" in refused("model", "there", "--format", "onnx")
-    assert "did you mean 'treelite'" in refused("model", "out", "--format", "treelit")
-    assert "there is no model nowhere" in refused("nowhere", "out", "--format", "onnx")
-    assert "mkdir -p no" in refused("model", "no/out", "--format", "onnx")
-    assert "there is no file names.txt" in refused("model", "out", "--format", "vespa", "--names", "names.txt")
-    result = run("export", "model", "there", "--format", "ranklib", "--force")
+    assert "there exists already and is kept" in refused("model", "-o", "there", "--format", "onnx")
+    assert "did you mean 'treelite'" in refused("model", "-o", "out", "--format", "treelit")
+    assert "there is no model nowhere" in refused("nowhere", "-o", "out", "--format", "onnx")
+    assert "mkdir -p no" in refused("model", "-o", "no/out", "--format", "onnx")
+    assert "there is no file names.txt" in refused("model", "-o", "out", "--format", "vespa", "--names", "names.txt")
+    result = run("export", "model", "-o", "there", "--format", "ranklib", "--force")
     assert "RankLib takes a missing value for 0" in result.stderr

@@ -27,7 +27,13 @@ Source = Annotated[
     ),
 ]
 Target = Annotated[
-    Path, typer.Argument(metavar="OUT", help="What to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.",
+    ),
 ]
 Lossy = Annotated[
     bool, typer.Option("--lossy", help="Write LETOR text although it cannot hold weights, positions or propensities.")
@@ -35,7 +41,7 @@ Lossy = Annotated[
 
 
 def info(source: Source, part: options.TrainPart = None, fold: options.Fold = None, json: options.Json = False) -> None:
-    """Say what is in a data set: how many queries, documents and features, which labels, what is missing.
+    """Describe a data set: how many queries, documents and features, which labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
@@ -52,7 +58,7 @@ def info(source: Source, part: options.TrainPart = None, fold: options.Fold = No
 
 def convert(
     source: Source,
-    target: Target,
+    output: Target,
     part: options.TrainPart = None,
     fold: options.Fold = None,
     lossy: Lossy = False,
@@ -60,16 +66,16 @@ def convert(
 ) -> None:
     """Convert between LETOR text and Parquet, compressed or not.
 
-    [cyan]rankwise data convert train.txt.gz train.parquet[/cyan]
-    [cyan]rankwise data convert mq2008 test.parquet --part test[/cyan]
+    [cyan]rankwise data convert train.txt.gz -o train.parquet[/cyan]
+    [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
     """
-    _free(target, force=force)
-    _write(_read(source, part, fold), target, force=force, lossy=lossy)
+    _free(output, force=force)
+    _write(_read(source, part, fold), output, force=force, lossy=lossy)
 
 
 def split(
     source: Source,
-    into: Annotated[str, typer.Option(metavar="FILES", help="The files to write, between commas.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILES", help="The files to write, between commas.")],
     proportions: Annotated[
         str, typer.Option(metavar="NUMBERS", help="The share of the queries that each file gets, between commas.")
     ] = "0.6,0.2,0.2",
@@ -83,9 +89,9 @@ def split(
 
     Where a query goes depends on its id and the seed, not on the order of the queries.
 
-    [cyan]rankwise data split all.txt --into train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1[/cyan]
+    [cyan]rankwise data split all.txt -o train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1[/cyan]
     """
-    targets = [Path(name) for name in inputs.items(into)]
+    targets = [Path(name) for name in inputs.items(output)]
     shares = inputs.numbers("proportions", proportions)
     if len(targets) != len(shares) or len(set(targets)) < len(targets):
         got = f"{len(set(targets))} different files for {len(shares)} proportions"
@@ -101,7 +107,7 @@ def split(
 
 def noise(
     source: Source,
-    target: Target,
+    output: Target,
     negatives: Annotated[
         float | None, typer.Option(metavar="FRACTION", help="Append documents of other queries as non-relevant ones.")
     ] = None,
@@ -114,18 +120,18 @@ def noise(
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
-    """Perturb training data, to see how much a ranker minds.
+    """Perturb training data, to see how robust a ranker is.
 
     Fractions are relative to the length of each list: --negatives 0.4 makes lists 40% longer.
 
-    [cyan]rankwise data noise train.txt noisy.txt --negatives 0.4 --seed 1[/cyan]
-    [cyan]rankwise data noise train.txt noisy.txt --flips 0.2 --seed 1[/cyan]
+    [cyan]rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1[/cyan]
+    [cyan]rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1[/cyan]
     """
     if (negatives is None) == (flips is None):
         raise check.error(
-            "noise is one of --negatives FRACTION and --flips FRACTION", got="both" if flips else "neither"
+            "noise is one of --negatives FRACTION and --flips FRACTION", got="neither" if flips is None else "both"
         )
-    _free(target, force=force)
+    _free(output, force=force)
     import rankwise as rw
 
     data = _read(source, part, fold)
@@ -133,12 +139,12 @@ def noise(
         noisy = rw.add_negatives(data, negatives, seed=seed)
     else:
         noisy = rw.flip_labels(data, flips or 0.0, seed=seed)
-    _write(noisy, target, force=force, lossy=lossy)
+    _write(noisy, output, force=force, lossy=lossy)
 
 
 def clicks(
     source: Source,
-    target: Target,
+    output: Target,
     model: Annotated[
         str,
         typer.Option(
@@ -151,14 +157,15 @@ def clicks(
         str | None,
         typer.Option(
             metavar="NUMBERS",
-            help="Probability of a click on a seen document of grade 0, 1, …: 0.05,0.3,0.5,0.7,0.95 unless you say so.",
+            help="Probability of a click on a seen document of grade 0, 1, ….",
+            show_default="0.05,0.3,0.5,0.7,0.95",
         ),
     ] = None,
     ranker: Annotated[
         Path | None, typer.Option(metavar="SCORES", help="Show lists in the order of these scores, not at random.")
     ] = None,
     cutoff: Annotated[
-        int | None, typer.Option(help="How many documents of a list are shown; all unless you say so.")
+        int | None, typer.Option(metavar="N", help="How many documents of a list are shown.", show_default="all")
     ] = None,
     eta: Annotated[float, typer.Option(help="How fast attention falls with the rank, for --model position.")] = 1.0,
     keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
@@ -172,10 +179,10 @@ def clicks(
 
     Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
 
-    [cyan]rankwise data clicks train.txt clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
-    [cyan]rankwise data clicks train.txt clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
+    [cyan]rankwise data clicks train.txt -o clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
+    [cyan]rankwise data clicks train.txt -o clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
     """
-    _free(target, force=force)
+    _free(output, force=force)
     import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
 
@@ -192,7 +199,7 @@ def clicks(
         keep_empty=keep_empty,
         seed=seed,
     )
-    _write(log, target, force=force, lossy=lossy)
+    _write(log, output, force=force, lossy=lossy)
 
 
 def catalog(json: options.Json = False) -> None:

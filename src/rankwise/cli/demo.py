@@ -11,24 +11,25 @@ from rankwise.cli import options, screen
 def demo(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results; created if it is not there."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results; created if it does not exist."),
     ] = Path("results/demo"),
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files as well.")] = False,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
-    """Show what rankwise does, on made-up data, in half a minute.
+    """Show what rankwise does, on synthetic data, in half a minute.
 
-    Makes a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and two
-    of LightGBM itself, and says which ranks best, by how much, and how sure that is. A report with a query
-    explorer, tables, values per query, plots, data and models go into the folder; running it again replaces them.
+    Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
+    two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A report with a
+    query explorer, tables, values per query, plots, data and models go into the folder; running it again replaces them.
 
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
     """
     from rankwise.demo.run import STEPS, demonstrate, next_commands
 
-    with screen.progress(STEPS) as bar:
-        result = demonstrate(output, force=force, step=bar.step)
+    with screen.progress(STEPS, progress) as bar:
+        result = demonstrate(output, force=force, progress=bar.step)
     if json:
         screen.document(result.to_dict())
         return
@@ -37,6 +38,6 @@ def demo(
     screen.say(f"\n{result.conclusion()}\n")
     screen.say(f"Report: {output / 'report.html'}, for a browser: figures, and every query in an explorer.")
     screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
-    screen.say("Go on with:")
+    screen.say("Next:")
     for command in next_commands(result):
         screen.say(f"  {command}", wrap=False)

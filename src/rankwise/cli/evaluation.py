@@ -33,6 +33,7 @@ def evaluate(
     policy: options.Policy = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
+    progress: options.Progress = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
@@ -43,7 +44,7 @@ def evaluate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Say how good a ranking is: the mean of each metric, its interval, and how many queries count.
+    """Evaluate rankings: the mean of each metric, its interval, and how many queries count.
 
     [cyan]rankwise evaluate test.txt scores.txt[/cyan]
     [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
@@ -54,7 +55,7 @@ def evaluate(
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how)
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
     table = _summary(found)
     if output is not None:
@@ -104,10 +105,11 @@ def compare(
     policy: options.Policy = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Say which ranking is better, by how much, and whether it is more than luck.
+    """Test which ranking is better, by how much, and whether that is more than chance.
 
     Rankings are paired query by query. A raised letter marks a ranking that is significantly better than the one of
     that letter. A ranking without name= is called after its file.
@@ -122,7 +124,7 @@ def compare(
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how)
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how, progress)
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     if output is not None:
         tables = [result.table(), result.pairs_table()][: 1 + pairs]
@@ -149,6 +151,7 @@ def _evaluations(
     part: str | None,
     fold: int | None,
     how: "dict[str, Any]",
+    progress: bool | None,
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
@@ -159,7 +162,7 @@ def _evaluations(
     if not named:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
-    with screen.progress(len(named) + (not qrels)) as bar:
+    with screen.progress(len(named) + (not qrels), progress) as bar:
         by: Any
         if qrels:
             by = rw.read_qrels(qrels)  # once, for all runs

@@ -11,20 +11,20 @@ from rankwise.cli import options, outputs, screen
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    model: options.Model,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
     format_: Annotated[
         str,
         typer.Option(
-            "--format", "-f", metavar="NAME", help="Where to: onnx, treelite, elasticsearch, ranklib or vespa."
+            "--format", "-f", metavar="NAME", help="The format: onnx, treelite, elasticsearch, ranklib or vespa."
         ),
     ],
     names: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What features are called there, a line for each in the order of training; as in training unless you "
-            "say so.",
+            help="The names of the features there, one per line in the order of training.",
+            show_default="those of the training data",
         ),
     ] = None,
     force: options.Force = False,
@@ -34,9 +34,9 @@ def export(
 
     Elasticsearch and Vespa find features by their names: those of a feature set, or rank features.
 
-    [cyan]rankwise export model model.onnx --format onnx[/cyan]
-    [cyan]rankwise export model model.json --format elasticsearch --names features.txt[/cyan]
-    [cyan]rankwise export model model.json --format vespa[/cyan]
+    [cyan]rankwise export model -o model.onnx --format onnx[/cyan]
+    [cyan]rankwise export model -o model.json --format elasticsearch --names features.txt[/cyan]
+    [cyan]rankwise export model -o model.json --format vespa[/cyan]
     """
     outputs.free(output, force=force)
     from rankwise.serving.table import FORMATS, write

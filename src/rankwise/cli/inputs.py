@@ -92,7 +92,7 @@ def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[Ranking
 
     whole = load_dataset(data, fold)
     if not hasattr(whole, "train"):
-        raise check.error("ratings are no ranking data", got=data, cure=f"say 'rankwise recommend {data}'")
+        raise check.error("ratings are no ranking data", got=data, cure=f"use 'rankwise recommend {data}'")
     return whole.train, held_out or whole.valid
 
 

@@ -8,25 +8,25 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option("--progress/--no-progress", help="Show progress on standard error.", show_default="on a terminal"),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same result, on any machine.")
 ]
 Part = Annotated[
     str | None,
-    typer.Option(
-        metavar="train|valid|test", help="Which part of a catalog set or a .toml file; test unless you say so."
-    ),
+    typer.Option(metavar="train|valid|test", help="Which part of a catalog set or a .toml file.", show_default="test"),
 ]
 TrainPart = Annotated[
     str | None,
-    typer.Option(
-        metavar="train|valid|test", help="Which part of a catalog set or a .toml file; train unless you say so."
-    ),
+    typer.Option(metavar="train|valid|test", help="Which part of a catalog set or a .toml file.", show_default="train"),
 ]
 Fold = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Which fold of a catalog set or a .toml file; 1 unless you say so."),
+    typer.Option(min=1, metavar="N", help="Which fold of a catalog set or a .toml file.", show_default="1"),
 ]
 Metrics = Annotated[
     list[str],
@@ -64,7 +64,10 @@ Policy = Annotated[
     ),
 ]
 Samples = Annotated[
-    int | None, typer.Option(min=2, metavar="N", help="With --policy: how many rankings of each query are drawn; 256.")
+    int | None,
+    typer.Option(
+        min=2, metavar="N", help="With --policy: how many rankings of each query are drawn.", show_default="256"
+    ),
 ]
 
 DATA = (
@@ -77,6 +80,7 @@ SCORES = (
 )
 
 Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data. {DATA}")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")]
 Valid = Annotated[
     str | None,
     typer.Option(metavar="DATA", help="Validation data, by which the best round is chosen; of a set, its own part."),
@@ -84,23 +88,33 @@ Valid = Annotated[
 Objective = Annotated[
     str | None,
     typer.Option(
-        metavar="TEXT",
-        help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:… for one "
-        "of the library's own; lambdarank, and softmax_ce for a net.",
+        metavar="EXPRESSION",
+        help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:… for an "
+        "objective of the tree library itself.",
+        show_default="lambdarank; softmax_ce for a net",
     ),
 ]
 Ranker = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Trees of lightgbm, xgboost or catboost, or a neural net; lightgbm."),
+    typer.Option(
+        metavar="NAME",
+        help="Trees of lightgbm, xgboost or catboost, or a neural net: neural.",
+        show_default="lightgbm",
+    ),
 ]
-Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trees at most; 500.")]
+Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trees at most.", show_default="500")]
 Patience = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="N", help="Stop after so many rounds without a better metric; 50, for nets 20. 0: never."
+        min=0,
+        metavar="N",
+        help="Stop after so many rounds without a better metric; 0: never.",
+        show_default="50; 20 for a net",
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, metavar="N", help="How often a net sees the data at most; 100.")]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="How many epochs of a net at most.", show_default="100")
+]
 Dask = Annotated[
     str | None,
     typer.Option(
@@ -110,7 +124,9 @@ Dask = Annotated[
         "themselves.",
     ),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many threads; every core.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="How many threads.", show_default="one for each core")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(

@@ -31,7 +31,7 @@ def recommend(
         ),
     ],
     users: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Ids of users between commas; everyone unless you say so.")
+        str | None, typer.Option(metavar="LIST", help="Ids of users between commas.", show_default="all users")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items for each user.")] = 10,
     output: Annotated[
@@ -48,16 +48,17 @@ def recommend(
             metavar="X", help="The share of each user's relevant items that is held out to be found; 0: none."
         ),
     ] = 0.2,
-    objective: Annotated[str, typer.Option(metavar="TEXT", help="What is optimised.")] = "softmax_ce",
+    objective: Annotated[str, typer.Option(metavar="EXPRESSION", help="What is optimised.")] = "softmax_ce",
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="How many epochs at most.")] = 100,
     set_: options.Set = None,
     metrics: options.Metrics = _METRICS,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Learn from ratings which items users will like, say how well that works, and give each user the best.
+    """Learn from ratings which items users will like, measure how well that works, and recommend items.
 
     Some of each user's relevant items are held out; the model must find them among all items that the user has not
     rated. The number of epochs is chosen on a part of the training data. What is recommended in the end comes from a
@@ -85,7 +86,7 @@ def recommend(
     else:
         settings: dict[str, Any] = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
         settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])
-        with screen.progress(4) as bar:
+        with screen.progress(4, progress) as bar:
             bar.step(f"Reading {source}")
             ratings = read_ratings(source, relevant, least_relevant)
             model, found = _learn(ratings, settings, test, metrics, bar)

@@ -16,17 +16,18 @@ _LARGEST_SEARCH = 2**26  # bytes of JSON
 
 def report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote.")],
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option("--out", "--output", "-o", metavar="DIR", help="The folder for the report; RESULTS itself."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder for the report.", show_default="RESULTS itself"),
     ] = None,
     search: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=FILE",
-            help="Show this search for parameters as well: what 'rankwise tune --json' printed; may be repeated.",
+            help="Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
         ),
     ] = None,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -37,17 +38,17 @@ def report(
     LaTeX and Markdown.
 
     [cyan]rankwise report results/2021-table1[/cyan]
-    [cyan]rankwise report results/2021-table1 --out report --force[/cyan]
+    [cyan]rankwise report results/2021-table1 --output report --force[/cyan]
     """
     from rankwise.experiments.results import Results
     from rankwise.report.write import FILES, ready, write_report
 
-    folder = results if out is None else out
+    folder = results if output is None else output
     ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
     found = Results.read(results)
-    with screen.progress(None) as bar:
-        page = write_report(found, folder, tunings=searches, force=force, step=bar.step)
+    with screen.progress(None, progress) as bar:
+        page = write_report(found, folder, tunings=searches, force=force, progress=bar.step)
     written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
     if json:
         screen.document(written)
@@ -56,7 +57,7 @@ def report(
 
 
 def _search(path: str) -> "Tuning":
-    """Read a search from what ``rankwise tune --json`` printed."""
+    """Read a search from the output of ``rankwise tune --json``."""
     from rankwise import settings_files
     from rankwise.tuning.result import Tuning
 

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from rankwise.cli.watching import duration, watching
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
     from rankwise.experiments.run import Work
-    from rankwise.experiments.spec import Spec
 
 
 def reproduce(
@@ -32,11 +31,11 @@ def reproduce(
     ] = None,
     data_folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where sets of the catalog lie; RANKWISE_DATA unless you say so."),
+        typer.Option(metavar="DIR", help="The folder of the catalog's data sets.", show_default="RANKWISE_DATA"),
     ] = None,
-    folder: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option("--folder", "-o", metavar="DIR", help="The folder for the results; results/NAME."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results.", show_default="results/NAME"),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small form that takes a minute or two.")] = False,
@@ -54,13 +53,14 @@ def reproduce(
             help="Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
         ),
     ] = None,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Only say how long it will take.")] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Only estimate how long it will take.")] = False,
+    progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
-    """Run an experiment of the papers, or of your own, and say whether it comes out as the paper says.
+    """Run an experiment of a paper, or your own, and compare the outcome with the published figures.
 
-    Every trial is kept as it ends: a run that was stopped goes on with the same command, and more trials keep the old
-    ones. Without --data the papers' experiments run on made-up data.
+    Every trial is kept as it ends: the same command resumes a run that was interrupted, and more trials keep the old
+    ones. Without --data the papers' experiments run on synthetic data.
 
     [cyan]rankwise reproduce --list[/cyan]
     [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
@@ -71,10 +71,11 @@ def reproduce(
         _list(json)
         return
     from rankwise.experiments import run as engine
-    from rankwise.experiments.spec import find_spec
+    from rankwise.experiments.reproduce import described, results_folder
 
-    spec = _changed(find_spec(name), data, trials, quick, set_ or [])
-    folder = folder or Path("results") / (f"{spec.name}-quick" if quick else spec.name)
+    changes = {**inputs.settings(set_ or []), "data": data, "trials": trials}
+    spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
+    folder = output or results_folder(spec, quick=quick)
     command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
     if estimate:
         work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
@@ -84,30 +85,18 @@ def reproduce(
         else:
             screen.say(_forecast(work))
         return
-    with watching(spec, folder) as watch:
+    with watching(spec, folder, wanted=progress) as report:
         results = engine.run(
             spec,
             folder,
             jobs=jobs,
             dask=dask,
             data_folder=data_folder,
-            watch=watch,
+            progress=report,
             estimate=not quick,
             command=command,
         )
     _show(results, folder, json)
-
-
-def _changed(spec: "Spec", data: list[str] | None, trials: int | None, quick: bool, words: list[str]) -> "Spec":
-    """The experiment as the command line wants it."""
-    if quick:
-        spec = spec.quickly()
-    changes: dict[str, Any] = dict(inputs.settings(words))
-    if data:
-        changes["data"] = data
-    if trials is not None:
-        changes["trials"] = trials
-    return spec.changed(changes) if changes else spec
 
 
 def _list(json: bool) -> None:
@@ -123,8 +112,8 @@ def _list(json: bool) -> None:
         for spec in found
     )
     notes = (
-        "Cost: the full form on made-up data, on two cores; --estimate says it for your data. --quick takes a minute "
-        "or two. --data runs it on other data.",
+        "Cost: the full form on synthetic data, on two cores; --estimate gives it for your data. --quick takes a "
+        "minute or two. --data runs it on other data.",
     )
     header = ("name", "paper by", "what", "the paper's data", "cost")
     screen.table(Table(header=header, rows=rows, align="lllll", notes=notes))
@@ -138,10 +127,9 @@ def _forecast(work: "Work") -> str:
 
 
 def _show(results: "Results", folder: Path, json: bool) -> None:
-    from rankwise.experiments.store import Store
+    from rankwise.experiments.results import PAGE
     from rankwise.experiments.summary import all_tables
 
-    Store(folder).describe(results.to_markdown(), "results.md")
     if json:
         screen.document(results.to_dict())
         return
@@ -149,5 +137,5 @@ def _show(results: "Results", folder: Path, json: bool) -> None:
         screen.say(f"What it is to show: {results.spec['claim']}")
     for title, table in all_tables(results):
         screen.table(table, title=title)
-    screen.say(f"\nResults: {folder / 'results.md'}, with every trial beside it.")
-    screen.say(f"Go on with: rankwise report {folder}", wrap=False)
+    screen.say(f"\nResults: {folder / PAGE}, with every trial beside it.")
+    screen.say(f"Next: rankwise report {folder}", wrap=False)

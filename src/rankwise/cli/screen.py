@@ -102,13 +102,15 @@ def plain(text: str) -> str:
 class Steps:
     """A bar of equal steps; a step that knows how far it is may say so."""
 
-    def __init__(self, bar: "Progress", total: int | None) -> None:
-        self.bar, self.done = bar, -1
+    def __init__(self, bar: "Progress", total: int | None, *, lines: bool) -> None:
+        self.bar, self.done, self.lines = bar, -1, lines
         self.task = bar.add_task("", total=total)
 
     def step(self, text: str) -> None:
         """Begin the next step."""
         self.done += 1
+        if self.lines:
+            note(text)
         self.bar.update(self.task, description=plain(text), completed=self.done)
 
     def part(self, done: int, total: int) -> None:
@@ -117,8 +119,8 @@ class Steps:
 
 
 @contextlib.contextmanager
-def progress(total: int | None) -> Iterator[Steps]:
-    """Show a bar of ``total`` steps (None: nobody knows how many) on a terminal, and nothing elsewhere."""
+def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
+    """Show a bar of ``total`` steps (None: unknown) on a terminal, and elsewhere a line per step if it is ``wanted``."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     screen = console(stderr=True)
@@ -129,8 +131,9 @@ def progress(total: int | None) -> Iterator[Steps]:
         TaskProgressColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        yield Steps(bar, total)
+    shown = wanted is not False and screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=not shown) as bar:
+        yield Steps(bar, total, lines=bool(wanted) and not shown)
 
 
 def _jsonable(value: Any) -> Any:

@@ -24,21 +24,29 @@ def train(
     ranker: options.Ranker = None,
     params: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Parameters from 'rankwise tune', .toml or .json; options go before them."),
+        typer.Option(metavar="FILE", help="Parameters from 'rankwise tune', .toml or .json; options override them."),
     ] = None,
     rounds: options.Rounds = None,
     epochs: options.Epochs = None,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="How much of each tree's step is taken, 0.05; of a net, 0.001.")
+        float | None, typer.Option(metavar="X", help="The learning rate.", show_default="0.05; 0.001 for a net")
     ] = None,
-    leaves: Annotated[int | None, typer.Option(min=2, metavar="N", help="Leaves of a tree at most; 31.")] = None,
+    leaves: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="Leaves of a tree at most.", show_default="31")
+    ] = None,
     min_documents: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least; 20.")
+        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least.", show_default="20")
     ] = None,
     set_: options.Set = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option("--metrics", "-m", metavar="LIST", help="Measured after every round; the first decides. ndcg@10"),
+        typer.Option(
+            "--metrics",
+            "-m",
+            metavar="LIST",
+            help="Metrics between commas, measured after every round; the first decides when to stop.",
+            show_default="ndcg@10",
+        ),
     ] = None,
     patience: options.Patience = None,
     fold: options.Fold = None,
@@ -46,20 +54,23 @@ def train(
         Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
     ] = None,
     every: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rounds between checkpoints; 50.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint, if there is one.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="The same seed gives the same model; 0.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="The same seed gives the same model.", show_default="0")
+    ] = None,
     threads: options.Threads = None,
     dask: options.Dask = None,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Train a ranker and write it to a folder.
 
-    The folder holds the library's own model file and a description of how it came about. Ctrl-C ends the training early
-    and keeps the best model so far.
+    The folder holds the model file of the tree library or the weights of the net, and how it was trained. Ctrl-C
+    interrupts the training and keeps the best model so far.
 
     [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --objective "stochastic(lambdarank, scale=0.25)" -o model[/cyan]
@@ -87,11 +98,12 @@ def train(
         "patience": patience,
         "seed": seed,
         "threads": threads,
+        "progress": progress,
         "checkpoint": checkpoint,
         "every": every,
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
-    with screen.progress(2) as bar:
+    with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid, fold)
     with warnings.catch_warnings(record=True) as said:
@@ -121,7 +133,7 @@ def train(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")],
+    model: options.Model,
     data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
     output: Annotated[
         Path | None,
@@ -129,13 +141,15 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one score "
-            "per document (also .gz and .zst). Standard output, one score per line, unless you say so.",
+            help="The file to write: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one "
+            "score per document (also .gz and .zst).",
+            show_default="standard output, one score per line",
         ),
     ] = None,
     tag: Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")] = "rankwise",
     part: options.Part = None,
     fold: options.Fold = None,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -150,7 +164,7 @@ def predict(
         outputs.scores_format(output)
     import rankwise as rw
 
-    with screen.progress(3) as bar:
+    with screen.progress(3, progress) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")

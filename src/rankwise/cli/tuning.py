@@ -17,7 +17,7 @@ def tune(
     valid: options.Valid = None,
     objective: options.Objective = None,
     ranker: options.Ranker = None,
-    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials; 50.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.", show_default="50")] = None,
     minutes: Annotated[float | None, typer.Option(metavar="X", help="How many minutes of training.")] = None,
     space: Annotated[
         str, typer.Option(metavar="default|kang2024|none", help="The ranges that are searched.")
@@ -26,7 +26,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="NAME=RANGE",
-            help="A range of your own: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.",
+            help="A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.",
         ),
     ] = None,
     set_: options.Set = None,
@@ -39,22 +39,23 @@ def tune(
     fold: options.Fold = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The file that keeps every trial; the name of the output, ending in .db."),
+        typer.Option(
+            metavar="FILE", help="The file that keeps every trial.", show_default="the output's name, ending in .db"
+        ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the search in the file, if there is one.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the search in that file, if there is one.")] = False,
     prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End trials early that fall behind.")] = True,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the search: .png, .svg or .pdf.")] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Search for the parameters of a ranker and its objective that rank the validation data best.
 
-    Trials and minutes count over all runs of a study: an interrupted search, run again with --resume, does what is
-    left. Test data have no place here.
+    Trials and minutes count over all runs of a study: an interrupted search, run again with --resume, does the rest.
+    Do not search on test data.
 
     [cyan]rankwise tune train.txt --valid valid.txt --objective xendcg -o best.toml --plot search.png[/cyan]
     [cyan]rankwise tune mq2008 --fold 1 --minutes 30 -o best.toml --resume[/cyan]
@@ -76,7 +77,7 @@ def tune(
     if patience is not None:
         fixed["patience"] = patience or None
     ranges = inputs.pairs(search or [], "NAME=RANGE")
-    with screen.progress(2) as bar:
+    with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = inputs.read_parts(data, valid, fold)
     if parts[1] is None:
@@ -97,6 +98,7 @@ def tune(
         prune=prune,
         seed=seed,
         threads=threads,
+        progress=progress,
     )
     result.save(output, force=force or resume)
     if plot is not None:
@@ -107,5 +109,5 @@ def tune(
         screen.table(result.table())
         outputs.said(output, result.study, plot)
     if result.stopped == "interrupted":
-        screen.note("interrupted: these are the best parameters so far; go on with --resume")
+        screen.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

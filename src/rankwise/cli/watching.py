@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise.cli import screen
 
 if TYPE_CHECKING:
-    from rankwise.experiments.run import Progress, Watch
+    from rankwise.experiments.run import Progress, Report
     from rankwise.experiments.spec import Spec
 
 _ROWS = 16  # of means at once
@@ -30,12 +30,21 @@ def duration(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def watching(spec: "Spec", folder: Path) -> Iterator["Watch"]:
-    """Give the function that a run calls after every trial. Ctrl-C says what is kept, and goes on its way."""
+def watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Report"]:
+    """Give the function that a run calls after every trial; an interruption reports what is kept, and is raised again.
+
+    By default a bar is shown on a terminal and a line now and then elsewhere; ``wanted=False`` shows nothing.
+    """
     seen: list[Progress] = []
     console = screen.console(stderr=True)
     try:
-        if console.is_terminal:
+        if wanted is False:
+
+            def keep(progress: "Progress") -> None:
+                seen[:] = [progress]
+
+            yield keep
+        elif console.is_terminal:
             from rich.live import Live
 
             with Live(console=console, refresh_per_second=4, transient=True) as live:
@@ -61,9 +70,7 @@ def watching(spec: "Spec", folder: Path) -> Iterator["Watch"]:
             yield write
     except KeyboardInterrupt:
         if seen:
-            screen.note(
-                f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command goes on with them."
-            )
+            screen.note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
         raise
 
 

@@ -27,10 +27,12 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def trained(train: RankingDataset, valid: RankingDataset, step: Callable[[str], object]) -> Iterator[tuple[str, Any]]:
+def trained(
+    train: RankingDataset, valid: RankingDataset, progress: Callable[[str], object]
+) -> Iterator[tuple[str, Any]]:
     """Train every ranker, stopped early by the validation part; gives names and rankers one by one."""
     from rankwise.rankers.lightgbm import LightGBMRanker
 
     for name, objective in OBJECTIVES.items():
-        step(f"Training {name}")
+        progress(f"Training {name}")
         yield name, LightGBMRanker(objective, **SETTINGS).fit(train, valid)

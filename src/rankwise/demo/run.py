@@ -28,15 +28,15 @@ def demonstrate(
     *,
     queries: int | None = None,
     force: bool = False,
-    step: Callable[[str], object] = str,
+    progress: Callable[[str], object] = str,
 ) -> Demonstration:
-    """Run the demonstration and write its results into ``folder``; ``step`` is told what happens next.
+    """Run the demonstration and write its results into ``folder``; ``progress`` is called with what happens next.
 
     A folder that the demonstration made before is used again. One that holds anything else is refused unless
     ``force``; even then only files of the demonstration's own names are replaced.
     """
     folder = _prepare(Path(folder), force)
-    step("Making data")
+    progress("Making data")
     from rankwise.data.splits import split
     from rankwise.data.synthetic.lists import synthetic, synthetic_ideal
     from rankwise.demo.baselines import best_feature, linear
@@ -48,15 +48,15 @@ def demonstrate(
     data = synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
     train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
 
-    rankers = dict(trained(train, valid, step))
+    rankers = dict(trained(train, valid, progress))
     scores = {name: ranker.predict(test) for name, ranker in rankers.items()}
-    step("Fitting a linear model")
+    progress("Fitting a linear model")
     scores["linear regression"] = linear(train, test)
-    step("Ranking by single features")
+    progress("Ranking by single features")
     feature, scores_of_feature = best_feature(train, test)
     scores[f"best feature ({feature})"] = scores_of_feature
 
-    step("Evaluating and comparing")
+    progress("Evaluating and comparing")
     result = Demonstration(
         parts={"train": train, "valid": valid, "test": test},
         comparison=compare(scores, test, METRICS, seed=SEED),
@@ -67,7 +67,7 @@ def demonstrate(
         files={
             PAGE: "the report: words, tables, figures and a query explorer, for a browser",
             FILES: "every figure and table of the report as files",
-            "results.md": "the table, the pictures and what they say",
+            "results.md": "the table, the figures and the conclusion",
             "results.json": "every number, for programs",
             "queries.csv": "the value of each metric on each query",
             "means.png": "how good each ranker is",
@@ -78,9 +78,9 @@ def demonstrate(
             **{_file(name): f"the scores of {name}" for name in scores if name not in rankers},
         },
     )
-    step("Drawing and writing")
+    progress("Drawing and writing")
     _write(result, rankers, scores)
-    step("Writing the report")
+    progress("Writing the report")
     write_report(as_results(result, scores), folder, force=True)
     return result
 
@@ -150,7 +150,7 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
     page += [f"![{best} against {against}, query by query](differences.png)"]
     page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]
-    page += ["## Go on from here", "```\n" + "\n".join(next_commands(result)) + "\n```"]
+    page += ["## Next", "```\n" + "\n".join(next_commands(result)) + "\n```"]
     _write_text(folder / "results.md", "\n\n".join(page) + "\n")
 
 

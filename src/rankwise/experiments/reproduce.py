@@ -1,10 +1,11 @@
 """Experiments from Python, as the command line has them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rankwise.experiments.results import Results
-from rankwise.experiments.run import Watch, run
+from rankwise.experiments.run import Report, run
 from rankwise.experiments.spec import Spec, find_spec
 
 
@@ -16,7 +17,7 @@ def reproduce(
     jobs: int | None = None,
     dask: str | None = None,
     data_folder: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: Report | None = None,
     **changes: Any,
 ) -> Results:
     """Run an experiment: one that comes with rankwise by its name, a ``.toml`` file, or a :class:`Spec`.
@@ -24,7 +25,7 @@ def reproduce(
     Trials are kept in ``folder`` (``results/`` and the name of the experiment), and what is there is not computed
     again. ``quick`` takes the small form; ``changes`` are keys of the description, such as ``trials=10``,
     ``data=["mq2008"]`` or ``settings={"rounds": 100}``. In a script, call it below ``if __name__ == "__main__":``,
-    because trials run in processes of their own, or say ``jobs=1``.
+    because trials run in worker processes, or set ``jobs=1``. ``progress`` is called after every trial.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -34,9 +35,22 @@ def reproduce(
     ...     ).methods
     ['ListNet', 'LambdaMART', 'XE-NDCG']
     """
+    spec = described(experiment, quick=quick, changes=changes)
+    folder = results_folder(spec, quick=quick) if folder is None else folder
+    return run(spec, folder, jobs=jobs, dask=dask, data_folder=data_folder, progress=progress, estimate=False)
+
+
+def described(experiment: str | Path | Spec, *, quick: bool = False, changes: Mapping[str, Any] | None = None) -> Spec:
+    """Find the description of an experiment, in its small form if ``quick``, with some of its keys changed."""
     spec = experiment if isinstance(experiment, Spec) else find_spec(str(experiment))
     spec = spec.quickly() if quick else spec
-    spec = spec.changed(changes) if changes else spec
-    if folder is None:
-        folder = Path("results") / (f"{spec.name}-quick" if quick else spec.name)
-    return run(spec, folder, jobs=jobs, dask=dask, data_folder=data_folder, watch=watch, estimate=False)
+    return spec.changed(changes) if changes else spec
+
+
+def results_folder(spec: Spec, *, quick: bool = False) -> Path:
+    """Where results go unless a folder is named; those of the small form lie apart.
+
+    >>> results_folder(find_spec("2021-table1"), quick=True).as_posix()
+    'results/2021-table1-quick'
+    """
+    return Path("results") / (f"{spec.name}-quick" if quick else spec.name)

@@ -14,6 +14,8 @@ from rankwise import check
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
+PAGE = "results.md"
+"""The file beside it with the tables of a complete run."""
 
 KEY: dict[Any, Any] = {"data": pl.String, "level": pl.Float64, "trial": pl.Int64, "method": pl.String}
 QUERIES: Mapping[Any, Any] = KEY | {

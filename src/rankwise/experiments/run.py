@@ -14,10 +14,10 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
+from rankwise.experiments.cells import cells_of
 from rankwise.experiments.estimate import Clock
-from rankwise.experiments.plan import plan
 from rankwise.experiments.pools import cluster, processes
-from rankwise.experiments.results import DESCRIPTION, KEY, Results
+from rankwise.experiments.results import DESCRIPTION, KEY, PAGE, Results
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False)
 class Progress:
-    """How far a run is; handed to whoever watches after every trial."""
+    """How far a run is; reported after every trial."""
 
     total: int
     """Trials times methods, levels and data sets."""
@@ -45,7 +45,7 @@ class Progress:
     failed: list[str] = field(default_factory=list)
 
 
-Watch = Callable[[Progress], None]
+Report = Callable[[Progress], None]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,7 +75,7 @@ def begin(
     _check_ours(Path(folder), spec)
     threads = thread_count()
     jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
-    cells = plan(spec, data_folder=data_folder, threads=max(1, threads // jobs))
+    cells = cells_of(spec, data_folder=data_folder, threads=max(1, threads // jobs))
     store = Store(folder)
     missing = [cell for cell in cells if not store.has(cell.name)]
     kept = len(cells) - len(missing)
@@ -98,7 +98,7 @@ def run(
     jobs: int | None = None,
     dask: str | None = None,
     data_folder: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: Report | None = None,
     estimate: bool = True,
     command: str = "",
 ) -> Results:
@@ -106,36 +106,39 @@ def run(
 
     ``jobs`` processes work at once (one for each core), and the threads are divided among them; with ``dask``, the
     address of a cluster, its workers do the work, which must be able to read the data. Every trial is kept as it ends:
-    a run that was stopped goes on where it was, and more trials keep the old ones. A folder that holds anything but
-    this experiment is refused. What is given is what this description asks for, also if another run with other settings
-    has meanwhile taken the folder over.
+    a run that was interrupted resumes where it was, and more trials keep the old ones. A folder that holds anything but
+    this experiment is refused. ``progress`` is called after every trial. The tables of a complete run are written to
+    ``results.md``. The results are what this description asks for, also if another run with other settings has
+    meanwhile taken the folder over.
     """
     files.ready_folder(Path(folder) / TRIALS)
     work = begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder, estimate=estimate)
-    progress, waiting = work.progress, {cell.name: cell for cell in work.missing}
+    state, waiting = work.progress, {cell.name: cell for cell in work.missing}
     description = _description(work, command)
     work.store.describe(_text(description), DESCRIPTION)
-    tell = watch or (lambda _: None)
-    tell(progress)
+    report = progress or (lambda _: None)
+    report(state)
     for cell, outcome in _outcomes(work, dask):
         waiting.pop(cell.name)
         if isinstance(outcome, Outcome):
             work.store.write(cell.name, outcome)
             work.clock.tell(cell, outcome.about["seconds"])
-            _add(progress, spec, outcome.queries)
-            progress.done += 1
+            _add(state, spec, outcome.queries)
+            state.done += 1
         else:
-            progress.failed.append(f"{cell.method} on {cell.source.name}, trial {cell.trial}: {outcome}")
-        progress.seconds_left = work.clock.left(list(waiting.values()))
-        tell(progress)
-    if progress.failed:
+            state.failed.append(f"{cell.method} on {cell.source.name}, trial {cell.trial}: {outcome}")
+        state.seconds_left = work.clock.left(list(waiting.values()))
+        report(state)
+    if state.failed:
         raise check.error(
-            f"{len(progress.failed)} of {progress.total} trials failed; the others are kept",
-            got=f"first {progress.failed[0].rstrip('.')}",
+            f"{len(state.failed)} of {state.total} trials failed; the others are kept",
+            got=f"first {state.failed[0].rstrip('.')}",
             cure="change the settings there and run again: what is kept is not computed again",
         )
     work.store.describe(_text(description), DESCRIPTION)  # another run in this folder may have put its own there
-    return Results.gathered(folder, description)
+    results = Results.gathered(folder, description)
+    work.store.describe(results.to_markdown(), PAGE)
+    return results
 
 
 def _check_ours(folder: Path, spec: Spec) -> None:

@@ -32,14 +32,14 @@ def write_report(
     *,
     tunings: "Mapping[str, Tuning] | None" = None,
     force: bool = False,
-    step: Callable[[str], object] = str,
+    progress: Callable[[str], object] = str,
 ) -> Path:
     """Write the report of an experiment into ``folder``; gives the path of its page, ``report.html``.
 
     The page is one file that needs no network: what was found in words, tables, figures, the query explorer, and how it
     was made. Beside it, ``report-files`` holds every figure as SVG and PNG and every table as LaTeX and Markdown, each
     with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings`` adds figures of
-    searches, by name. ``step`` is told what is drawn next.
+    searches, by name. ``progress`` is called with the title of what is drawn next.
     """
     folder = Path(folder)
     files = folder / FILES
@@ -51,10 +51,10 @@ def write_report(
     for section in _sections(view, comparisons, _tunings(results) | dict(tunings or {})):
         texts = [html.paragraphs([section.text])] if section.text else []
         for part in section.parts:
-            step(part.title)
+            progress(part.title)
             texts.append(_written(part, files, force=force))
         written.append((section.name, section.title, "\n".join(texts)))
-    step("The query explorer")
+    progress("The query explorer")
     from rankwise.report.explorer import packed
     from rankwise.report.provenance import made
     from rankwise.report.summary import agreement, headline, summary

@@ -8,7 +8,7 @@ from rankwise.experiments.spec import Spec
 from rankwise.experiments.trial import Cell
 
 
-def plan(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
+def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
     """List everything that is to be computed: whole trials first, so that what is there can be compared early."""
     folder = None if data_folder is None else str(data_folder)
     sources = [Source(text, folder, spec.queries, spec.protocol == "ratings") for text in spec.data]
