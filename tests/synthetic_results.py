@@ -1,4 +1,4 @@
-"""Made-up results of an experiment, for tests of what is written about them."""
+"""Synthetic results of an experiment, for tests of what is written about them."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def results(
                                     features=pl.Series(matrix.tolist(), dtype=pl.List(pl.Float32)),
                                 )
                             )
-    described = {"name": "made-up", "methods": methods, "metrics": list(METRICS), "decide": METRICS[0], "test": "t"}
+    described = {"name": "synthetic", "methods": methods, "metrics": list(METRICS), "decide": METRICS[0], "test": "t"}
     return Results(
         spec=described | {"protocol": "runs", "treatment": "none", "levels": list(levels)} | spec,
         queries=together(rows["queries"], QUERIES),
@@ -83,7 +83,7 @@ def results(
         documents=together(rows["documents"], DOCUMENTS),
         features=together(rows["features"], FEATURES),
         feature_names=[f"feature {i}" for i in range(features)],
-        about={"command": "rankwise reproduce made-up", "versions": {"rankwise": rw.__version__}},
+        about={"command": "rankwise reproduce synthetic", "versions": {"rankwise": rw.__version__}},
     )
 
 

@@ -1,4 +1,4 @@
-"""From the text of an expression to a tree of nodes that know where they stand; nothing is looked up or made here.
+"""From the characters of an expression to a tree of nodes that know their place; nothing is looked up or made here.
 
 An expression is names, calls, numbers, quoted words, lists and the operators ``+ - * @``, with Python's own meaning
 of each, but none of the rest of Python. Length and depth are limited, so that a tree can be walked by recursion.

@@ -319,7 +319,7 @@ def test_users_texts_are_text(page, results):
 
 def test_made_says_command_and_versions(page):
     last = page.partition('id="made"')[2]
-    assert "rankwise reproduce made-up" in last
+    assert "rankwise reproduce synthetic" in last
     assert f"rankwise {rw.__version__}" in last
     assert "lightgbm(xendcg)" in last
 

@@ -138,7 +138,7 @@ def test_the_spaces_of_other_libraries_train(ranker: str, space: str, parts: Pai
 
 def test_the_papers_ranges():
     search, fixed = spaces.named("kang2024", "xgboost", rw.PLRank())
-    assert {name: one.text() for name, one in search.items()} == {
+    assert {name: one.expression() for name, one in search.items()} == {
         "learning_rate": "log(0.001, 0.01)",
         "max_depth": "whole(3, 8)",
         "min_child_weight": "whole(2, 10)",
@@ -153,7 +153,7 @@ def test_what_the_objective_says_is_kept():
     assert inside == {"stochastic.samples", "lambdarank.truncation", "lambdarank.norm"}
 
 
-def test_ranges_are_text():
+def test_ranges_are_expressions():
     for text in ("uniform(0.5, 1.0)", "log(0.01, 0.1, start=0.05)", "whole(1, 9)", "whole_log(1, 9)", "choice(1, 'a')"):
         assert str(spaces.dimension(text)) == text
         assert str(spaces.dimension(spaces.dimension(text))) == text
@@ -503,7 +503,7 @@ def mine(scores: Any, labels: Any, offsets: Any, stream: Any = None) -> Any:
 def test_a_users_own_objective_has_no_text(parts: Pair, tmp_path: Path):
     found = rw.tune(*parts, mine, trials=1, **QUICK)
     assert found.parameters["objective"] == rw.objective(mine)
-    with pytest.raises(ValueError, match="an objective without a text cannot be written to a file"):
+    with pytest.raises(ValueError, match="an objective without an expression cannot be written to a file"):
         found.save(tmp_path / "best.toml")
 
 

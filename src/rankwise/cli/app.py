@@ -34,7 +34,7 @@ EPILOG = (
 class Commands(TyperGroup):
     """The commands, with one place where an error becomes a sentence and an exit code."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Accept ``--debug`` wherever it stands."""
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]

@@ -12,6 +12,9 @@ from rankwise.cli import inputs, options, outputs, screen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import polars as pl
+
+    from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.evaluation import Evaluation
     from rankwise.evaluation.tables import Table
 
@@ -163,7 +166,7 @@ def _evaluations(
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
     with screen.progress(len(named) + (not qrels), progress) as bar:
-        by: Any
+        by: RankingDataset | pl.DataFrame
         if qrels:
             by = rw.read_qrels(qrels)  # once, for all runs
         else:
@@ -180,9 +183,9 @@ def _evaluations(
 
 def _summary(found: "Mapping[str, Evaluation]") -> "Table":
     """Put the tables of all rankings under each other."""
-    tables: dict[str, Any] = {name: one.table() for name, one in found.items()}
+    tables = {name: one.table() for name, one in found.items()}
     first = next(iter(tables.values()))
     if len(tables) == 1:
-        return first  # type: ignore[no-any-return]
+        return first
     rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
-    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align)  # type: ignore[no-any-return]
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
+    from rankwise.evaluation.tables import Table
     from rankwise.rankers.factorization import FactorizationRanker
+    from rankwise.rankers.popular import Popular
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 _METRICS = ["ndcg@10", "recall@10", "rr"]
@@ -141,7 +143,7 @@ def _learn(
     if held_out is not None:
         bar.step("Looking for held-out items")
         asked = inputs.items(",".join(metrics))
-        models: dict[str, Any] = {
+        models: dict[str, Popular | FactorizationRanker] = {
             "most popular": rw.Popular(train),
             "factorization": ranker.set_params(unknown="popular").fit(train),
         }
@@ -155,7 +157,7 @@ def _learn(
     return ranker.set_params(unknown=settings.get("unknown", "error")).fit(ratings), found
 
 
-def _ids(users: str, model: "FactorizationRanker") -> list[Any]:
+def _ids(users: str, model: "FactorizationRanker") -> list[int] | list[str]:
     """Read ids of users as the model has them: numbers or words."""
     words = [word.strip() for word in users.split(",") if word.strip()]
     if model.model_.users.dtype.kind not in "iu":
@@ -166,7 +168,7 @@ def _ids(users: str, model: "FactorizationRanker") -> list[Any]:
     return [int(word) for word in words]
 
 
-def _shown(table: "pl.DataFrame") -> Any:
+def _shown(table: "pl.DataFrame") -> "Table":
     from rankwise.evaluation import tables
 
     rows = tuple(

@@ -120,7 +120,7 @@ class Steps:
 
 @contextlib.contextmanager
 def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
-    """Show a bar of ``total`` steps (None: unknown) on a terminal, and elsewhere a line per step if it is ``wanted``."""
+    """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``wanted``."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     screen = console(stderr=True)

@@ -4,11 +4,13 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise.cli import screen
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from rankwise.experiments.run import Progress, Report
     from rankwise.experiments.spec import Spec
 
@@ -82,7 +84,7 @@ def _sentence(progress: "Progress") -> str:
     return f"{progress.done} of {progress.total} trainings done{more}"
 
 
-def _picture(spec: "Spec", progress: "Progress") -> Any:
+def _picture(spec: "Spec", progress: "Progress") -> "Group":
     """A bar, and the means so far with their intervals."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar

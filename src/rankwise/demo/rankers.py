@@ -1,10 +1,13 @@
 """The rankers that the demonstration trains: the same trees, each time with another objective."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE
+
+if TYPE_CHECKING:
+    from rankwise.rankers.lightgbm import LightGBMRanker
 
 OURS = {
     "ListNet": "listnet",
@@ -29,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 def trained(
     train: RankingDataset, valid: RankingDataset, progress: Callable[[str], object]
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, "LightGBMRanker"]]:
     """Train every ranker, stopped early by the validation part; gives names and rankers one by one."""
     from rankwise.rankers.lightgbm import LightGBMRanker
 

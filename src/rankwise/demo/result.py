@@ -68,7 +68,7 @@ class Demonstration:
             sum(getattr(part, name) for part in self.parts.values()) for name in ("n_queries", "n_docs")
         )
         return (
-            f"Made-up web search: {n_queries:,} queries, {n_docs:,} documents, {test.n_features} features. "
+            f"Synthetic web search: {n_queries:,} queries, {n_docs:,} documents, {test.n_features} features. "
             f"The rankers saw {train.n_queries} queries in training and {valid.n_queries} to know when to stop; "
             f"they are judged on {test.n_queries} others."
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
     from rankwise.experiments.results import Results
 
-DATA = "made-up web search"
+DATA = "synthetic web search"
 
 
 def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":

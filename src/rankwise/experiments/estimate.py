@@ -43,7 +43,7 @@ class Clock:
                     self.guessed[_kind(cell)] = _guess(cell)
 
     def start(self) -> None:
-        """Say that work begins now."""
+        """Start the clock: work begins now."""
         self.began = time.monotonic()
 
     def tell(self, cell: "Cell", seconds: float) -> None:
@@ -71,7 +71,7 @@ class Clock:
 
 
 def _guess(cell: "Cell") -> float:
-    """Time a method at two small numbers of rounds, and go on in a straight line."""
+    """Time a method at two small numbers of rounds, and extrapolate in a straight line."""
     spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
     began = time.perf_counter()
@@ -80,7 +80,7 @@ def _guess(cell: "Cell") -> float:
     wanted = chosen.build(settings, {})
     word = next((name for name in _ROUNDS if hasattr(wanted, name)), "rounds")
     for rounds in (_FEW, _MORE):
-        ranker = chosen.build(settings | {word: rounds}, cell.given)
+        ranker = chosen.build(settings | {word: rounds}, cell.defaults)
         began = time.perf_counter()
         ranker.fit(train, valid)
         taken.append(time.perf_counter() - began)

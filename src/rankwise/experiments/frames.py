@@ -15,6 +15,8 @@ from rankwise.rankers.inputs import mean
 
 if TYPE_CHECKING:
     from rankwise.experiments.spec import Spec
+    from rankwise.experiments.trial import Untrained
+    from rankwise.rankers.base import Ranker
 
 _POINTS = 250  # of a curve that the ranker kept itself
 _STAGES = 25  # of a curve for which documents are scored again and again
@@ -69,7 +71,9 @@ def features(key: Mapping[str, Any], test: RankingDataset) -> pl.DataFrame:
     return frame.with_columns(_constant(key)).select(list(FEATURES))
 
 
-def curves(key: Mapping[str, Any], ranker: Any, spec: "Spec", valid: Any, test: Any) -> pl.DataFrame:
+def curves(
+    key: Mapping[str, Any], ranker: "Ranker | Untrained", spec: "Spec", valid: RankingDataset, test: RankingDataset
+) -> pl.DataFrame:
     """Loss and validation metric as the ranker kept them; the test metric and its guarantees at some rounds."""
     rows: list[tuple[int, str, float]] = []
     for name, column in ranker.history_.items():
@@ -84,7 +88,7 @@ def curves(key: Mapping[str, Any], ranker: Any, spec: "Spec", valid: Any, test: 
     return frame.with_columns(_constant(key)).select(list(CURVES)).cast(CURVES)
 
 
-def _stage(forest: Any, spec: "Spec", valid: Any, test: Any) -> list[tuple[str, float]]:
+def _stage(forest: Any, spec: "Spec", valid: RankingDataset, test: RankingDataset) -> list[tuple[str, float]]:
     """What a model of some of its trees is worth."""
     found = []
     if "valid" in spec.curves and not spec.early_stopping:

@@ -14,14 +14,14 @@ from rankwise.tuning import spaces
 CURVES = ("valid", "test", "bound")
 _TESTS = ("t", "corrected_t", "fisher", "wilcoxon")
 _WORDS: dict[Any, tuple[str, str]] = {
-    str: ("text", 'key = "…"'),
+    str: ("a string", 'key = "…"'),
     bool: ("true or false", "key = true"),
     int: ("a whole number", "key = 5"),
     int | None: ("a whole number", "key = 500"),
     float: ("a number", "key = 0.5"),
-    tuple[str, ...]: ("a list of texts", 'key = ["…"]'),
+    tuple[str, ...]: ("a list of strings", 'key = ["…"]'),
     tuple[float, ...]: ("a list of numbers", "key = [0.5, 1.0]"),
-    dict[str, str]: ("a table of texts", '[key] and below it name = "…"'),
+    dict[str, str]: ("a table of strings", '[key] and below it name = "…"'),
     dict[str, Any]: ("a table of settings", "[key] and below it name = value"),
     dict[str, dict[str, Any]]: ("a table of tables of settings", "[key.name] and below it name = value"),
 }
@@ -54,7 +54,7 @@ def checked(key: str, value: Any, kind: Any) -> Any:
 
     >>> checked("data", "synthetic", tuple[str, ...])
     Traceback (most recent call last):
-    ValueError: data must be a list of texts: got 'synthetic'. Cure: write data = ["…"].
+    ValueError: data must be a list of strings: got 'synthetic'. Cure: write data = ["…"].
     """
     if not _fits(value, kind):
         words, example = _WORDS[kind]

@@ -1,4 +1,4 @@
-"""Methods as text: a ranker, what it optimises and its settings, ``lightgbm(xendcg, leaves=400)``."""
+"""Methods as expressions: a ranker, what it optimises and its settings, ``lightgbm(xendcg, leaves=400)``."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankwise import grammar
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.table import RANKERS, ranker_class
@@ -13,17 +14,17 @@ from rankwise.rankers.table import RANKERS, ranker_class
 
 @dataclass(frozen=True)
 class Method:
-    """A ranker by name, the text of its objective, and the settings that its text names."""
+    """A ranker by name, the expression of its objective, and the settings that its own expression names."""
 
     ranker: str
     objective: str
     settings: Mapping[str, Any]
 
-    def build(self, settings: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-        """Make the ranker; of what is ``given`` by the engine (seed, threads, …) it takes what it knows."""
+    def build(self, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+        """Make the ranker; of ``defaults`` (seed, threads, …) it takes those that it has."""
         cls = ranker_class(self.ranker)
         known = cls.own_parameters()
-        own = {name: value for name, value in given.items() if name in known}
+        own = {name: value for name, value in defaults.items() if name in known}
         return cls(**({"objective": self.objective} | own | dict(settings)))
 
 
@@ -44,6 +45,7 @@ def method(text: str) -> Method:
     return made if isinstance(made, Method) else _made("lightgbm", made)
 
 
-def _made(ranker: str, /, objective: Any = "lambdarank", **settings: Any) -> Method:
-    native = isinstance(objective, str) and objective.startswith("native:")
-    return Method(ranker, objective if native else repr(find_objective(objective)), settings)
+def _made(ranker: str, /, objective: Objective | str = "lambdarank", **settings: Any) -> Method:
+    if isinstance(objective, str) and objective.startswith("native:"):
+        return Method(ranker, objective, settings)
+    return Method(ranker, repr(find_objective(objective)), settings)

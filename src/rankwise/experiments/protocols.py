@@ -144,8 +144,8 @@ TREATMENTS: dict[str, Callable[[Triple, Draw], Triple]] = {
 _SAMPLED = ("negative_ratio", "negative_ratio_in_training")
 
 
-def told(spec: "Spec", level: float) -> dict[str, Any]:
-    """What rankers are told about the level: those that draw negatives themselves, how many."""
+def ranker_settings(spec: "Spec", level: float) -> dict[str, Any]:
+    """Settings that follow from the level: how many negatives, for rankers that draw them."""
     return {"negatives": ratio_of(level)} if spec.treatment in _SAMPLED else {}
 
 

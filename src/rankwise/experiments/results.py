@@ -71,7 +71,7 @@ class Results:
     """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder."""
 
     spec: dict[str, Any]
-    """The experiment as plain data: name, title, paper, claim, methods (name -> text), metrics, decide, levels, …"""
+    """The experiment as plain data: name, title, paper, claim, methods (name -> expression), metrics, levels, …"""
     queries: pl.DataFrame
     """One row per data set, level, trial, method and query, with one column per metric; null where it is skipped."""
     curves: pl.DataFrame = field(default_factory=lambda: empty(CURVES))
@@ -82,7 +82,7 @@ class Results:
     """The features of those documents; may be empty."""
     feature_names: list[str] | None = None
     published: pl.DataFrame = field(default_factory=lambda: empty(PUBLISHED))
-    """What the paper printed, with table and page."""
+    """What the paper published, with table and page."""
     about: dict[str, Any] = field(default_factory=dict)
     """Versions, machine, dates, seconds of training, the command."""
 

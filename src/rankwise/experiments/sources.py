@@ -1,4 +1,4 @@
-"""Where an experiment's data come from: a set of the catalog, files of the user, or made-up data."""
+"""Where an experiment's data come from: a set of the catalog, files of the user, or synthetic data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     from rankwise.data.catalog.entry import Entry
 
-_MADE_UP: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
+_SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Source:
 
     def holds_ratings(self) -> bool:
         """Whether these are ratings of items by users, instead of documents with features."""
-        if self._maker() == "synthetic_ratings":
+        if self._generator() == "synthetic_ratings":
             return True
         entry = self._entry()
-        return entry.format == "ratings" if entry else self.ratings and not self._maker()
+        return entry.format == "ratings" if entry else self.ratings and not self._generator()
 
     def whole(self) -> RankingDataset:
         """All queries, whatever part they are in."""
@@ -133,20 +133,20 @@ class Source:
         name, given, text = self._named()
         return text if given else name
 
-    def _maker(self) -> str:
-        """What makes the data up; empty for data that are read."""
+    def _generator(self) -> str:
+        """The generator of synthetic data; empty for data that are read."""
         word = self._text().partition("(")[0].strip()
-        return word if word in _MADE_UP else ""
+        return word if word in _SYNTHETIC else ""
 
     def _is_set(self) -> bool:
         return self._entry() is not None
 
     def _entry(self) -> "Entry | None":
-        """What is known of a set of the catalog, or of the user's own; None for a plain file and made-up data."""
+        """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
         text = self._text()
         if text.endswith(".toml"):
             return own.describe(check.readable(text))
-        if self._maker() or "/" in text or Path(text).suffix or Path(text).exists():
+        if self._generator() or "/" in text or Path(text).suffix or Path(text).exists():
             return None
         return catalog.entry(text)
 
@@ -158,8 +158,8 @@ class Source:
     def _plain(self) -> RankingDataset:
         from rankwise.data.formats import read_data
 
-        if self._maker():
-            made: RankingDataset = grammar.parse(self._text(), _MADE_UP, "data set")
+        if self._generator():
+            made: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
             return made
         return read_data(self._text())
 
@@ -184,8 +184,8 @@ def _whole(source: Source) -> RankingDataset:
 def _ratings(source: Source) -> Interactions:
     text = source._text()
     every: Interactions
-    if source._maker():
-        every = grammar.parse(text, _MADE_UP, "data set")
+    if source._generator():
+        every = grammar.parse(text, _SYNTHETIC, "data set")
     elif source._is_set():
         every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
     else:

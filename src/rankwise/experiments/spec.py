@@ -38,7 +38,7 @@ class Spec:
     cost: str = ""
     """How long the full form takes, in words."""
     published: str = ""
-    """Which printed figures to put beside ours: ``bruch2019.table1``; several between blanks."""
+    """Which published figures to put beside ours: ``bruch2019.table1``; several between blanks."""
 
     paper_data: tuple[str, ...] = ()
     """The data sets that the paper used."""
@@ -59,12 +59,12 @@ class Spec:
     """Labels from this on are relevant, where labels are made binary and where relevant documents are counted."""
 
     methods: dict[str, str] = field(default_factory=dict)
-    """Name -> text: ``lightgbm(xendcg)``."""
+    """Name -> expression: ``lightgbm(xendcg)``."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Parameters of every method."""
     settings_for: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Parameters by data set, ranker or level, all words of the key: ``yahoo-set1``, ``mslr-web30k lightgbm``, ``@1``.
-    Later ones replace earlier ones; what a method's own text says stands above all."""
+    Later ones replace earlier ones; what a method's own expression sets stands above all."""
     metrics: tuple[str, ...] = ("ndcg@5", "ndcg@10")
     ratios: tuple[str, ...] = ()
     """Metrics, such as dcg@5, of which the mean over the mean of the best possible is reported too."""
@@ -100,7 +100,7 @@ class Spec:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
     def parsed(self) -> dict[str, Method]:
-        """Read the texts of the methods."""
+        """Parse the expressions of the methods."""
         return {name: method(text) for name, text in self.methods.items()}
 
     def settings_of(self, name: str, data: str, level: float) -> dict[str, Any]:

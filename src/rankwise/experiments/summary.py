@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.evaluation import significance, tables
 from rankwise.experiments.verdicts import comparison, measured, places, verdicts
@@ -56,15 +57,15 @@ def verdict_table(results: "Results") -> tables.Table | None:
 
 
 def means_table(results: "Results", data: str, level: float) -> tables.Table:
-    """Means over trials with intervals, marks of significance, and the printed figures, at one place."""
+    """Means over trials with intervals, marks of significance, and the published figures, at one place."""
     import polars as pl
 
     compared = comparison(results, data, level)
     here = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
     metrics = measured(results)
-    printed = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
+    published = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
     short = dict(zip(compared.systems, compared.labels, strict=True)) if compared else {}
-    shown = [name for name in metrics if name in set(printed["metric"])]
+    shown = [name for name in metrics if name in set(published["metric"])]
     rows: list[tuple[tables.Cell | str, ...]] = []
     for method in results.methods:
         own = here.filter(pl.col("method") == method).sort("trial")
@@ -74,7 +75,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
         for name in metrics:
             row.append(_cell(own[name].to_numpy(), name, method, compared))
             if name in shown:
-                value = printed.filter((pl.col("method") == method) & (pl.col("metric") == name))
+                value = published.filter((pl.col("method") == method) & (pl.col("metric") == name))
                 row.append(tables.number(value["value"][0]) if value.height else tables.NOTHING)
         rows.append(tuple(row))
     header = ["", "method"]
@@ -82,14 +83,14 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
         header += [name, "paper"] if name in shown else [name]
     notes = [compared.legend()] if compared else []
     notes += ["±: half of the 95% interval of the mean, over trials."] * (here["trial"].n_unique() > 1)
-    sources = printed["source"].unique(maintain_order=True).to_list()
+    sources = published["source"].unique(maintain_order=True).to_list()
     notes += [f"Paper: {'; '.join(sources)}."] if shown else []
     return tables.Table(
         header=tuple(header), rows=tuple(rows), align="ll" + "r" * (len(header) - 2), notes=tuple(notes)
     )
 
 
-def _cell(values: Any, metric: str, method: str, compared: "Comparison | None") -> tables.Cell:
+def _cell(values: NDArray[np.float64], metric: str, method: str, compared: "Comparison | None") -> tables.Cell:
     text = tables.number(float(np.mean(values)))
     if len(values) > 1:
         low, high = significance.t_test(values).interval()

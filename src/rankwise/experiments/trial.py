@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise._version import __version__
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments import frames
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, relevant_label, seed_of, told
+from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, ranker_settings, relevant_label, seed_of
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
@@ -47,14 +48,14 @@ class Cell:
         return self.trial == 0 and self.level == self.spec.levels[0]
 
     @property
-    def given(self) -> dict[str, Any]:
-        """What every ranker is told that knows the word."""
+    def defaults(self) -> dict[str, Any]:
+        """Settings of every ranker that has them."""
         return {
             "seed": seed_of(self.spec.seed, self.trial),
             "threads": self.threads,
             "metrics": (self.spec.decide,),
             "progress": False,
-            **told(self.spec, self.level),
+            **ranker_settings(self.spec, self.level),
         }
 
 
@@ -74,7 +75,7 @@ def compute(cell: Cell) -> Outcome:
             columns[f"ideal {text}"] = metric(text)(test.labels, test.labels, test.offsets)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
         about = {
-            "seed": cell.given["seed"],
+            "seed": cell.defaults["seed"],
             "seconds": seconds,
             "threads": cell.threads,
             "best_round": int(ranker.best_round_),
@@ -100,7 +101,7 @@ class Untrained:
     stopped_ = "nothing learned"
     history_: ClassVar[dict[str, list[float]]] = {}
 
-    def predict(self, data: Any) -> Array:
+    def predict(self, data: RankingDataset) -> Array:
         """Give every document the score 0."""
         return np.zeros(data.n_docs)
 
@@ -151,7 +152,7 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
             fixed=settings,
-            seed=cell.given["seed"],
+            seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,
         )
@@ -161,7 +162,7 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:
-        ranker = chosen.build(settings, cell.given)
+        ranker = chosen.build(settings, cell.defaults)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial

@@ -1,4 +1,4 @@
-"""Tables of a report: means with tests and printed figures, every pair, means by level, and what the paper says."""
+"""Tables of a report: means with tests and published figures, every pair, means by level, and what the paper says."""
 
 import polars as pl
 
@@ -50,7 +50,7 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
 
 
 def mean_frame(view: View, data: str, level: float) -> pl.DataFrame:
-    """Method, metric, mean with its interval, and what the paper printed."""
+    """Method, metric, mean with its interval, and what the paper published."""
     rows = [
         (data, level, method, metric, *view.mean(data, level, method, metric)[:3])
         for method in view.present(data, level)
@@ -58,8 +58,8 @@ def mean_frame(view: View, data: str, level: float) -> pl.DataFrame:
     ]
     keys = ["data", "level", "method", "metric"]
     frame = pl.DataFrame(rows, schema=[*keys, "mean", "low", "high"], orient="row")
-    printed = view.results.published.select(*keys, published="value", source="source")
-    return frame.join(printed, on=keys, how="left", maintain_order="left")
+    published = view.results.published.select(*keys, published="value", source="source")
+    return frame.join(published, on=keys, how="left", maintain_order="left")
 
 
 def level_tables(view: View) -> list[Tabled]:

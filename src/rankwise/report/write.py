@@ -80,7 +80,7 @@ def write_report(
 
 
 _EXPLORER = (
-    "Two rankings of every query side by side. Choose two models and a query; labels are printed and coloured, "
+    "Two rankings of every query side by side. Choose two models and a query; labels are shown and coloured, "
     "the stronger the more relevant."
 )
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankwise.rankers.base import Ranker
 
 
 def export(
-    model: Any,
+    model: "Ranker | str | Path",
     path: str | Path,
     format: str,  # noqa: A002 (what everyone calls it)
     *,

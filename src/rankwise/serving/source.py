@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rankwise import check
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.boosted import TreeRanker
 from rankwise.rankers.nodes import LEAF, Nodes, nodes_of
+from rankwise.rankers.table import load
 
 if TYPE_CHECKING:
     from rankwise.rankers.perceptron import Perceptron
@@ -25,28 +27,25 @@ class Written(NamedTuple):
 class Source:
     """A trained ranker on its way out."""
 
-    model: Any
+    model: Ranker
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
     """The file that it goes to."""
 
     @classmethod
-    def of(cls, model: Any, names: Sequence[str] | None, path: Path) -> "Source":
+    def of(cls, model: Ranker | str | Path, names: Sequence[str] | None, path: Path) -> "Source":
         """Take a ranker or its folder."""
-        if isinstance(model, str | Path):
-            from rankwise.rankers.table import load
-
-            model = load(model)
-        if not isinstance(model, TreeRanker) and getattr(model, "name", "") != "neural":
+        ranker: Ranker = load(model) if isinstance(model, str | Path) else model
+        if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
             raise check.error(
                 "only rankers of trees and nets can be exported",
-                got=type(model).__name__,
+                got=type(ranker).__name__,
                 cure="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker",
             )
-        model._check_fitted()
-        found = check.feature_names(names, model.n_features_in_)
-        return cls(model, found or model._schema.names, path)
+        ranker._check_fitted()
+        found = check.feature_names(names, ranker.n_features_in_)
+        return cls(ranker, found or ranker._schema.names, path)
 
     @property
     def title(self) -> str:
@@ -61,7 +60,7 @@ class Source:
     @property
     def net(self) -> "Perceptron | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, TreeRanker) else self.model.model_
+        return None if isinstance(self.model, TreeRanker) else self.model.model_  # type: ignore[attr-defined]
 
     def trees(self, system: str, *, categories: bool = True) -> Nodes:
         """Give the trees, a constant of the model as one more; an error if there are none, or none for the system."""

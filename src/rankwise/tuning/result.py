@@ -53,7 +53,7 @@ class Tuning:
     stopped: str
     """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
     study: Path | None
-    """The file that holds the search, from which it goes on."""
+    """The file that holds the search, from which it is resumed."""
 
     @property
     def best(self) -> Trial:
@@ -95,9 +95,9 @@ class Tuning:
         flat = {"ranker": self.ranker_name, **said}
         if not isinstance(flat["objective"], str):
             raise check.error(
-                "an objective without a text cannot be written to a file",
+                "an objective without an expression cannot be written to a file",
                 got=repr(flat["objective"]),
-                cure="take tuning.ranker(), or give the objective as text",
+                cure="take tuning.ranker(), or set the objective as an expression",
             )
         best = self.best
         origin = {
@@ -185,13 +185,13 @@ class Tuning:
                 study=None,
             )
         except (KeyError, TypeError, AttributeError) as missing:
-            cure = "give what 'rankwise tune --json' printed, or Tuning.to_dict()"
+            cure = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
             raise check.error("not the description of a search", got=f"no {missing}", cure=cure) from None
 
     def table(self) -> tables.Table:
         """Give the best value of each searched parameter beside the range that it was searched in."""
         best = self.best
-        rows = tuple((name, _short(best.values.get(name)), one.text()) for name, one in self.space.items())
+        rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         notes = (

@@ -1,8 +1,8 @@
 """Where to search: ranges of parameters, and the spaces of each ranker and objective.
 
-A range is text as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``, ``uniform(0.3, 1)``,
-``choice(True, False)``; ``start=`` says what the first trial takes. A parameter of the objective is called by its part:
-``lambdarank.sigma``, ``stochastic.scale``.
+A range is an expression as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``,
+``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets what the first trial takes. A parameter of the objective
+is called by its part: ``lambdarank.sigma``, ``stochastic.scale``.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Range:
             return int(trial.suggest_int(name, self.low, self.high, log=self.log))
         return float(trial.suggest_float(name, self.low, self.high, log=self.log))
 
-    def text(self) -> str:
+    def expression(self) -> str:
         """The range without its start."""
         name = {(0, 0): "uniform", (1, 0): "log", (0, 1): "whole", (1, 1): "whole_log"}[self.log, self.whole]
         return f"{name}({self.low!r}, {self.high!r})"
@@ -62,7 +62,7 @@ class Range:
         return math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2.0
 
     def __str__(self) -> str:
-        return _started(self.text(), self.start)
+        return _started(self.expression(), self.start)
 
 
 @dataclass(frozen=True, init=False)
@@ -91,12 +91,12 @@ class Choice:
         """Let the search choose."""
         return trial.suggest_categorical(name, self.values)
 
-    def text(self) -> str:
+    def expression(self) -> str:
         """The choice without its start."""
         return f"choice({', '.join(map(repr, self.values))})"
 
     def __str__(self) -> str:
-        return _started(self.text(), self.start)
+        return _started(self.expression(), self.start)
 
 
 Dimension = Range | Choice
@@ -135,17 +135,17 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def dimension(given: Any) -> Dimension:
-    """Read a range: its text, a list of values to choose from, or a range itself.
+def dimension(value: Dimension | str | list[Any] | tuple[Any, ...]) -> Dimension:
+    """Read a range: its expression, a list of values to choose from, or a range itself.
 
     >>> print(dimension("log(0.02, 0.2)"), dimension([True, False]))
     log(0.02, 0.2) choice(True, False)
     """
-    if isinstance(given, Range | Choice):
-        return given
-    if isinstance(given, list | tuple):
-        return Choice(*given)
-    made: Dimension = grammar.parse(given, _MAKERS, "range")
+    if isinstance(value, Range | Choice):
+        return value
+    if isinstance(value, list | tuple):
+        return Choice(*value)
+    made: Dimension = grammar.parse(value, _MAKERS, "range")
     return made
 
 
@@ -227,7 +227,7 @@ RANKERS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-# What each objective and wrapper is searched over, unless its text says otherwise.
+# What each objective and wrapper is searched over, unless its expression sets it.
 OBJECTIVES: dict[str, dict[str, Dimension]] = {
     "lambdarank": {"sigma": log(0.25, 4.0), "truncation": whole_log(5, 100), "norm": Choice(True, False)},
     "ranknet": {"sigma": log(0.25, 4.0)},
@@ -247,11 +247,11 @@ NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
 }
 
 
-def named(space: str, ranker: str, objective: Any) -> tuple[dict[str, Dimension], dict[str, Any]]:
+def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str, Dimension], dict[str, Any]]:
     """Give a named space of a ranker and an objective: what is searched, and what is fixed.
 
     The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
-    default values: what its text says is kept.
+    default values: what its expression sets is kept.
     """
     if space == "none":
         return {}, {}
@@ -270,7 +270,7 @@ def named(space: str, ranker: str, objective: Any) -> tuple[dict[str, Dimension]
     return search, fixed
 
 
-def parts(objective: Any) -> Iterator[tuple[str, Any]]:
+def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
     """Every part of an objective that has parameters, the outermost first, with its name."""
     if isinstance(objective, Sum):
         for _, term in objective.terms:

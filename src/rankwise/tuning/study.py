@@ -1,4 +1,4 @@
-"""The study: the file that keeps every trial of a search, and lets it go on after an interruption."""
+"""The study: the file that keeps every trial of a search, and lets it be resumed after an interruption."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ from typing import Any
 
 from rankwise import check, files
 from rankwise.rankers.table import ranker_class
-from rankwise.tuning.plan import Plan
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial
+from rankwise.tuning.search import Search
 
 _NAME = "rankwise"
 _CIRCUMSTANCES = (
@@ -28,7 +28,7 @@ _LEFT_OUT = ("checkpoint", "every", "progress", "threads")  # say how a ranker t
 
 
 @contextlib.contextmanager
-def opened(optuna: Any, path: Path | None, plan: Plan, *, resume: bool) -> Iterator[Any]:
+def opened(optuna: Any, path: Path | None, search: Search, *, resume: bool) -> Iterator[Any]:
     """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
     import sqlalchemy.exc
 
@@ -38,7 +38,7 @@ def opened(optuna: Any, path: Path | None, plan: Plan, *, resume: bool) -> Itera
     try:
         if path is not None:
             storage = _storage(optuna, path, resume=resume)
-        now = plan.identity()
+        now = search.identity()
         try:
             study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
             was = study.user_attrs.get("identity")
@@ -63,7 +63,7 @@ def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a study can be kept in the file ``path``."""
     if path.exists() and not resume:
         raise FileExistsError(
-            f"{path} exists already and is kept. Cure: go on with the search in it with resume=True, or name another."
+            f"{path} exists already and is kept. Cure: resume the search in it with resume=True, or name another."
         )
     files.ready(path, force=True)
 
@@ -121,7 +121,7 @@ def _changed(path: Path | None, was: Mapping[str, Any], now: Mapping[str, Any]) 
     )
 
 
-def ended_trials(optuna: Any, study: Any, plan: Plan) -> tuple[Trial, ...]:
+def ended_trials(optuna: Any, study: Any, search: Search) -> tuple[Trial, ...]:
     """The trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
     states = optuna.trial.TrialState
     names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
@@ -130,7 +130,7 @@ def ended_trials(optuna: Any, study: Any, plan: Plan) -> tuple[Trial, ...]:
         reason = trial.user_attrs.get("reason", "")
         if trial.state == states.FAIL and not reason:
             continue
-        ranker = ranker_class(plan.ranker)(**plan.parameters(trial.params))
+        ranker = ranker_class(search.ranker)(**search.parameters(trial.params))
         found.append(
             Trial(
                 number=len(found),

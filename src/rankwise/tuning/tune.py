@@ -14,9 +14,9 @@ from rankwise.metrics.base import Metric
 from rankwise.rankers.table import ranker_class
 from rankwise.stream import Stream
 from rankwise.tuning import spaces
-from rankwise.tuning.plan import Plan, make_plan
 from rankwise.tuning.progress import Report, showing
 from rankwise.tuning.result import COMPLETE, Tuning
+from rankwise.tuning.search import ObjectiveLike, Search, checked_search
 from rankwise.tuning.study import ended_trials, mend, opened, process
 from rankwise.tuning.watch import Watch
 
@@ -26,7 +26,7 @@ TRIALS = 50
 def tune(
     train: RankingDataset,
     valid: RankingDataset,
-    objective: Any = "lambdarank",
+    objective: ObjectiveLike = "lambdarank",
     *,
     ranker: str = "lightgbm",
     metric: str | Metric = "ndcg@10",
@@ -45,12 +45,12 @@ def tune(
     """Search for the parameters of a ranker and its objective that rank the validation data best.
 
     Every trial trains on ``train`` and is judged by its best round on ``valid``; test data have no place here. The
-    search ends after ``trials`` trials (50 unless you say otherwise) or ``minutes`` of training, whichever comes first,
+    search ends after ``trials`` trials (50 by default) or ``minutes`` of training, whichever comes first,
     counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``.
 
     ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or ``"none"``; ``search`` adds ranges or
     replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
-    ``study`` is a file that keeps every trial; ``resume=True`` goes on from it, and a search that was interrupted ends
+    ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
     >>> import rankwise as rw
@@ -64,24 +64,24 @@ def tune(
     True
     """
     optuna = check.extra("optuna", "tune")  # noqa: S610
-    plan = make_plan(train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads)
+    checked = checked_search(train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads)
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
     elif limit is None:
         limit = TRIALS
     path = None if study is None else Path(study)
-    with opened(optuna, path, plan, resume=resume) as kept:
+    with opened(optuna, path, checked, resume=resume) as kept:
         kept.pruner = optuna.pruners.NopPruner()
         if prune:
             kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
-        with showing(progress, plan.measured, limit, minutes) as report:
-            stopped = _search(optuna, kept, plan, limit, minutes, report)
-        found = ended_trials(optuna, kept, plan)
+        with showing(progress, checked.measured, limit, minutes) as report:
+            stopped = _search(optuna, kept, checked, limit, minutes, report)
+        found = ended_trials(optuna, kept, checked)
     result = Tuning(
         ranker_name=ranker,
-        metric=plan.measured,
-        space=plan.search,
+        metric=checked.measured,
+        space=checked.ranges,
         trials=found,
         seed=seed,
         stopped=stopped,
@@ -93,12 +93,12 @@ def tune(
     return result
 
 
-def _search(optuna: Any, study: Any, plan: Plan, limit: int | None, minutes: float | None, report: Report) -> str:
+def _search(optuna: Any, study: Any, search: Search, limit: int | None, minutes: float | None, report: Report) -> str:
     """Run trials until the limit or the time is reached; gives the reason to stop."""
     states = optuna.trial.TrialState
     mend(optuna, study)
     while True:
-        ended = ended_trials(optuna, study, plan)
+        ended = ended_trials(optuna, study, search)
         spent = sum(trial.seconds for trial in ended)
         report(ended, spent)
         if limit is not None and len(ended) >= limit:
@@ -107,16 +107,16 @@ def _search(optuna: Any, study: Any, plan: Plan, limit: int | None, minutes: flo
         complete = any(trial.state == COMPLETE for trial in ended)
         if left <= 0 and (complete or len(ended) >= TRIALS):
             return "minutes"
-        # Seeded by how many trials ended before: a search that goes on asks for what it would have asked for.
-        study.sampler = _sampler(optuna, plan.seed, len(ended))
+        # Seeded by how many trials ended before: a search that is resumed asks for what it would have asked for.
+        study.sampler = _sampler(optuna, search.seed, len(ended))
         if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
-            study.enqueue_trial(plan.start())
-        # The first complete trial is never cut short: without it there would be no result.
+            study.enqueue_trial(search.start())
+        # The first complete trial is never ended early: without it there would be no result.
         deadline = time.monotonic() + left if complete else np.inf
         trial = study.ask()
         trial.set_user_attr("process", process())
         try:
-            interrupted = _run(optuna, study, trial, plan, deadline)
+            interrupted = _run(optuna, study, trial, search, deadline)
         except KeyboardInterrupt:
             interrupted = True
         if interrupted:
@@ -124,19 +124,19 @@ def _search(optuna: Any, study: Any, plan: Plan, limit: int | None, minutes: flo
             return "interrupted"
 
 
-def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bool:
+def _run(optuna: Any, study: Any, trial: Any, search: Search, deadline: float) -> bool:
     """Train with the parameters of a trial and tell the study; True if the user interrupted."""
-    values = {name: one.suggest(trial, name) for name, one in plan.search.items()}
-    parameters = plan.parameters(values)
-    ranker = ranker_class(plan.ranker)(**parameters)
-    rate, pace = plan.search.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
+    values = {name: one.suggest(trial, name) for name, one in search.ranges.items()}
+    parameters = search.parameters(values)
+    ranker = ranker_class(search.ranker)(**parameters)
+    rate, pace = search.ranges.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
-    watch = Watch(trial, plan.measured, rate=pace, middle=middle, deadline=deadline)
-    ranker.set_params(metrics=(plan.metric,), threads=plan.threads, progress=False)
+    watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
+    ranker.set_params(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
-            ranker.fit(plan.train, plan.valid, watch=watch)
+            ranker.fit(search.train, search.valid, watch=watch)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
@@ -148,7 +148,7 @@ def _run(optuna: Any, study: Any, trial: Any, plan: Plan, deadline: float) -> bo
     if ranker.stopped_ == "interrupted":
         return True
     trial.set_user_attr("best_round", ranker.best_round_)
-    study.tell(trial, max(ranker.history_[plan.measured]))
+    study.tell(trial, max(ranker.history_[search.measured]))
     return False
 
 

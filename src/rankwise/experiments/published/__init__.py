@@ -1,6 +1,6 @@
-"""What the papers printed: figures of their tables, and what they say is better than what, with table and page.
+"""What the papers published: figures of their tables, and what they say is better than what, with table and page.
 
-Each file holds one paper, each section one table or figure. ``columns`` and ``rows`` are the table as it is printed;
+Each file holds one paper, each section one table or figure. ``columns`` and ``rows`` are the table as it is published;
 ``±`` after a metric is the half-width of its 95% interval and ``sd`` a standard deviation, both in the metric's unit;
 ``scale`` turns percentages into shares. ``claims`` are statements that stand in the text or that figures show; where
 there is a ``baseline``, figures claim only what is better or worse than it.
@@ -37,7 +37,7 @@ class Claim:
 
 
 def figures(name: str) -> "pl.DataFrame":
-    """Give the printed figures of ``paper.section`` as a frame; of several sections between blanks, of all.
+    """Give the published figures of ``paper.section`` as a frame; of several sections between blanks, of all.
 
     >>> frame = figures("bruch2019.table1")
     >>> frame.row(0)
@@ -79,7 +79,7 @@ def claims(name: str) -> list[Claim]:
 
 
 def _from_figures(section: dict[str, Any]) -> list[Claim]:
-    """Every pair of methods of a printed table, or those with its baseline: the higher figure is better.
+    """Every pair of methods of a published table, or those with its baseline: the higher figure is better.
 
     It is surely so where intervals are apart. Equal figures claim nothing.
     """
@@ -91,7 +91,7 @@ def _from_figures(section: dict[str, Any]) -> list[Claim]:
                 continue
             if baseline is not None and baseline not in (first[2], second[2]):
                 continue
-            if first[4] == second[4]:  # printed alike: neither is better
+            if first[4] == second[4]:  # equal in print: neither is better
                 continue
             high, low = sorted((first, second), key=lambda row: -row[4])
             apart = high[8] == low[8] == "±" and high[5] > low[6]
@@ -110,7 +110,7 @@ def _from_figures(section: dict[str, Any]) -> list[Claim]:
 
 
 def _rows(section: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The rows of a printed table: data, level, method, metric, value, low, high, source, kind of spread."""
+    """The rows of a published table: data, level, method, metric, value, low, high, source, kind of spread."""
     columns, scale = section.get("columns", []), section.get("scale", 1.0)
     found = []
     for row in section.get("rows", []):

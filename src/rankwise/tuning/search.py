@@ -1,7 +1,7 @@
 """What is searched: a ranker, an objective, ranges and fixed parameters, checked before the first trial."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,26 +9,30 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import validation
 from rankwise.rankers.checkpoints import fingerprint
 from rankwise.rankers.table import ranker_class
 from rankwise.tuning import spaces
 
+ObjectiveLike = Objective | Callable[..., Any] | str
+"""An objective, a function to be adapted, or an expression."""
+
 _CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Search:
     """What is searched, on what."""
 
     train: RankingDataset
     valid: RankingDataset
-    objective: Any
-    """An object, or the text of a ``native:`` one."""
+    objective: Objective | str
+    """An objective, or the expression of a ``native:`` one."""
     ranker: str
     metric: Metric
-    search: dict[str, spaces.Dimension]
+    ranges: dict[str, spaces.Dimension]
     fixed: dict[str, Any]
     seed: int
     threads: int | None
@@ -44,23 +48,23 @@ class Plan:
         own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
         objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
         shared = {"metrics": (str(self.metric),), "seed": self.seed}
-        return {"objective": _text(objective), **shared, **self.fixed, **own}
+        return {"objective": _expression(objective), **shared, **self.fixed, **own}
 
     def start(self) -> dict[str, Any]:
         """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
         defaults = dict(ranker_class(self.ranker).own_parameters())
         for part, node in spaces.parts(self.objective):
             defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
-        first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.search.items()}
-        return {name: value for name, value in first.items() if value is not None and self.search[name].holds(value)}
+        first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.ranges.items()}
+        return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a study to go on."""
+        """What must be the same for a study to be resumed."""
         return {
             "ranker": self.ranker,
-            "objective": str(_text(self.objective)),
+            "objective": str(_expression(self.objective)),
             "metric": str(self.metric),
-            "space": {name: str(one) for name, one in self.search.items()},
+            "space": {name: str(one) for name, one in self.ranges.items()},
             "fixed": {name: str(value) for name, value in self.fixed.items()},
             "seed": self.seed,
             "train": fingerprint(self.train),
@@ -68,18 +72,17 @@ class Plan:
         }
 
 
-def make_plan(
-    train: RankingDataset, valid: RankingDataset, objective: Any, ranker: str, metric: str | Metric, space: str,
-    search: Mapping[str, Any], fixed: Mapping[str, Any], seed: int, threads: int | None,
-) -> Plan:  # fmt: skip
+def checked_search(
+    train: RankingDataset, valid: RankingDataset, objective: ObjectiveLike, ranker: str, metric: str | Metric,
+    space: str, search: Mapping[str, Any], fixed: Mapping[str, Any], seed: int, threads: int | None,
+) -> Search:  # fmt: skip
     """Check what is to be searched, as far as that can be done without training."""
-    given: dict[str, Any] = {"train": train, "valid": valid}
-    for name, part in given.items():
+    parts: dict[str, object] = {"train": train, "valid": valid}
+    for name, part in parts.items():
         if not isinstance(part, RankingDataset):
             cure = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, cure=cure)
-    native = isinstance(objective, str) and objective.startswith("native:")
-    base = objective if native else find_objective(objective)
+    base = objective if isinstance(objective, str) and objective.startswith("native:") else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)
     ranges |= {name: spaces.dimension(one) for name, one in search.items()}
     for name in (*search, *fixed):
@@ -88,7 +91,7 @@ def make_plan(
                 f"{name} is no parameter to search or fix", cure=f"pass it to tune itself: {_CHOSEN[name]}=…"
             )
         if name in fixed and "." in name:
-            cure = "write it into the objective's text"
+            cure = "write it into the objective's expression"
             raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), cure=cure)
     if "debias" in search:
         cure = "fix it: fixed={'debias': True}"
@@ -100,26 +103,28 @@ def make_plan(
             names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
             cure = check.suggestion(name, names).rstrip("?") if names else "leave it out"
             raise check.error(f"{base} has no such parameter", got=repr(name), cure=cure)
-    plan = Plan(
+    checked = Search(
         train=train,
         valid=valid,
         objective=base,
         ranker=ranker,
         metric=find_metric(metric),
-        search={name: one for name, one in ranges.items() if name not in fixed},
+        ranges={name: one for name, one in ranges.items() if name not in fixed},
         fixed={name: value for name, value in settled.items() if name not in search} | dict(fixed),
         seed=check.integer("seed", seed, least=0),
         threads=threads,
     )
-    if not plan.search:
+    if not checked.ranges:
         raise check.error("there is nothing to search", cure="name a space, or give ranges: search={'leaves': …}")
-    tried = {name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in plan.search.items()}
-    ranker_class(ranker)(**plan.parameters(tried))  # an unknown parameter is an error now and not in a trial
-    return plan
+    tried = {
+        name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
+    }
+    ranker_class(ranker)(**checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    return checked
 
 
-def _text(objective: Any) -> Any:
-    """The objective as text, if that reads back as the same."""
+def _expression(objective: Objective | str) -> Objective | str:
+    """The expression of an objective, if that reads back as the same; else the objective itself."""
     if isinstance(objective, str):
         return objective
     with contextlib.suppress(ValueError):
