@@ -266,7 +266,7 @@ def test_interrupted_tune_writes_the_best_so_far(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(LightGBMRanker, "fit", interrupted)
     words = ("tune", "train.parquet", "--valid", "valid.parquet", "-o", "best.toml", *QUICK, "--trials", "5")
-    assert "go on with --resume" in run(*words, code=130).stderr
+    assert "--resume continues the search" in run(*words, code=130).stderr
     assert Path("best.toml").exists()
 
 

@@ -93,7 +93,10 @@ def done(one_thread, tmp_path_factory):
         ("", "x.toml: an experiment needs methods, data and at least one level"),
         ("= 1", "cannot read the description of an experiment: got "),
         ("a = " + "[" * 5000, "cannot read the description of an experiment: got "),
-        ('data = "synthetic"', "line 1 of x.toml: data must be a list of strings: got 'synthetic'. Cure: write data = "),
+        (
+            'data = "synthetic"',
+            "line 1 of x.toml: data must be a list of strings: got 'synthetic'. Cure: write data = ",
+        ),
         ("data = [1]", "line 1 of x.toml: data must be a list of strings: got [1]"),
         ('methods = "xendcg"', "line 1 of x.toml: methods must be a table of strings: got 'xendcg'"),
         ('[methods]\na = "xendcg"\nb = 5', "line 3 of x.toml: methods must be a table of strings: got {'b': 5}"),

@@ -189,7 +189,7 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"search": {"lambdarank.sgima": "log(1, 2)"}}, "lambdarank has no such parameter: got 'lambdarank.sgima'"),
     ({"search": {"seed": "whole(1, 2)"}}, "seed is no parameter to search or fix. Cure: pass it to tune itself: seed="),
     ({"fixed": {"metrics": "ap"}}, "Cure: pass it to tune itself: metric="),
-    ({"fixed": {"lambdarank.sigma": 2}}, "Cure: write it into the objective's text"),
+    ({"fixed": {"lambdarank.sigma": 2}}, "Cure: write it into the objective's expression"),
     ({"trials": 0}, "trials must be a whole number of at least 1: got 0"),
     ({"minutes": 0}, "minutes must be a number in (0, inf): got 0"),
     ({"ranker": "lightgmb"}, "did you mean 'lightgbm'"),
@@ -374,7 +374,7 @@ def _complete(study: Path) -> int:
 def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
     rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
-    with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Cure: go on .*resume=True"):
+    with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Cure: resume .*resume=True"):
         rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
     again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
     with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):

@@ -143,8 +143,9 @@ def run(
 
 def _check_ours(folder: Path, spec: Spec) -> None:
     """Complain about a folder that holds something else before the work begins."""
-    if not folder.is_dir() or all(one.name == TRIALS or files.is_part(one) for one in folder.iterdir()):
-        return  # nothing, or what is left without a description of a run that was killed
+    ours = (TRIALS, PAGE) if (folder / TRIALS).is_dir() else ()
+    if not folder.is_dir() or all(one.name in ours or files.is_part(one) for one in folder.iterdir()):
+        return  # nothing, or what is left of a run without its description
     if not (folder / DESCRIPTION).is_file():
         raise check.error("the folder holds other files", got=str(folder), cure="choose another folder")
     other = Results.name_in(folder)
