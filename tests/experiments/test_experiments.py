@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -390,7 +391,7 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
 
 def test_the_library_has_its_folder_and_writes_the_page_of_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    short = {"trials": 1, "settings": {"rounds": 2}}
+    short: dict[str, Any] = {"trials": 1, "settings": {"rounds": 2}}
     results = rw.reproduce(tiny(), jobs=1, **short)
     assert Path("results/tiny/results.md").read_text() == results.to_markdown()
     rw.reproduce(tiny(), quick=True, jobs=1, **short)
