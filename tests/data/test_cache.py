@@ -403,5 +403,5 @@ def test_without_any_place_features_lie_in_a_temporary_folder(tmp_path: Path, mo
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(caches, "scratch", none)
-    with pytest.raises(OSError, match=r"could not be copied to a temporary folder: .*Cure: name a folder"):
+    with pytest.raises(OSError, match=r"could not be copied to a temporary folder: .*Cure: set folder="):
         opened(tmp_path)

@@ -109,7 +109,7 @@ class _Zstandard:
             pieces.append(bytes(space[:count]))
         return b"".join(pieces)
 
-    def readinto(self, space: Any) -> int:
+    def readinto(self, space: bytearray | memoryview) -> int:
         """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
         import zstandard
 

@@ -179,7 +179,7 @@ class RankingDataset:
         """
         return rows_of(numbers, self.offsets)
 
-    def query_numbers(self, queries: Any) -> NDArray[np.int64]:
+    def query_numbers(self, queries: ArrayLike | slice) -> NDArray[np.int64]:
         """Turn a slice, a mask or numbers into an array of query numbers."""
         if isinstance(queries, slice):
             return np.arange(self.n_queries)[queries]

@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import significance
 from rankwise.evaluation.comparison import TESTS, Comparison, Pair
-from rankwise.evaluation.pairing import Paired, pair
+from rankwise.evaluation.pairing import Paired, System, pair
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["Comparison", "Pair", "compare"]
 
 
 def compare(
-    systems: Mapping[str, Any],
+    systems: Mapping[str, System],
     data: RankingDataset | None = None,
     metrics: "str | Metric | Iterable[str | Metric] | None" = None,
     *,
@@ -138,5 +138,5 @@ def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
     return parts[-1] / parts[0]
 
 
-def _described(systems: Any) -> str:
+def _described(systems: object) -> str:
     return f"{len(systems)}" if isinstance(systems, Mapping) else type(systems).__name__

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import evaluate
+from rankwise.evaluation.evaluate import Model, evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import metric
 
 if TYPE_CHECKING:
     from rankwise.metrics.base import Metric
+
+Trial = Evaluation | Mapping[str, float] | float
+System = ArrayLike | Model | Evaluation | Sequence[Trial]
+"""Scores, a model or an evaluation; or one evaluation, dictionary of means or mean of each trial."""
 
 DEFAULT = ("ndcg@10",)
 
@@ -36,7 +40,7 @@ class Paired:
 
 
 def pair(
-    systems: Mapping[str, Any],
+    systems: Mapping[str, System],
     data: RankingDataset | None,
     metrics: "str | Metric | Iterable[str | Metric] | None",
     *,
@@ -65,12 +69,12 @@ def pair(
                     where=f"system {name!r}",
                     cure="pass data as the second argument, or give evaluations",
                 )
-            value = evaluate(value, data, asked or DEFAULT, seed=seed, confidence=confidence)
+            value = evaluate(cast("ArrayLike | Model", value), data, asked or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
     return _by_query(evaluations, asked)
 
 
-def _is_trials(value: Any, data: RankingDataset | None) -> bool:
+def _is_trials(value: System, data: RankingDataset | None) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return False
     kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Array, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics.base import Metric, discounts
@@ -24,7 +24,6 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     import polars as pl
 
-Array = NDArray[np.float64]
 
 POLICIES = ("plackett_luce",)
 SAMPLES = 256

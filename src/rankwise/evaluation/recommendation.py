@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of, row_blocks
@@ -19,6 +19,15 @@ from rankwise.metrics import metric
 from rankwise.metrics.base import Metric
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
+
+
+@runtime_checkable
+class MatrixModel(Protocol):
+    """A model that scores many users at once."""
+
+    def matrix(self, users: NDArray[Any], items: NDArray[Any]) -> ArrayLike:
+        """Give the scores of users by items, both by their ids."""
+        ...
 
 
 def evaluate_interactions(
@@ -80,7 +89,7 @@ def evaluate_interactions(
 
 
 def _scored_users(
-    model: Any, test: Interactions, exclude: Interactions | None, graded: bool
+    model: Model, test: Interactions, exclude: Interactions | None, graded: bool
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
     """Give users, and flat the scores and labels of all items for them, a few users at a time.
 
@@ -110,8 +119,8 @@ def _scored_users(
         yield block, scores.ravel(), labels.ravel()
 
 
-def _scores(model: Any, test: Interactions, users: NDArray[Any]) -> NDArray[np.float64]:
-    if hasattr(model, "matrix"):
+def _scores(model: Model, test: Interactions, users: NDArray[Any]) -> NDArray[np.float64]:
+    if isinstance(model, MatrixModel):
         scores = model.matrix(users, test.catalogue)
     else:
         n_docs = users.size * test.n_items

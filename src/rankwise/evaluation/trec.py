@@ -5,9 +5,9 @@ into polars frames, which is also what :func:`judge` takes, besides nested dicti
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -187,7 +187,7 @@ def _absent(content: bytes, path: str | Path) -> str:
     raise check.error("the file holds no text", where=str(path), cure="check that it is a run or qrels")
 
 
-def _frame(source: Any, read: Any, name: str, value: str) -> "pl.DataFrame":
+def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: str, value: str) -> "pl.DataFrame":
     """Turn a path, a frame or nested dictionaries into a frame with string ids."""
     import polars as pl
 
@@ -246,7 +246,7 @@ def _identified(data: RankingDataset) -> "pl.DataFrame":
     return frame
 
 
-def _printable(what: str, values: Any) -> None:
+def _printable(what: str, values: "Iterable[object]") -> None:
     import polars as pl
 
     column = pl.Series(values, dtype=pl.String)

@@ -8,11 +8,9 @@ and n documents, less its mean, has φ(t) = Π_j j·sin((n + j)t/2) / ((n + j)·
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankwise.arrays import Array
 from rankwise.kernels import kernel
-
-Array = NDArray[np.float64]
 
 _COUNTED_UP_TO = 2**20  # steps of the recurrence
 _FEWEST = 8  # with fewer documents on one side, φ falls too slowly, and the recurrence is short

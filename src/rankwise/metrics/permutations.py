@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.kernels import kernel
 from rankwise.metrics.base import discounts
 from rankwise.metrics.ideal import gains_and_ideal
@@ -21,7 +22,6 @@ from rankwise.metrics.mann_whitney import discordant_pairs
 from rankwise.stream import Stream, uniform
 from rankwise.threads import over_queries
 
-Array = NDArray[np.float64]
 LINEAR, AP, DISCORDANCE = "linear", "ap", "discordance"
 EXACT_UP_TO = 300_000  # orderings that are listed rather than drawn
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.metrics.base import relevance_rule
 from rankwise.metrics.dcg import BY_IDEAL, PLAIN, weighted_sum
 from rankwise.metrics.precision import Binary
@@ -27,8 +28,9 @@ class RBP(Binary):
         super().__post_init__()
         check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
 
-    def _weights(self, longest: int) -> Any:
-        return (1.0 - self.p) * self.p ** np.arange(float(longest))
+    def _weights(self, longest: int) -> Array:
+        weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))
+        return weights
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
         return weighted_sum, relevance_rule(self.relevant), self._weights(longest), PLAIN

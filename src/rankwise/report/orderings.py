@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise.arrays import Array
 from rankwise.metrics.permutations import LINEAR, Distribution, Orderings, distribution
 from rankwise.objectives.bounded import bounded, metric_orderings
 from rankwise.objectives.table import objective
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 METRICS = {"nDCG": "approx_ndcg", "AP": "smooth_ap", "nRBP": "smooth_rbp"}
 _SAME_RATIO = ((15, 5), (30, 10), (75, 25))
 _RATIOS = ((20, 10), (30, 10), (40, 10))

@@ -65,7 +65,7 @@ def load_dataset(
     part: str | None = None,
     download: bool = False,
     cache: bool = True,
-) -> Any:
+) -> "RankingDataset | Parts | Interactions":
     r"""Load a public data set by name, or your own by the ``.toml`` file that describes it.
 
     The files are looked for below ``folder``, else below the folder that the environment variable ``RANKWISE_DATA``

@@ -13,7 +13,7 @@ import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
 
 
-def _settle(file: Any) -> None:
+def _settle(file: IO[Any]) -> None:
     file.flush()
     os.fsync(file.fileno())
 

@@ -13,7 +13,7 @@ from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import rows_at_once
 from rankwise.data.letor.lines import highest_index
-from rankwise.data.letor.reader import Reader
+from rankwise.data.letor.reader import Reader, Sizes
 from rankwise.data.tables.columns import category_lists, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
 
@@ -50,7 +50,7 @@ def letor(
     errors: str = "raise",
     n_features: int | None = None,
     first_index: object = "auto",
-    sizes: Any = None,
+    sizes: Sizes | None = None,
     **limits: int,
 ) -> RankingDataset:
     """Write the features of LETOR text to ``target``; gives the data set with the features mapped from there.
@@ -63,7 +63,12 @@ def letor(
     while True:
         with target.open("w+b") as file, files.open_bytes(path) as (source, _):
             out = _Matrix(file)
-            options = {"errors": errors, "n_features": n_features, "first_index": first_index, "sizes": sizes}
+            options: dict[str, Any] = {
+                "errors": errors,
+                "n_features": n_features,
+                "first_index": first_index,
+                "sizes": sizes,
+            }
             reader = _Spilling(path, out, block, **options, **limits)
             reader.features.width = max(reader.features.width, width)
             reader.resize_to_width()

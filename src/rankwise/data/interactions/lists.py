@@ -151,7 +151,7 @@ class Interactions:
         text = f"{gone:,} {'user' if gone == 1 else 'users'} with fewer than {least}"
         return replace(kept, left_out=text)
 
-    def take(self, users: Any) -> Self:
+    def take(self, users: slice | Sequence[int] | NDArray[np.int64] | Flags) -> Self:
         """Give the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
         numbers = np.arange(self.n_users)[users]
         rows, offsets = rows_of(numbers, self.offsets)

@@ -8,7 +8,7 @@ out in place, from its last row to its first.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rankwise.kernels import kernel
 
@@ -46,7 +46,7 @@ class Growing:
            [3]])
     """
 
-    def __init__(self, dtype: Any, width: int = 1) -> None:
+    def __init__(self, dtype: DTypeLike, width: int = 1) -> None:
         self.flat: NDArray[Any] = np.zeros(0, dtype)
         self.rows = 0
         self.width = width
@@ -69,9 +69,8 @@ class Growing:
             return np.zeros((self.rows, 0), self.flat.dtype)
         return self.flat[: self.capacity * self.width].reshape(-1, self.width)
 
-    def append(self, values: Any) -> None:
+    def append(self, values: NDArray[Any]) -> None:
         """Add rows to a column of width 1."""
-        values = np.asarray(values)
         self.reserve(self.rows + values.size)
         self.flat[self.rows : self.rows + values.size] = values
         self.rows += values.size

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data import compressed as files
@@ -16,6 +16,9 @@ from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing
 from rankwise.data.letor.ids import Ids
+
+Sizes = ArrayLike | str | Path
+"""The number of documents of each query, or the file that holds them."""
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
@@ -49,7 +52,7 @@ _WRONG = {
 }
 
 
-def made_of(path: Path, sizes: Any = None) -> list[Path]:
+def made_of(path: Path, sizes: Sizes | None = None) -> list[Path]:
     """Name every file that data are read from, also those that may be there and are not; the first is the text."""
     if sizes is None:
         return [path, *side_files(path)]
@@ -76,7 +79,7 @@ class Reader:
         errors: str,
         n_features: int | None,
         first_index: object,
-        sizes: Any,
+        sizes: Sizes | None,
         max_features: int = MAX_FEATURES,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
@@ -218,7 +221,7 @@ class Reader:
         got = repr(word[0][:60]) if word and end > spot else "the end of the line"
         return check.error(what, got=got, where=where, cure=cure)
 
-    def take_sizes(self, sizes: Any) -> None:
+    def take_sizes(self, sizes: Sizes) -> None:
         """Read the number of documents of each query, from a file if it is one."""
         if self.skip:
             raise check.error(
