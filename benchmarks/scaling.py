@@ -76,7 +76,7 @@ def scaling(queries: int, rounds: int) -> None:
             alone = (0.0, 0.0)
             for workers in (1, 2, 4):
                 with cluster(workers) as own, Client(own) as client:
-                    make = functools.partial(ranker, "xendcg", rounds=rounds, every=every)
+                    make = functools.partial(ranker, "xendcg", rounds=rounds, checkpoint_every=every)
                     first, wall, work = timed(make, folder, client, rounds, every)
                 alone = alone if alone[0] else (wall, work)
                 print(f"{name:9} {workers:7} {first:10.1f} s {1000 * wall:6.0f} ms {alone[0] / wall:9.2f}", end="")
@@ -84,7 +84,7 @@ def scaling(queries: int, rounds: int) -> None:
 
 
 def quality(name: str, seeds: int) -> None:
-    settings = {"rounds": 200, "every": 50, "leaves": 15, "threads": 1}
+    settings = {"rounds": 200, "checkpoint_every": 50, "leaves": 15, "threads": 1}
     print(f"{name}: two workers less one machine, NDCG@10 of the test part, {seeds} seeds x 5 folds")
     with cluster(2) as own, Client(own) as client, tempfile.TemporaryDirectory() as place:
         folds = [rw.load_dataset(name, fold) for fold in range(1, 6)]

@@ -11,7 +11,9 @@ import rankwise as rw
 
 def main(train: str, valid: str, folder: str) -> None:
     """Read, train and save; the first process alone says and writes anything."""
-    ranker = rw.NeuralRanker("stochastic(approx_ndcg)", batch_queries=64, checkpoint=f"{folder}.run", every=5)
+    ranker = rw.NeuralRanker(
+        "stochastic(approx_ndcg)", batch_queries=64, checkpoint=f"{folder}.run", checkpoint_every=5
+    )
     ranker.fit(rw.read_data(train), rw.read_data(valid), resume=True)
     if os.environ.get("RANK", "0") == "0":
         print(f"ndcg@10 {ranker.score(rw.read_data(valid)):.4f} after epoch {ranker.best_round_}")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.objectives.prepared import PreparedKernel
-from rankwise.rankers.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm import LightGBMRanker
 from tests.processes import HANG, wait_until
 
 QUICK = ("--rounds", "6", "--threads", "1")
@@ -114,7 +114,7 @@ def test_train_on_a_set_takes_its_own_parts(data: dict[str, rw.RankingDataset]):
 
 
 def test_train_goes_on_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
-    checkpoint = ("--checkpoint", "kept", "--every", "2")
+    checkpoint = ("--checkpoint", "kept", "--checkpoint-every", "2")
     run(
         "train",
         "train.parquet",
@@ -339,7 +339,7 @@ def test_help_costs_no_heavy_import():
 @pytest.mark.slow
 def test_a_real_ctrl_c_while_training(data: dict[str, rw.RankingDataset]):
     words = ["train", "train.parquet", "--valid", "valid.parquet", "-o", "model", "--rounds", "1000000"]
-    words += ("--threads", "1", "--patience", "0", "--checkpoint", "kept", "--every", "5")
+    words += ("--threads", "1", "--patience", "0", "--checkpoint", "kept", "--checkpoint-every", "5")
     # Tests may have been started with SIGINT ignored, as in the background of a shell.
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from rankwise.cli import main; main()"

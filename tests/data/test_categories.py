@@ -239,7 +239,7 @@ def test_a_model_is_continued_in_its_own_columns_and_categories(kind):
 
 
 def test_resuming_needs_the_same_categories(train, tmp_path):
-    kept = {"checkpoint": tmp_path / "kept", "every": 2}
+    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 2}
     ranker(rw.LightGBMRanker, rounds=4, **kept).fit(train)
     assert rw.load(tmp_path / "kept").categories_ == {"colour": tuple(COLOURS)}
     with pytest.raises(ValueError, match="belongs to another training"):

@@ -22,8 +22,8 @@ import rankwise as rw
 from rankwise.rankers import storage
 from tests.robustness.fuzzing import cases
 
-_TREES: dict[str, Any] = {"rounds": 9, "leaves": 5, "min_documents": 5, "threads": 1, "every": 2}
-_NETS: dict[str, Any] = {"epochs": 9, "threads": 1, "device": "cpu", "every": 2}
+_TREES: dict[str, Any] = {"rounds": 9, "leaves": 5, "min_documents": 5, "threads": 1, "checkpoint_every": 2}
+_NETS: dict[str, Any] = {"epochs": 9, "threads": 1, "device": "cpu", "checkpoint_every": 2}
 RANKERS: dict[str, Any] = {
     "lightgbm": lambda **to: rw.LightGBMRanker("stochastic(xendcg)", feature_fraction=0.5, **_TREES, **to),
     "xgboost": lambda **to: rw.XGBoostRanker("stochastic(xendcg)", colsample_bytree=0.5, **_TREES, **to),
@@ -79,7 +79,7 @@ def train(kind: str, folder: Path, until: int | None) -> None:
 def warm(kind: str) -> None:
     """Load what every fork would load; torch's own threads must not be started before."""
     if kind in ("neural", "factorization"):
-        importlib.import_module("rankwise.rankers.epochs")
+        importlib.import_module("rankwise.rankers.nets.learner")
         importlib.import_module("safetensors.torch")
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:

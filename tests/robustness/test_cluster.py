@@ -17,7 +17,14 @@ from tests.processes import HANG, environment
 distributed = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")]
 
-SETTINGS: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "every": 5, "patience": None}
+SETTINGS: dict[str, Any] = {
+    "rounds": 12,
+    "leaves": 7,
+    "min_documents": 5,
+    "threads": 1,
+    "checkpoint_every": 5,
+    "patience": None,
+}
 LIBRARIES = [rw.LightGBMRanker, rw.XGBoostRanker]
 
 
@@ -136,7 +143,7 @@ def test_the_scheduler_is_killed(path, whole, tmp_path, moment):
         with distributed.Client(scheduler_file=str(file), timeout=HANG) as client:
             client.wait_for_workers(1, timeout=HANG)
             if moment == "inside":  # a block that lasts, and a scheduler that goes in the middle of it
-                settings |= {"rounds": 10**6, "every": 10**6}
+                settings |= {"rounds": 10**6, "checkpoint_every": 10**6}
                 threading.Timer(5, processes[0].kill).start()
             with pytest.raises(rw.LostWorkerError, match=r"scheduler .* was lost while .*resume=True.*new Client"):
                 within(rw.dask.fit, rw.LightGBMRanker("xendcg", **settings), path, client=client, watch=end)

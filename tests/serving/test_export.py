@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.rankers.nodes import nodes_of
+from rankwise.rankers.scoring.nodes import nodes_of
 from rankwise.rankers.table import ranker_class
 from rankwise.serving.table import FORMATS
 

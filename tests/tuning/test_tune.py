@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm import LightGBMRanker
 from rankwise.tuning import plot, spaces
 from rankwise.tuning.result import Trial, Tuning, read_parameters
 from rankwise.tuning.watch import Watch

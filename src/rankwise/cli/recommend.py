@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
     from rankwise.evaluation.tables import Table
-    from rankwise.rankers.factorization import FactorizationRanker
-    from rankwise.rankers.popular import Popular
+    from rankwise.rankers.factorization.popular import Popular
+    from rankwise.rankers.factorization.ranker import FactorizationRanker
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 _METRICS = ["ndcg@10", "recall@10", "rr"]

@@ -53,7 +53,9 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
     ] = None,
-    every: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rounds between checkpoints; 50.")] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rounds between checkpoints; 50.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint, if there is one.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
@@ -81,7 +83,7 @@ def train(
     """
     outputs.free_model(output, force=force)
     if checkpoint is not None:
-        from rankwise.rankers import checkpoints
+        from rankwise.rankers.training import checkpoints
 
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
@@ -100,7 +102,7 @@ def train(
         "threads": threads,
         "progress": progress,
         "checkpoint": checkpoint,
-        "every": every,
+        "checkpoint_every": checkpoint_every,
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
     with screen.progress(2, progress) as bar:

@@ -7,7 +7,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE
 
 if TYPE_CHECKING:
-    from rankwise.rankers.lightgbm import LightGBMRanker
+    from rankwise.rankers.trees.lightgbm import LightGBMRanker
 
 OURS = {
     "ListNet": "listnet",
@@ -34,7 +34,7 @@ def trained(
     train: RankingDataset, valid: RankingDataset, progress: Callable[[str], object]
 ) -> Iterator[tuple[str, "LightGBMRanker"]]:
     """Train every ranker, stopped early by the validation part; gives names and rankers one by one."""
-    from rankwise.rankers.lightgbm import LightGBMRanker
+    from rankwise.rankers.trees.lightgbm import LightGBMRanker
 
     for name, objective in OBJECTIVES.items():
         progress(f"Training {name}")

@@ -14,7 +14,7 @@ from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
-    from rankwise.rankers.lightgbm import LightGBMRanker
+    from rankwise.rankers.trees.lightgbm import LightGBMRanker
 
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
 STEPS = 6 + len(OBJECTIVES)

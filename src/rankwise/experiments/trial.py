@@ -18,8 +18,8 @@ from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
-from rankwise.rankers.course import NothingLearnedError
-from rankwise.rankers.newton import Array
+from rankwise.rankers.training.exhausted import NothingLearnedError
+from rankwise.rankers.trees.newton import Array
 from rankwise.threads import use_threads
 
 

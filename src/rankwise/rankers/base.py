@@ -13,14 +13,14 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs, storage
-from rankwise.rankers.newton import Array, Floats
 from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
+from rankwise.rankers.trees.newton import Array, Floats
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.rankers.scorer import Scorer
+    from rankwise.rankers.scoring.scorer import Scorer
 
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
@@ -187,7 +187,7 @@ class Ranker(Estimator, ABC):
 
     def scorer(self) -> "Scorer":
         """Give what scores one query's documents in the least time, for serving: ``scorer(features)``."""
-        from rankwise.rankers.scorer import Scorer
+        from rankwise.rankers.scoring.scorer import Scorer
 
         return Scorer(self)
 

@@ -16,7 +16,7 @@ from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.newton import Floats
+from rankwise.rankers.trees.newton import Floats
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from rankwise import check
 from rankwise.rankers import storage
 
 RANKERS: dict[str, tuple[str, str]] = {
-    "lightgbm": ("rankwise.rankers.lightgbm", "LightGBMRanker"),
-    "xgboost": ("rankwise.rankers.xgboost", "XGBoostRanker"),
-    "catboost": ("rankwise.rankers.catboost", "CatBoostRanker"),
-    "neural": ("rankwise.rankers.neural", "NeuralRanker"),
-    "factorization": ("rankwise.rankers.factorization", "FactorizationRanker"),
+    "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
+    "xgboost": ("rankwise.rankers.trees.xgboost", "XGBoostRanker"),
+    "catboost": ("rankwise.rankers.trees.catboost", "CatBoostRanker"),
+    "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
+    "factorization": ("rankwise.rankers.factorization.ranker", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 

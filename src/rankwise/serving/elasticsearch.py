@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.rankers.newton import Array
+from rankwise.rankers.trees.newton import Array
 from rankwise.serving.dumps import xgboost_trees
 from rankwise.serving.source import Source, Written
 
 if TYPE_CHECKING:
-    from rankwise.rankers.perceptron import Perceptron
+    from rankwise.rankers.nets.mlp import Perceptron
 
 _SYSTEM = "Elasticsearch's plugin"
 

@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.serving.onnx import Graph
 
 if TYPE_CHECKING:
-    from rankwise.rankers.perceptron import Perceptron
+    from rankwise.rankers.nets.mlp import Perceptron
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.boosted import TreeRanker
-from rankwise.rankers.nodes import LEAF, Nodes, nodes_of
+from rankwise.rankers.scoring.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.table import load
+from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
-    from rankwise.rankers.perceptron import Perceptron
+    from rankwise.rankers.nets.mlp import Perceptron
 
 
 class Written(NamedTuple):

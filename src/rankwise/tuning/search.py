@@ -11,9 +11,9 @@ from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import validation
-from rankwise.rankers.checkpoints import fingerprint
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training import validation
+from rankwise.rankers.training.checkpoints import fingerprint
 from rankwise.tuning import spaces
 
 ObjectiveLike = Objective | Callable[..., Any] | str

@@ -24,7 +24,8 @@ _CIRCUMSTANCES = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 )
-_LEFT_OUT = ("checkpoint", "every", "progress", "threads")  # say how a ranker trains, and not what it becomes
+# They say how a ranker trains, and not what it becomes.
+_LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
 
 
 @contextlib.contextmanager

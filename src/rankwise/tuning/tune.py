@@ -148,7 +148,7 @@ def _run(optuna: Any, study: Any, trial: Any, search: Search, deadline: float) -
     if ranker.stopped_ == "interrupted":
         return True
     trial.set_user_attr("best_round", ranker.best_round_)
-    study.tell(trial, max(ranker.history_[search.measured]))
+    study.tell(trial, ranker.history_[search.measured][ranker.best_round_ - 1])
     return False
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.rankers.course import History
+from rankwise.rankers.training.loop import History
 
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 

@@ -1,0 +1,1 @@
+"""Matrix factorization, and what it is compared with."""

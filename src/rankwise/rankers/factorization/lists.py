@@ -1,0 +1,132 @@
+"""What a factorization is trained on: lists of items by user, in numbers of both."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions.lists import Interactions
+from rankwise.rankers.factorization.factors import Factors
+from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.trees.newton import Array, Floats
+
+
+@dataclass
+class Source:
+    """Training lists; ``items`` and ``train`` may change from epoch to epoch, users do not."""
+
+    train: RankingDataset
+    user_ids: NDArray[Any]
+    """(n_users,) ascending, those who have lists."""
+    item_ids: NDArray[Any]
+    """(n_items,) the whole catalogue, ascending."""
+    users: NDArray[np.int64]
+    """(n_queries,) numbers among ``user_ids``."""
+    items: NDArray[np.int64]
+    """(n_docs,) numbers among ``item_ids``."""
+    seen_offsets: NDArray[np.int64]
+    seen_items: NDArray[np.int32]
+    redraw: Callable[[int], tuple[NDArray[np.int64], Array]] | None = None
+    """From an epoch to its items and labels."""
+
+    def epoch(self, number: int) -> RankingDataset:
+        """Give the lists of an epoch."""
+        if self.redraw is not None:
+            self.items, labels = self.redraw(number)
+            self.train = self.train.with_(labels=labels, document_ids=self.item_ids[self.items])
+        return self.train
+
+    def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
+        """Give the model that these vectors make."""
+        ids, seen = (self.user_ids, self.item_ids), (self.seen_offsets, self.seen_items)
+        return Factors(*ids, user_vectors, item_vectors, item_bias, self.popularity, *seen)
+
+    @cached_property
+    def popularity(self) -> Array:
+        """For how many users each item is relevant."""
+        return np.bincount(self.items[self.train.labels > 0], minlength=self.item_ids.size).astype(np.float64)
+
+    def digest(self) -> str:
+        """Tell these data from others, as far as training sees them."""
+        digest = hashlib.blake2b(fingerprint(self.train).encode(), digest_size=16)
+        for part in (self.user_ids, self.item_ids, self.items):
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+
+def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+    """Make the training lists of interactions, or take those of a data set with ids."""
+    if isinstance(data, Interactions):
+        return _of_interactions(data, negatives, resample, graded, seed)
+    train = by_ids(data)
+    if resample:
+        cure = "train on Interactions, or leave resample out"
+        raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", cure=cure)
+    user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
+    item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
+    order = np.argsort(users)
+    known = train.take(order)
+    relevant = known.labels > 0
+    counts = np.add.reduceat(relevant, known.offsets[:-1])
+    rows, _ = train.rows(order)
+    return Source(
+        train,
+        user_ids,
+        item_ids,
+        users,
+        items,
+        np.concatenate(([0], np.cumsum(counts))),
+        items[rows][relevant].astype(np.int32),
+    )
+
+
+def by_ids(data: Any) -> RankingDataset:
+    """Check that data are lists of items by user; features are left behind."""
+    if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
+        got = type(data).__name__
+        cure = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
+        raise check.error(
+            "FactorizationRanker goes by the ids of users and items",
+            got=f"{got} without them" if isinstance(data, RankingDataset) else got,
+            cure=cure,
+        )
+    bare = np.empty((data.n_docs, 0), np.float32)
+    return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())
+
+
+def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+    def draw(epoch: int) -> Any:
+        return data.lists(negatives, seed=seed, round=epoch, graded=graded)
+
+    first = draw(0)
+    if not first.users.size:
+        cure = "lower the rating from which on items are relevant"
+        raise check.error("no user has a relevant item to learn from", got=repr(data), cure=cure)
+    train = data.dataset(negatives, seed=seed, graded=graded)
+    user_ids, users = np.unique(data.users[first.users], return_inverse=True)
+    offsets, items = data.take(first.users[np.argsort(users)]).seen()
+
+    def redraw(epoch: int) -> tuple[NDArray[np.int64], Array]:
+        lists = draw(epoch)
+        return lists.items.astype(np.int64), lists.labels
+
+    return Source(
+        train,
+        user_ids,
+        data.catalogue,
+        users,
+        first.items.astype(np.int64),
+        offsets,
+        items,
+        redraw if resample else None,
+    )
+
+
+def _ids(ids: NDArray[Any] | None) -> NDArray[Any]:
+    return np.empty(0, np.int64) if ids is None else ids

@@ -1,0 +1,47 @@
+"""The vectors of a factorization while they are trained: a module of torch."""
+
+import numpy as np
+import torch
+
+from rankwise.rankers.nets.weights import Weights, snapshot
+from rankwise.rankers.trees.newton import Floats
+
+
+class FactorNet(torch.nn.Module):
+    """Scores of items for users: products of their vectors, plus the items' biases where there are any.
+
+    A bias of users would change no ranking and get no gradient, as every objective here compares a user's own items.
+    """
+
+    def __init__(self, user_vectors: Floats, item_vectors: Floats, *, item_bias: bool, sparse: bool) -> None:
+        super().__init__()
+        self.users, self.items = (_table(one, sparse) for one in (user_vectors, item_vectors))
+        self.bias = _table(np.zeros((len(item_vectors), 1), np.float32), sparse) if item_bias else None
+
+    def forward(self, users: torch.Tensor, items: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        """Score the lists of some users, one after another: ``sizes`` says how many items each has."""
+        rows: torch.Tensor = self.users(users).repeat_interleave(sizes, dim=0)
+        scores: torch.Tensor = (rows * self.items(items)).sum(dim=1)
+        return scores if self.bias is None else scores + self.bias(items)[:, 0]
+
+    def vectors(self) -> tuple[Floats, Floats, Floats]:
+        """Vectors of users and items, and the biases (none: an empty array), on the CPU."""
+        return factor_arrays(snapshot(self))
+
+
+def _table(values: Floats, sparse: bool) -> torch.nn.Embedding:
+    """Give a table of vectors; made of values, it leaves torch's global random state alone."""
+    return torch.nn.Embedding(values.shape[0], values.shape[1], sparse=sparse, _weight=torch.from_numpy(values))
+
+
+def factor_arrays(weights: Weights) -> tuple[Floats, Floats, Floats]:
+    """Vectors of users and items, and the biases, from the weights of a net."""
+    users, items = (weights[f"{name}.weight"].numpy() for name in ("users", "items"))
+    bias: Floats = weights["bias.weight"].numpy()[:, 0] if "bias.weight" in weights else np.empty(0, np.float32)
+    return users, items, bias
+
+
+def factor_weights(users: Floats, items: Floats, bias: Floats) -> Weights:
+    """Turn vectors into the weights of a net."""
+    weights = {"users.weight": torch.from_numpy(users.copy()), "items.weight": torch.from_numpy(items.copy())}
+    return weights | ({"bias.weight": torch.from_numpy(bias[:, None].copy())} if bias.size else {})

@@ -1,0 +1,37 @@
+"""What rankers trained by torch share: rounds are epochs, on a device."""
+
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check
+from rankwise.rankers.training.ranker import Trained
+
+if TYPE_CHECKING:
+    import torch
+
+MODEL = "model.safetensors"
+
+
+class TorchRanker(Trained):
+    """A ranker whose rounds are epochs of torch. A subclass has the parameters ``epochs`` and ``device``."""
+
+    unit = "epochs"
+    device: str
+    epochs_: int
+    """How many epochs are in the model, those of an older model that it continues included."""
+
+    def _device(self) -> "torch.device":
+        import torch
+
+        from rankwise.rankers.nets.processes import local_device
+
+        try:
+            return torch.empty(0, device=local_device(self.device)).device
+        except (RuntimeError, AssertionError) as missing:
+            got = f"{self.device!r} ({str(missing).splitlines()[0]})"
+            raise check.error("torch cannot use the device", got=got, cure="say device='cpu' or 'auto'") from None
+
+    def _description(self) -> dict[str, Any]:
+        return super()._description() | self._made_of(self.epochs_)
+
+    def _rounds(self) -> int:
+        return self.epochs_

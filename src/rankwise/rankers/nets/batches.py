@@ -1,0 +1,93 @@
+"""Batches of whole queries, ragged: nothing is padded, no query is cut, and the order repeats."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.trees.newton import Array
+from rankwise.stream import Stream
+
+_NUMBERS = 2**20  # of a block
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How many queries go into a batch: ``queries`` of them, or as many as fit into a budget of ``documents``."""
+
+    queries: int
+    documents: int | None = None
+
+    def __post_init__(self) -> None:
+        check.integer("batch_queries", self.queries, least=1)
+        if self.documents is not None:
+            check.integer("batch_documents", self.documents, least=1)
+
+    def cut(self, data: RankingDataset, stream: Stream) -> Iterator[NDArray[np.int64]]:
+        """Give the numbers of each batch's queries; all queries occur once, in an order that the stream decides.
+
+        A query that is larger than the whole budget is a batch of its own.
+
+        >>> data = RankingDataset.from_sizes(np.zeros((9, 1)), np.zeros(9), [4, 3, 2])
+        >>> [batch.tolist() for batch in Batching(2).cut(data, data.stream(seed=1))]
+        [[2, 0], [1]]
+        >>> [batch.tolist() for batch in Batching(2, documents=6).cut(data, data.stream(seed=1))]
+        [[2, 0], [1]]
+        """
+        order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
+        filled = np.concatenate(([0], np.cumsum(data.sizes[order])))
+        start = 0
+        while start < order.size:
+            end = start + self.queries
+            if self.documents is not None:
+                fits = int(np.searchsorted(filled, filled[start] + self.documents, side="right")) - 1
+                end = max(fits, start + 1)
+            yield order[start:end]
+            start = end
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some whole queries of a data set, in the order of a batch."""
+
+    data: RankingDataset
+    queries: NDArray[np.int64]
+    """Their numbers in ``data``."""
+    rows: slice | NDArray[np.int64]
+    """Where their documents lie in ``data``."""
+    offsets: NDArray[np.int64]
+    """Where each query starts among the part's documents."""
+    stream: Stream
+    """The random stream of these queries."""
+
+    @classmethod
+    def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "Part":
+        """Take queries out of a data set; ``stream`` is that of the whole."""
+        rows, offsets = data.rows(queries)
+        own = stream.take(queries, data.n_queries)
+        return cls(data, queries, rows, offsets, own)
+
+    @property
+    def labels(self) -> Array:
+        """One label per document."""
+        return self.data.labels[self.rows]
+
+    @property
+    def weights(self) -> Array:
+        """One weight per query."""
+        given = self.data.weights
+        return np.ones(self.queries.size) if given is None else given[self.queries]
+
+
+def blocks(n_docs: int, width: int) -> Iterator[slice]:
+    """Cut rows into blocks of a few megabytes, so that a matrix on disk is never in memory as a whole.
+
+    >>> list(blocks(3_000_000, 1))
+    [slice(0, 1048576, None), slice(1048576, 2097152, None), slice(2097152, 3000000, None)]
+    """
+    step = max(_NUMBERS // max(width, 1), 1)
+    for start in range(0, n_docs, step):
+        yield slice(start, min(start + step, n_docs))

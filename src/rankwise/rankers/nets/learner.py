@@ -1,0 +1,181 @@
+"""What learns in rankers of torch: each round is an epoch, whatever the module that scores.
+
+How a ranker uses it: build a ``torch.nn.Module`` that gives one score per document, and a :class:`NetLearner` with
+
+- ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
+  ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
+- ``score``: the scores of the validation documents by the module as it stands (called in evaluation mode, without
+  gradients);
+- ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
+- ``made``: the model that the module is by now, and ``pack`` and ``unpack``: its weights as the content of a file.
+
+An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
+steps. Nothing of torch's global random state is used or changed. An epoch is what a tree is to boosting:
+``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is in the
+weights, the optimizer's state and the epoch's number, so that a run that was interrupted resumes, bit for bit on a CPU.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.torch_loss import torch_loss
+from rankwise.rankers.nets.base import MODEL
+from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.weights import (
+    Weights,
+    of_prefix,
+    packed,
+    recall,
+    remembered,
+    snapshot,
+    unpacked,
+    with_prefix,
+)
+from rankwise.rankers.training import exhausted
+from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training.loop import State
+from rankwise.rankers.trees.newton import Array
+from rankwise.stream import Stream
+from rankwise.threads import thread_count
+
+TRAINING = "training.safetensors"
+
+
+@dataclass(kw_only=True)
+class NetLearner:
+    """Goes through the training queries once a round."""
+
+    objective: Any
+    train: RankingDataset
+    documents: Mapping[str, Array]
+    """Columns of single documents that the objective is handed, such as ``document_weights``."""
+    seed: int
+    module: torch.nn.Module
+    inputs: Callable[[Part], tuple[torch.Tensor, ...]]
+    score: Callable[[], Array]
+    optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+    batching: Batching
+    made: Callable[[], Any]
+    pack: Callable[[Weights], bytes] = packed
+    unpack: Callable[[bytes], Weights] = unpacked
+    reduction: str = "mean"
+    """The loss of a batch: the ``"mean"`` over its queries (Σ weight · loss / Σ weight), or the ``"sum"``."""
+    device: torch.device
+    precision: str = "float32"
+    """``"bf16"`` computes the module in mixed precision; weights and losses stay what they are."""
+    data: Callable[[int], RankingDataset] | None = None
+    """The training data of an epoch, where each has its own, such as other negatives; None: ``train`` always."""
+    processes: Processes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.device)
+        self._stepper = self.optimizer(self.module.parameters())
+
+    def round(self, stream: Stream) -> float:
+        """Go through all queries once; gives their mean loss on the way."""
+        with own_randomness(self.device), torch_threads():
+            loss, moved = self._epoch(stream)
+        if not moved:
+            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
+        return loss
+
+    def valid_scores(self) -> Array:
+        """Score the validation documents."""
+        self.module.eval()
+        with torch_threads(), torch.inference_mode():
+            return self.score()
+
+    def snapshot(self) -> Weights:
+        """Copy the weights."""
+        return snapshot(self.module)
+
+    def restore(self, kept: Weights) -> None:
+        """Put weights back."""
+        self.module.load_state_dict(kept)
+        self.module.eval()
+
+    def model(self) -> Any:
+        """Give what the ranker scores with."""
+        return self.made()
+
+    def files(self, best: Weights) -> dict[str, bytes]:
+        """Give the best weights, and apart from them the last, with what the optimizer remembers."""
+        last = with_prefix("weights", snapshot(self.module))
+        return {MODEL: self.pack(best), TRAINING: packed(last | with_prefix("optimizer", remembered(self._stepper)))}
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
+        """Go on from the last weights of a checkpoint."""
+        training = unpacked(files[TRAINING])
+        self.module.load_state_dict(of_prefix("weights", training))
+        recall(self._stepper, of_prefix("optimizer", training))
+        return self.unpack(files[MODEL])
+
+    def _epoch(self, stream: Stream) -> tuple[float, bool]:
+        """Give the mean loss of all queries, and whether there was any gradient."""
+        data, processes, number = self.train, self.processes, stream.round
+        if self.data is not None:
+            data = self.data(number)
+            stream = data.stream(self.seed, number)
+        torch.manual_seed(seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
+        step = _Step(self)
+        for queries in self.batching.cut(data, stream):
+            weight = float(queries.size if data.weights is None else data.weights[queries].sum())
+            if weight == 0.0:
+                continue
+            self._stepper.zero_grad(set_to_none=True)
+            share = processes.share(queries)
+            if share.size:
+                step(Part.of(data, share, stream), 1.0 if self.reduction == "sum" else weight)
+            processes.add_gradients(self.module.parameters())
+            self._stepper.step()
+        processes.average(self.module.buffers())
+        loss, weight, moved = processes.add(np.array([step.loss, step.weight, float(step.moved)]))
+        return float(loss / weight), bool(moved)
+
+
+class _Step:
+    """From a part of a batch to gradients of the module's parameters, and what an epoch adds up."""
+
+    def __init__(self, learner: NetLearner) -> None:
+        self.learner, self.loss, self.weight, self.moved = learner, 0.0, 0.0, False
+        self.value = torch_loss(learner.objective, reduction="none")
+
+    def __call__(self, part: Part, divisor: float) -> None:
+        learner, weights = self.learner, part.weights
+        learner.module.train(bool(part.offsets[-1] > 1))  # a single document has no spread to be normalised by
+        mixed = learner.precision == "bf16"
+        with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed):
+            scores = learner.module(*learner.inputs(part)).float()
+        scores.retain_grad()
+        columns = {name: column[part.rows] for name, column in learner.documents.items()}
+        values = self.value(scores, part.labels, part.offsets, stream=part.stream, **columns)
+        total = values.double() @ torch.from_numpy(weights).to(learner.device)
+        (total / divisor).backward()
+        self.loss += float(total.detach())
+        self.weight += float(weights.sum())
+        self.moved = self.moved or (scores.grad is not None and bool(scores.grad.any()))
+
+
+@contextlib.contextmanager
+def own_randomness(device: torch.device) -> Iterator[None]:
+    """Leave torch's global random state to the user, whatever is drawn inside."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+@contextlib.contextmanager
+def torch_threads() -> Iterator[None]:
+    """Let torch use as many threads as kernels do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(thread_count())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,114 @@
+"""The net itself: raw features in, one score per document out; and what each feature adds to a score."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rankwise.rankers.nets.batches import blocks
+from rankwise.rankers.nets.presets import Settings
+from rankwise.rankers.nets.transforms import Transform
+from rankwise.rankers.trees.newton import Array, Floats
+
+_ACTIVATIONS = {
+    "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
+}  # fmt: skip
+_OPTIMIZERS = {
+    "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD,
+}  # fmt: skip
+_STEPS = 64  # on the way from the mean document to a document
+
+
+class Perceptron(nn.Module):
+    """A multilayer perceptron with its transform of features; without hidden layers it is linear.
+
+    >>> net = Perceptron(4, Settings(hidden=(8,), batch_norm="all", dropout=0.2))
+    >>> [type(layer).__name__ for layer in net.body]
+    ['BatchNorm1d', 'Linear', 'BatchNorm1d', 'ReLU', 'Dropout', 'Linear']
+    >>> net.eval()(torch.zeros(3, 4)).shape
+    torch.Size([3])
+    """
+
+    def __init__(self, n_features: int, settings: Settings) -> None:
+        super().__init__()
+        momentum = settings.batch_norm_momentum
+        over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
+        layers: list[nn.Module] = [nn.BatchNorm1d(n_features, momentum=momentum)] if over_input else []
+        width = n_features
+        for size in settings.hidden:
+            layers.append(nn.Linear(width, size))
+            if over_hidden:
+                layers.append(nn.BatchNorm1d(size, momentum=momentum))
+            layers.append(_ACTIVATIONS[settings.activation]())
+            if settings.dropout:
+                layers.append(nn.Dropout(settings.dropout))
+            width = size
+        self.transform = Transform(n_features, settings.transform)
+        # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
+        # rounding errors, which optimizers that divide by its size take for steps: there is none.
+        self.body = nn.Sequential(*layers, nn.Linear(width, 1, bias=False))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Score documents by their raw features."""
+        return self.body(self.transform(features)).squeeze(-1)  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.transform.mean.device
+
+    def read(self, features: Floats) -> torch.Tensor:
+        """Bring rows of a matrix, which may lie on disk and be read-only, to where the weights are."""
+        return torch.from_numpy(np.require(features, requirements="W")).to(self.device, non_blocking=True)
+
+    def score(self, features: Floats) -> Array:
+        """Score a matrix of any length, block by block."""
+        scores = np.empty(len(features))
+        with torch.inference_mode():
+            for rows in blocks(*features.shape):
+                scores[rows] = self(self.read(features[rows])).cpu().numpy()
+        return scores
+
+    def explain(self, features: Floats) -> Array:
+        """Integrated gradients from the mean document; the last column is its score, rows add up to the scores."""
+        n_docs, n_features = features.shape
+        parts = np.empty((n_docs, n_features + 1))
+        start = self.transform.average()
+        with torch.no_grad():
+            expected = float(self.body(start[None]))
+        for rows in blocks(n_docs, n_features):
+            scores = self.score(features[rows])
+            parts[rows, :-1] = _complete(*self._gradients(features[rows], start), scores - expected)
+            parts[rows, -1] = expected
+        return parts
+
+    def _gradients(self, features: Floats, start: torch.Tensor) -> tuple[Array, Array]:
+        """How far documents are from the mean one, and the mean gradient on the way (by Gauss and Legendre)."""
+        with torch.no_grad():
+            away = self.transform(self.read(features)) - start
+        total = torch.zeros_like(away, dtype=torch.float64)
+        places, shares = np.polynomial.legendre.leggauss(_STEPS)
+        for place, share in zip((places + 1) / 2, shares / 2, strict=True):
+            point = (start + float(place) * away).requires_grad_()
+            (gradient,) = torch.autograd.grad(self.body(point).sum(), point)
+            total += float(share) * gradient
+        return away.double().cpu().numpy(), total.cpu().numpy()
+
+
+def _complete(away: Array, gradient: Array, wanted: Array) -> Array:
+    """Contributions that add up to what is wanted: what the steps leave over goes to features by their share."""
+    parts = away * gradient
+    sizes = np.abs(parts)
+    sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, np.abs(away))
+    sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, 1.0)
+    left = wanted - parts.sum(1)
+    found: Array = parts + left[:, None] * sizes / sizes.sum(1, keepdims=True)
+    return found
+
+
+def optimizer(settings: Settings) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
+    """Give what makes the optimizer of a net's parameters."""
+    kind: Any = _OPTIMIZERS[settings.optimizer]
+    return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)

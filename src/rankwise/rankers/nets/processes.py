@@ -1,0 +1,104 @@
+"""Training in several processes under ``torchrun``: which one this is, and what they say to each other."""
+
+import atexit
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from rankwise.rankers.trees.newton import Array
+
+
+class Processes:
+    """The processes that train one model; a single one talks to nobody.
+
+    Every process holds the same data (a memory map costs nothing twice) and the same weights, takes its share of the
+    queries of each batch, and adds its gradient to that of the others.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if _launched() and not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            atexit.register(_leave)
+        together = dist.is_available() and dist.is_initialized()
+        self.rank = dist.get_rank() if together else 0
+        self.count = dist.get_world_size() if together else 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is only one process."""
+        return self.count == 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that shows progress and writes files."""
+        return self.rank == 0
+
+    def share(self, queries: Any) -> Any:
+        """Give the part of a batch that this process takes."""
+        return queries[self.rank :: self.count]
+
+    def add(self, values: Array) -> Array:
+        """Add up small arrays of all processes."""
+        if self.alone:
+            return values
+        tensor = torch.from_numpy(values).to(self.device)
+        dist.all_reduce(tensor)
+        return tensor.cpu().numpy()
+
+    def tell(self, values: list[float]) -> list[float]:
+        """Give what the first process measured to all, so that they decide alike."""
+        if self.alone:
+            return values
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.broadcast(tensor, src=0)
+        return tensor.tolist()
+
+    def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Add up the gradients of all processes, in one message."""
+        if self.alone:
+            return
+        moving = [one for one in parameters if one.requires_grad]
+        flat = torch.cat([(torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1) for one in moving])
+        dist.all_reduce(flat)
+        start = 0
+        for one in moving:
+            one.grad = flat[start : start + one.numel()].view_as(one)
+            start += one.numel()
+
+    def average(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Average running statistics, which every process took of its own share."""
+        if self.alone:
+            return
+        for one in tensors:
+            if one.is_floating_point():
+                dist.all_reduce(one)
+                one /= self.count
+
+
+def local_device(name: str) -> torch.device:
+    """Turn ``"auto"``, ``"cpu"``, ``"cuda"`` into a device; under torchrun each process takes a GPU of its own."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(torch.cuda.device_count(), 1))
+    return torch.device(name)
+
+
+def _launched() -> bool:
+    wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return dist.is_available() and all(name in os.environ for name in wanted) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def seed_of(key: np.uint64) -> int:
+    """A seed for torch's own generators from the key of a stream."""
+    return int(key >> np.uint64(1))

@@ -1,0 +1,103 @@
+"""What is done to features before a net sees them: fitted on training data in one pass, and saved with the model."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.rankers.nets.batches import blocks
+from rankwise.rankers.trees.newton import Array, Floats
+
+
+class Transform(torch.nn.Module):
+    """Bring features to the scale that nets learn at.
+
+    ``log1p`` takes sign(x) · log(1 + abs x), which tames the long tails of counts and lengths; ``standardize`` then
+    subtracts the mean and divides by the standard deviation. A missing value (NaN) becomes the mean of the column in
+    training, so that it says nothing: 0 after standardising. A column that never changes is not divided.
+
+    >>> transform = Transform(2, "log1p+standardize")
+    >>> transform.fit(np.array([[0.0, 5.0], [np.e - 1, 5.0], [np.nan, 5.0]], np.float32))
+    True
+    >>> transform(torch.tensor([[0.0, 5.0], [float("nan"), 5.0]]))
+    tensor([[-1.,  0.],
+            [ 0.,  0.]])
+    """
+
+    mean: torch.Tensor
+    """What a missing value becomes, before standardising."""
+    center: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, n_features: int, kind: str) -> None:
+        super().__init__()
+        self.log, self.standardize = "log1p" in kind, "standardize" in kind
+        for name, value in {"mean": 0.0, "center": 0.0, "scale": 1.0}.items():
+            self.register_buffer(name, torch.full((n_features,), value))
+
+    def fit(self, features: Floats) -> bool:
+        """Learn means and deviations; gives whether any feature tells documents apart."""
+        moments = Moments(features.shape[1])
+        for rows in blocks(*features.shape):
+            block = features[rows].astype(np.float64)
+            _check_finite(block, rows.start)
+            moments.add(np.sign(block) * np.log1p(np.abs(block)) if self.log else block)
+        self.mean = torch.from_numpy(moments.mean).float()
+        if self.standardize:
+            self.center, self.scale = self.mean.clone(), torch.from_numpy(moments.deviation).float()
+        return bool(moments.varied.any())
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Transform raw features."""
+        if self.log:
+            features = torch.sign(features) * torch.log1p(torch.abs(features))
+        features = torch.where(torch.isnan(features), self.mean, features)
+        return (features - self.center) / self.scale if self.standardize else features
+
+    def average(self) -> torch.Tensor:
+        """The mean document of the training data, transformed."""
+        return (self.mean - self.center) / self.scale
+
+
+class Moments:
+    """Mean and deviation of columns, of what is not missing, in one pass over blocks."""
+
+    def __init__(self, n_features: int) -> None:
+        self.count, self.mean, self.squares = (np.zeros(n_features) for _ in range(3))
+        self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+
+    def add(self, block: Array) -> None:
+        """Take in a block; sums of squares are about the means, so that nothing cancels."""
+        known = ~np.isnan(block)
+        count = known.sum(0)
+        mean = np.where(known, block, 0.0).sum(0) / np.maximum(count, 1)
+        squares = (np.where(known, block - mean, 0.0) ** 2).sum(0)
+        self.low = np.fmin(self.low, np.fmin.reduce(block, axis=0, initial=np.inf))
+        self.high = np.fmax(self.high, np.fmax.reduce(block, axis=0, initial=-np.inf))
+        total = np.maximum(self.count + count, 1)
+        apart = mean - self.mean
+        self.squares += squares + apart**2 * self.count * count / total
+        self.mean += apart * count / total
+        self.count += count
+
+    @property
+    def varied(self) -> NDArray[np.bool_]:
+        """Which columns have more than one value."""
+        return self.low < self.high
+
+    @property
+    def deviation(self) -> Array:
+        """The standard deviation; 1 for columns that never change."""
+        return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
+
+
+def _check_finite(block: Array, start: int) -> None:
+    infinite = np.isinf(block)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise check.error(
+            "a net needs features that are finite, or NaN where they are missing",
+            got=block[row, column],
+            where=f"row {start + row}, column {column}",
+            cure="clip the feature, or make it NaN",
+        )

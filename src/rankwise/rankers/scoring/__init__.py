@@ -1,0 +1,1 @@
+"""Scoring the documents of one query in the least time."""

@@ -1,0 +1,109 @@
+"""Scores for serving: one query's documents, in the least time."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.threads import use_threads
+
+if TYPE_CHECKING:
+    from rankwise.rankers.base import Ranker
+
+
+class Scorer:
+    """Scores the documents of one query, a few to a few thousand, on the thread that calls it.
+
+    Trees are rearranged once, and then sixteen documents are scored at a time: see ``rankers/quickscorer.py``. Scores
+    are those of ``predict``, bit for bit. Trees that cannot be rearranged (LightGBM's linear leaves, CatBoost's
+    statistics of categories) and nets are scored by their library, nets on the CPU. Any number of threads may share one
+    scorer. A float32 matrix with its rows one after the other is taken as it is; anything else that ``predict`` takes
+    is converted first.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=30, n_docs=40, seed=1)
+    >>> model = rw.LightGBMRanker("xendcg", rounds=20, leaves=7, threads=1).fit(data)
+    >>> scorer = model.scorer()
+    >>> documents = data.features[data.offsets[3] : data.offsets[4]]
+    >>> np.array_equal(scorer(documents), model.predict(documents))
+    True
+    """
+
+    def __init__(self, model: "Ranker") -> None:
+        model._check_fitted()
+        self._model = model
+        self._count = model.n_features_in_
+        self._splits = _splits(model)
+        self._library = _library(model)
+        self(np.zeros((1, self._count), np.float32))  # what is compiled or read on first use
+
+    def __call__(self, documents: Any) -> Array:
+        """Give one score per document, the higher the better."""
+        if (
+            type(documents) is not np.ndarray
+            or documents.dtype != np.float32
+            or documents.ndim != 2
+            or documents.shape[1] != self._count
+            or not documents.flags.c_contiguous
+        ):
+            documents = self._model._features(documents)
+        else:
+            self._model._schema.check_codes(documents, self._model._least_code)
+        if self._splits is None:
+            with use_threads(1):
+                return self._library(documents)
+        from rankwise.rankers.scoring.quickscorer import score
+
+        return score(self._splits, _read_only(documents))
+
+    @property
+    def rearranged(self) -> bool:
+        """Whether trees were rearranged; otherwise the library scores."""
+        return self._splits is not None
+
+    def __repr__(self) -> str:
+        how = "rearranged trees" if self.rearranged else f"the trees of {self._model.name}"
+        return f"Scorer({how}, {self._count} features)"
+
+
+def _splits(model: "Ranker") -> Any:
+    """The trees in another order, or None where the library must score."""
+    from rankwise.rankers.trees.ranker import TreeRanker
+
+    if not isinstance(model, TreeRanker):
+        return None
+    from rankwise.rankers.scoring import nodes, quickscorer
+
+    try:
+        return quickscorer.questions(nodes.nodes_of(model))
+    except nodes.CannotSplitError:
+        return None
+
+
+def _library(model: "Ranker") -> Callable[[Floats], Array]:
+    """What scores without rearranged trees; it stays the same when the ranker is trained again."""
+    learned: Any = model.model_  # type: ignore[attr-defined]
+    if hasattr(learned, "booster"):
+        return learned.predict  # type: ignore[no-any-return]
+    if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features
+        return model._score
+    from copy import deepcopy
+
+    net = deepcopy(learned).cpu().eval()
+
+    def score(documents: Floats) -> Array:
+        from rankwise.rankers.nets.learner import torch_threads
+
+        with torch_threads():
+            return net.score(documents)  # type: ignore[no-any-return]
+
+    return score
+
+
+def _read_only(documents: Floats) -> Floats:
+    """Numba would compile the kernel once more for arrays that can be written."""
+    if documents.flags.writeable:
+        documents = documents.view()
+        documents.flags.writeable = False
+    return documents

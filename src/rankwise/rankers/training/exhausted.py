@@ -1,0 +1,43 @@
+"""Why there is nothing to learn, or nothing more: said by learners, and told to the user if no round was trained."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+
+
+class NothingLearnedError(ValueError):
+    """Training ended where it began."""
+
+
+class Exhausted(Exception):  # noqa: N818 (the end of a training, and as a rule no error)
+    """A learner has nothing more to learn: ``reason`` is why it stops, ``error`` says it where no round was trained."""
+
+    def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:
+        super().__init__(reason)
+        self.reason, self.error = reason, error
+
+
+def nothing_learned(n_queries: int, got: str, cure: str) -> NothingLearnedError:
+    """Say that a model learned nothing, and why."""
+    what = f"the model learned nothing from {n_queries} queries"
+    return NothingLearnedError(str(check.error(what, got=got, cure=cure)))
+
+
+def no_gradient(data: RankingDataset, objective: Any) -> NothingLearnedError:
+    """Say why every gradient was 0 from the start."""
+    firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
+    if (data.labels == firsts).all():
+        got, cure = "no query with documents of different labels", "check the labels and the query ids"
+    else:
+        got = f"a gradient of 0 for every document from {objective}"
+        cure = "check the weights, and which labels the objective takes for relevant"
+    return nothing_learned(data.n_queries, got, cure)
+
+
+def no_feature(data: RankingDataset) -> NothingLearnedError:
+    """Say that features do not tell documents apart."""
+    return nothing_learned(data.n_queries, "features that are the same for every document", "check the features")

@@ -1,0 +1,171 @@
+"""The one training loop, whatever a round is: a tree, an epoch, or a tree that the workers of a cluster grow together.
+
+What learns is met through the protocol :class:`Learner`. Rounds, history, the best round, early stopping, checkpoints,
+interruption and what to do when nothing was learned are here and nowhere else. A round counts once everything about it
+is known, so an interruption at any moment finds whole rounds, and keeps the model of the best.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training.interrupts import Interrupts
+from rankwise.rankers.training.stopping import Stopping
+from rankwise.rankers.training.validation import Validation
+from rankwise.rankers.trees.newton import Array
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.rankers.training.checkpoints import Checkpoint
+
+History = dict[str, list[float]]
+Kept = TypeVar("Kept")
+
+
+@dataclass(kw_only=True)
+class State:
+    """How far training has come: all that a checkpoint must hold beside the settings and the model."""
+
+    before: int = 0
+    """Rounds of the model that training started from."""
+    done: int = 0
+    """Rounds trained since then."""
+    best: int = 0
+    """The best of them, counted from 1."""
+    history: History = field(default_factory=dict)
+    """``loss``: of the training queries. A metric: of the validation queries after each round."""
+    stopped: str = ""
+    """Why training ended."""
+
+    @property
+    def total(self) -> int:
+        """How many rounds the model has, and the number of the next one."""
+        return self.before + self.done
+
+
+class ProcessGroup(Protocol):
+    """The processes that train one model together."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that shows progress and writes files."""
+        ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other."""
+        ...
+
+    def tell(self, values: list[float]) -> list[float]:
+        """Give what the first process measured to all, so that they decide alike."""
+        ...
+
+
+class Alone:
+    """The only process."""
+
+    first = alone = True
+
+    def tell(self, values: list[float]) -> list[float]:
+        """Give the values back."""
+        return values
+
+
+class Learner(Protocol[Kept]):
+    """What learns in rounds."""
+
+    @property
+    def processes(self) -> ProcessGroup:
+        """Those that train together."""
+        ...
+
+    def round(self, stream: Stream) -> float | None:
+        """Learn one round, of number ``stream.round``; gives the loss of the training queries, if it is known.
+
+        Raises :class:`Exhausted` where there is nothing more to learn.
+        """
+        ...
+
+    def valid_scores(self) -> Array:
+        """Give the scores of the validation documents after the last round; asked of the first process only."""
+        ...
+
+    def snapshot(self) -> Kept:
+        """Keep the model as it is after the last round."""
+        ...
+
+    def restore(self, kept: Kept) -> None:
+        """Make the model what it was; no round follows."""
+        ...
+
+    def model(self) -> Any:
+        """Give the model, once it is restored."""
+        ...
+
+    def files(self, best: Kept) -> dict[str, bytes]:
+        """Give what a checkpoint holds: the model ``best``, and all that the next round depends on."""
+        ...
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> Kept:
+        """Go on from a checkpoint; gives the model that was the best."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A training: what learns, from which random numbers, for how long, and who is told."""
+
+    learner: Learner[Any]
+    stream: Stream
+    """Of the training queries."""
+    stopping: Stopping
+    validation: Validation | None = None
+    checkpoint: "Checkpoint | None" = None
+    reports: Sequence[Callable[[State], None]] = ()
+    """Called after every round."""
+
+    def run(self, state: State, best: Any, interrupts: Interrupts) -> State:
+        """Train from ``state`` on, with ``best`` the best model so far, and leave the best model in the learner."""
+        try:
+            while not (stop := self.stopping.finished(state.done, state.best)):
+                with interrupts.allowed():
+                    found = self._round(state)
+                for name, value in found.items():
+                    state.history.setdefault(name, []).append(value)
+                state.done += 1
+                if self.stopping.improved(state.history, state.done, state.best):
+                    state.best, best = state.done, self.learner.snapshot()
+                with interrupts.allowed():
+                    self._tell(state, best)
+        except Exhausted as end:
+            if not state.done:
+                raise end.error() from None
+            stop = end.reason
+        except KeyboardInterrupt:
+            # Other processes wait for this one, and only its end ends their waiting.
+            if not state.done or not self.learner.processes.alone:
+                raise
+            stop = "interrupted"
+        self.learner.restore(best)
+        state.stopped = stop
+        return state
+
+    def _round(self, state: State) -> dict[str, float]:
+        """Train a round, and give all that is measured in it."""
+        learner = self.learner
+        loss = learner.round(self.stream.at(state.total))
+        found = {} if loss is None else {"loss": loss}
+        if self.validation is not None:
+            values = [0.0] * len(self.validation.names)
+            if learner.processes.first:
+                values = list(self.validation(learner.valid_scores()).values())
+            found |= zip(self.validation.names, learner.processes.tell(values), strict=True)
+        return found
+
+    def _tell(self, state: State, best: Any) -> None:
+        checkpoint = self.checkpoint
+        if checkpoint is not None and state.done % checkpoint.every == 0 and self.learner.processes.first:
+            checkpoint.write(state, self.learner.files(best))
+        for report in self.reports:
+            report(state)

@@ -1,0 +1,222 @@
+"""Rankers that learn round by round: one ``fit`` for trees, nets and factors."""
+
+import contextlib
+import hashlib
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import inputs, storage
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.schema import Schema
+from rankwise.rankers.training import progress
+from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training.interrupts import Interrupts
+from rankwise.rankers.training.loop import History, Learner, Loop, State
+from rankwise.rankers.training.stopping import Stopping
+from rankwise.rankers.training.validation import Validation
+from rankwise.rankers.trees.newton import Array
+from rankwise.threads import thread_count, use_threads
+
+Watch = Callable[[int, History], None]
+
+
+class Trained(Ranker):
+    """A ranker that learns in rounds.
+
+    A subclass has the parameters ``seed, threads, patience, smoothing, stop_on, metrics, debias, checkpoint,
+    checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
+    """
+
+    unit: ClassVar[str] = "rounds"
+    """What rounds are called, and the parameter that says how many there are."""
+    seed: int
+    threads: int | None
+    patience: int | None
+    smoothing: int
+    stop_on: str
+    debias: bool
+    checkpoint: str | Path | None
+    checkpoint_every: int
+    progress: bool | None
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's names)
+        y: Any = None,
+        *,
+        valid: Any = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        init_model: "Trained | str | Path | None" = None,
+        resume: bool = False,
+        watch: Watch | None = None,
+    ) -> Self:
+        """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
+
+        ``qid`` has an id for each document, ``group`` the number of documents of each query. ``valid`` is a
+        RankingDataset or a tuple (X, y, qid). ``init_model``, a trained ranker or its folder, is continued by as many
+        rounds more. ``resume`` goes on from the checkpoint if there is one, and ends in the same model as a run that
+        was never interrupted. Ctrl-C ends training and keeps the best model so far; before the first round is complete
+        it raises KeyboardInterrupt. ``watch`` is called after every round with its number and the history so far; what
+        it raises ends training.
+        """
+        older = None if init_model is None else self._older(init_model)
+        train, held_out = inputs.parts(
+            X,
+            y,
+            valid=valid,
+            qid=qid,
+            group=group,
+            sample_weight=sample_weight,
+            older=None if older is None else older._schema,
+        )
+        return self._train(
+            train,
+            held_out,
+            learner=lambda: self._learner(train, held_out, older),
+            older=older,
+            resume=resume,
+            watch=watch,
+        )
+
+    def _train(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        *,
+        learner: Callable[[], Learner[Any]],
+        older: Any,
+        resume: bool,
+        watch: Watch | None,
+        digest: str = "",
+    ) -> Self:
+        """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
+
+        Where ``train`` is only a sample of the data that it learns from, ``digest`` tells them from others.
+        """
+        with Interrupts() as interrupts, use_threads(self._thread_count()):
+            with interrupts.allowed():
+                metrics = self._metrics()
+                validation = None if valid is None else Validation(valid, metrics, debias=bool(self.debias))
+                stopping = self._stopping(validation)
+                learns = learner()
+                if valid is not None and validation is not None:
+                    validation(np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
+                checkpoint = self._checkpoint(train, valid, older, digest, resume=resume)
+                state, best = State(before=0 if older is None else older._rounds()), None
+                if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
+                    state, files = found
+                    best = learns.resume(files, state)
+            with progress.showing(self.progress if learns.processes.first else False, stopping, state.done) as show:
+                reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
+                loop = Loop(
+                    learner=learns,
+                    stream=train.stream(check.integer("seed", self.seed, least=0)),
+                    stopping=stopping,
+                    validation=validation,
+                    checkpoint=checkpoint,
+                    reports=reports,
+                )
+                state = loop.run(state, best, interrupts)
+            self._remember(train)
+            self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
+            self._keep(learns.model(), state)
+        if interrupts.asked:  # after the last round
+            self.stopped_ = "interrupted"
+        if self.stopped_ == "interrupted":
+            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
+            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+        return self
+
+    def _stopping(self, validation: Validation | None) -> Stopping:
+        return Stopping(
+            rounds=getattr(self, self.unit),
+            metrics=() if validation is None else validation.names,
+            patience=self.patience,
+            smoothing=self.smoothing,
+            stop_on=self.stop_on,
+            unit=self.unit,
+        )
+
+    def _checkpoint(
+        self, train: RankingDataset, valid: RankingDataset | None, older: Any, digest: str, *, resume: bool
+    ) -> Checkpoint | None:
+        every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
+        if self.checkpoint is None:
+            if resume:
+                raise check.error("resume needs a checkpoint", cure="set checkpoint= to the folder where it is")
+            return None
+        files = None if older is None else b"".join(older._files().values())
+        identity = {
+            "ranker": self.name,
+            "objective": self._text_of_objective(),
+            "data": {
+                "train": digest or fingerprint(train),
+                "valid": None if valid is None else fingerprint(valid),
+                "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
+            },
+            "parameters": {
+                name: storage.plain(value)
+                for name, value in self.get_params().items()
+                if name != "objective" and name not in FREE
+            },
+        }
+
+        def describe(state: State) -> Mapping[str, Any]:
+            return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
+
+        return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
+
+    def _older(self, model: Any) -> Self:
+        """Give the model that is continued."""
+        if isinstance(model, str | Path):
+            from rankwise.rankers.table import load
+
+            model = load(model)
+        if not isinstance(model, type(self)):
+            raise check.error(
+                f"init_model must be a trained {type(self).__name__}, or its folder", got=type(model).__name__
+            )
+        model._check_fitted()
+        return model
+
+    def _documents(self, train: RankingDataset, objective: Any) -> dict[str, Array]:
+        """What the objective is told about single documents."""
+        if not self.debias:
+            return {}
+        if train.propensities is None or objective is None:
+            got = "data without propensities" if objective is not None else self.objective  # type: ignore[attr-defined]
+            cure = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
+            raise check.error("debias needs propensities and an objective that weighs documents", got=got, cure=cure)
+        return {"document_weights": 1.0 / train.propensities}
+
+    def _thread_count(self) -> int:
+        return thread_count() if self.threads is None else check.integer("threads", self.threads, least=1)
+
+    def _own_threads(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.threads is None else use_threads(self.threads)
+
+    @abstractmethod
+    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: Any) -> Learner[Any]:
+        """Check every parameter and give what learns, from nothing or from an older model."""
+
+    @abstractmethod
+    def _keep(self, model: Any, state: State) -> None:
+        """Take over the model of the best round."""
+
+    @abstractmethod
+    def _rounds(self) -> int:
+        """Say how many rounds the model has."""
+
+    @abstractmethod
+    def _made_of(self, rounds: int) -> dict[str, Any]:
+        """Give the ranker's own part of what a file says about a model of so many rounds."""

@@ -1,0 +1,68 @@
+"""When training ends, and which of its rounds is kept."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rankwise import check
+
+STOP_ON = ("first", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """The rule: at most ``rounds``, and no more than ``patience`` of them after the best.
+
+    Rounds are compared by a moving mean over ``smoothing`` rounds of the first metric, or of the mean of all metrics. A
+    round stands for itself and the ``smoothing − 1`` rounds before it; rounds that have fewer before them are not
+    compared, and until there is one that has enough, the last is taken. Of equal rounds the first is kept.
+
+    >>> curve = {"ndcg": [0.5, 0.9, 0.1, 0.6, 0.7, 0.7, 0.4]}
+    >>> plain = Stopping(rounds=9, metrics=("ndcg",))
+    >>> [plain.best_round(curve, done) for done in (1, 2, 7)]
+    [1, 2, 2]
+    >>> smooth = Stopping(rounds=9, metrics=("ndcg",), smoothing=3)
+    >>> [smooth.best_round(curve, done) for done in (1, 2, 3, 7)]  # (0.6 + 0.7 + 0.7) / 3 is the highest mean of three
+    [1, 2, 3, 6]
+    """
+
+    rounds: int
+    metrics: Sequence[str] = ()
+    """What the validation data are measured by; none without validation data, and then the last round is the best."""
+    patience: int | None = None
+    smoothing: int = 1
+    stop_on: str = "first"
+    unit: str = "rounds"
+    """What rounds are called."""
+
+    def __post_init__(self) -> None:
+        check.integer(self.unit, self.rounds, least=1)
+        if self.patience is not None:
+            check.integer("patience", self.patience, least=1)
+        check.integer("smoothing", self.smoothing, least=1)
+        check.choice("way to stop (stop_on)", self.stop_on, STOP_ON)
+
+    def finished(self, done: int, best: int) -> str:
+        """Say why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""
+        if self.metrics and self.patience is not None and done - best >= self.patience:
+            return "patience"
+        return self.unit if done >= self.rounds else ""
+
+    def improved(self, history: Mapping[str, Sequence[float]], done: int, best: int) -> bool:
+        """Say whether round ``done``, the last, is better than round ``best``, the best of those before."""
+        if not self.metrics or done <= self.smoothing:
+            return True
+        return self._value(history, done) > self._value(history, best)
+
+    def best_round(self, history: Mapping[str, Sequence[float]], done: int) -> int:
+        """Find the best of the first ``done`` rounds, counted from 1."""
+        best = 0
+        for number in range(1, done + 1):
+            best = number if self.improved(history, number, best) else best
+        return best
+
+    def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
+        """The mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""
+        names = self.metrics[:1] if self.stop_on == "first" else self.metrics
+        window = range(done - self.smoothing, done)
+        return math.fsum(history[name][number] for name in names for number in window) / (len(names) * self.smoothing)

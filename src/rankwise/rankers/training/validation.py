@@ -1,0 +1,77 @@
+"""What is measured on validation data after every round, on judged documents or on clicks.
+
+A click at a place that few users look at stands for many that were never made. Where training weighs clicked documents
+by the inverse of their propensity, validation must too, or it rewards the order in which they were shown. Each click is
+then a list of its own, in which only the clicked document is relevant, and the metric is the mean over clicks, weighed
+by inverse propensities: Σ m_i/p_i over Σ 1/p_i, the self-normalised estimator of Swaminathan and Joachims (2015). Both
+sums are unbiased, and the second does not depend on the scores, so that rounds are compared without bias, for every
+metric. For NDCG the first sum is the DCG with gains divided by propensities. An NDCG of the list that was shown with
+such gains would not do: where there is one click, its weight cancels against that of the ideal.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import Metric, gains
+from rankwise.metrics.dcg import NDCG
+from rankwise.rankers.inputs import mean
+from rankwise.rankers.trees.newton import Array
+
+
+class Validation:
+    """Metrics of scores of the same documents, again and again.
+
+    >>> shown = RankingDataset([[1.0]] * 4, [1, 0, 0, 1], [0, 2, 4], propensities=[1.0, 0.5, 1.0, 0.5])
+    >>> ndcg = NDCG(cutoff=1)
+    >>> Validation(shown, [ndcg], debias=False)([2.0, 1.0, 2.0, 1.0])  # in the order that was shown
+    {'ndcg@1': 0.5}
+    >>> Validation(shown, [ndcg], debias=True)([2.0, 1.0, 2.0, 1.0])  # the click in the second place counts twice
+    {'debiased(ndcg@1)': 0.3333333333333333}
+    """
+
+    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
+        self.names = tuple(name(metric, data, debias=debias) for metric in metrics)
+        self.metrics = metrics
+        self.rows: NDArray[np.int64] | None = None
+        self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
+        self.clicks: Array | None = None
+        if debias and data.propensities is not None:
+            self._by_click(data, data.propensities)
+
+    def _by_click(self, data: RankingDataset, propensities: Array) -> None:
+        clicked = np.flatnonzero(data.labels > 0)
+        query = np.searchsorted(data.offsets, clicked, side="right") - 1
+        sizes = data.sizes[query]
+        starts = np.cumsum(sizes) - sizes
+        self.rows = np.arange(sizes.sum()) + np.repeat(data.offsets[query] - starts, sizes)
+        self.clicks = data.labels[clicked]
+        self.labels = np.zeros(self.rows.size)
+        self.labels[starts + clicked - data.offsets[query]] = self.clicks
+        self.offsets = np.append(starts, self.rows.size)
+        self.weights = 1.0 / propensities[clicked]
+        if data.weights is not None:
+            self.weights = self.weights * data.weights[query]
+
+    def __call__(self, scores: ArrayLike) -> dict[str, float]:
+        """Give the mean of every metric over the queries, or the clicks, that it scores."""
+        given = np.asarray(scores) if self.rows is None else np.asarray(scores)[self.rows]
+        return {
+            name: mean(metric, given, self.labels, self.offsets, self._weights(metric))
+            for name, metric in zip(self.names, self.metrics, strict=True)
+        }
+
+    def _weights(self, metric: Metric) -> Array | None:
+        """How much lists count; of a click what it is worth, where the metric itself divides by that."""
+        if self.clicks is None or not isinstance(metric, NDCG):
+            return self.weights
+        weights: Any = self.weights
+        return weights * gains(self.clicks, metric.gain)  # type: ignore[no-any-return]
+
+
+def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:
+    """What a metric is called in a history."""
+    return f"debiased({metric})" if debias and data.propensities is not None else str(metric)

@@ -1,0 +1,381 @@
+"""CatBoost: the adapter of boosted trees, and the ranker.
+
+CatBoost takes no objective that looks at whole lists, so its rounds are driven from outside: each is one call that
+grows one tree, on data that were binned once. For our objectives the tree fits −numerator / Hessian by weighted least
+squares, which is Newton's step; CatBoost's own objectives start each tree from the scores so far. Every round has a
+seed of its own, of (seed, number of trees), so that a continued model is the uninterrupted one even where
+CatBoost samples.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.trees.catboost_model import (
+    CatBoostForest,
+    catboost,
+    content_of,
+    first_line,
+    forest,
+    make_pool,
+    scores_of,
+    strip,
+)
+from rankwise.rankers.trees.native_parameters import Loss, check_options
+from rankwise.rankers.trees.newton import Array
+from rankwise.rankers.trees.protocol import Derive, Library, Settings
+from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from catboost import CatBoost as Model
+    from catboost import Pool
+
+_ALIASES = {
+    "objective": "loss_function",
+    "eta": "learning_rate",
+    "n_estimators": "iterations",
+    "num_boost_round": "iterations",
+    "num_trees": "iterations",
+    "max_depth": "depth",
+    "reg_lambda": "l2_leaf_reg",
+    "colsample_bylevel": "rsm",
+    "random_state": "random_seed",
+    "max_bin": "border_count",
+    "num_leaves": "max_leaves",
+    "min_child_samples": "min_data_in_leaf",
+}
+_BINNING = ("border_count", "feature_border_type", "per_float_feature_quantization", "nan_mode", "ignored_features")
+_ACROSS_ROUNDS = (
+    "langevin",
+    "posterior_sampling",
+    "diffusion_temperature",
+    "model_shrink_mode",
+    "model_shrink_rate",
+    "first_feature_use_penalties",
+    "per_object_feature_penalties",
+    "approx_on_full_history",
+)
+_ELSEWHERE = (
+    "save_snapshot",
+    "snapshot_file",
+    "snapshot_interval",
+    "use_best_model",
+    "best_model_min_trees",
+    "eval_fraction",
+    "boost_from_average",
+    "text_features",
+    "embedding_features",
+    "input_borders",
+    "output_borders",
+)
+_SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
+
+
+class CatBoost:
+    """CatBoost behind the protocol of ``rankers/trees.py``."""
+
+    name = "catboost"
+    file = "model.cbm"
+    builtins: Sequence[str] = (
+        "YetiRank",
+        "YetiRankPairwise",
+        "PairLogit",
+        "PairLogitPairwise",
+        "QueryRMSE",
+        "QuerySoftMax",
+        "StochasticRank",
+        "LambdaMart",
+    )
+    ours: Mapping[str, str] = {
+        "loss_function": "objective",
+        "iterations": "rounds",
+        "learning_rate": "learning_rate",
+        "max_leaves": "leaves",
+        "min_data_in_leaf": "min_documents",
+        "random_seed": "seed",
+        "thread_count": "threads",
+        "eval_metric": "metrics",
+        "custom_metric": "metrics",
+        "early_stopping_rounds": "patience",
+        "od_wait": "patience",
+        "od_type": "patience",
+        "od_pval": "patience",
+        "cat_features": "RankingDataset(categorical=…)",
+        "verbose": "progress",
+        "silent": "progress",
+    }
+    least_code = -np.inf
+    losses: Mapping[str, Loss] = {"target_border": Loss(tuple(builtins), "labels made by rw.binarize")}
+    idle: Collection[str] = ("metric_period",)
+
+    def version(self) -> str:
+        """Give CatBoost's version."""
+        return str(catboost().__version__)
+
+    def known(self) -> frozenset[str]:
+        """All names of parameters, aliases included."""
+        return _names()
+
+    def canonical(self, name: str) -> str:
+        """The main name of a parameter that may be written as an alias."""
+        return _ALIASES.get(name, name)
+
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
+        """Say why these settings cannot be trained so; empty if they can."""
+        native = self._canonical(settings)
+        if not settings.floor:
+            return "floor=False, where Hessians are weights of documents, which CatBoost wants to be positive"
+        if native.get("boosting_type", "Plain") != "Plain":
+            return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
+        if native.get("task_type", "CPU") != "CPU":
+            return "task_type=GPU would copy the data to the device for every tree"
+        for name in _ACROSS_ROUNDS:
+            if name in native:
+                return f"{name} acts across rounds, and here every round is one call"
+        for name in _ELSEWHERE:
+            if name in native:
+                return f"{name} is what rankwise takes care of itself"
+        return ""
+
+    def draws(self, settings: Settings) -> bool:
+        """Whether a continued model would differ: never, since every round has a seed of its own."""
+        return False
+
+    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+        """Build CatBoost's own data once; the bins of the training documents too."""
+        own = settings.builtin is not None
+        labels = train.labels
+        if not own and (not train.categorical or (labels == labels[0]).all()):
+            labels = np.zeros(train.n_docs)  # the steps are all in the baseline; CatBoost refuses equal labels
+            labels[:1] = 1.0
+        pool = make_pool(
+            train.features,
+            train.categorical,
+            _feature_names(train),
+            settings.threads,
+            label=labels,
+            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if own else None,
+            group_weight=np.repeat(train.weights, train.sizes) if own and train.weights is not None else None,
+        )
+        native = self._canonical(settings)
+        try:
+            pool.quantize(**{name: native[name] for name in _BINNING if name in native})
+        except catboost().CatBoostError as failed:
+            if "constant or ignored" not in str(failed):
+                raise _refused(settings, failed) from None
+            return Matrices(train, labels, None, None)
+        held_out = None if valid is None else valid.features
+        return Matrices(
+            train,
+            labels,
+            pool,
+            None
+            if held_out is None
+            else make_pool(held_out, train.categorical, _feature_names(train), settings.threads),
+        )
+
+    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+        """Start growing, from nothing or from the trees of ``start``."""
+        parameters = self._parameters(settings, bool(matrices.data.categorical))
+        return Growing(settings, parameters, matrices, seed, None if start is None else self.forest(start))
+
+    def forest(self, content: bytes) -> CatBoostForest:
+        """Read a model."""
+        return forest(content)
+
+    def _canonical(self, settings: Settings) -> dict[str, Any]:
+        return {self.canonical(name): value for name, value in settings.native.items()}
+
+    def _parameters(self, settings: Settings, categories: bool) -> dict[str, Any]:
+        native = {name: value for name, value in self._canonical(settings).items() if name not in _BINNING}
+        parameters: dict[str, Any] = {"logging_level": "Silent", "allow_writing_files": False}
+        parameters["has_time"] = not categories  # only statistics of categories gain from documents being shuffled
+        if settings.builtin is None:
+            parameters |= {"random_strength": 0.0, "boost_from_average": False}
+            if not {"subsample", "bagging_temperature", "mvs_reg"} & native.keys():
+                parameters["bootstrap_type"] = "No"
+        if native.get("grow_policy", "SymmetricTree") == "SymmetricTree":
+            parameters["depth"] = settings.leaves.bit_length() - 1
+        elif native["grow_policy"] == "Lossguide":
+            parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, 16)}
+            parameters["min_data_in_leaf"] = settings.min_documents
+        else:
+            parameters |= {"depth": settings.leaves.bit_length() - 1, "min_data_in_leaf": settings.min_documents}
+        return (
+            parameters
+            | native
+            | {
+                "loss_function": _loss(settings),
+                "iterations": 1,
+                "boosting_type": "Plain",
+                "learning_rate": settings.learning_rate,
+                "thread_count": settings.threads,
+            }
+        )
+
+
+class Matrices(NamedTuple):
+    """The data as CatBoost holds them; no pools if no feature can be split."""
+
+    data: RankingDataset
+    labels: Array
+    train: "Pool | None"
+    valid: "Pool | None"
+
+
+class Growing:
+    """Trees that are grown one by one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parameters: dict[str, Any],
+        matrices: Matrices,
+        seed: int,
+        start: CatBoostForest | None,
+    ) -> None:
+        self.settings, self.parameters, self.matrices, self.seed = settings, parameters, matrices, seed
+        data = matrices.data
+        self.model: Model | None = None if start is None else start.booster
+        self.fresh: list[Model] = []
+        self.started = start is not None
+        self.trees = 0 if start is None else start.n_trees
+        self.scores = np.zeros(data.n_docs) if start is None else start.predict(data.features)
+        self.held_out = np.zeros(0)
+        if matrices.valid is not None:
+            rows = matrices.valid.num_row()
+            self.held_out = np.zeros(rows) if start is None else scores_of(start.booster, matrices.valid)
+
+    def add(self, derive: Derive | None) -> bool:
+        """Grow one tree; False if CatBoost found no split for it."""
+        pool = self.matrices.train
+        if derive is not None:
+            numerator, hessian = derive(self.scores)
+            if pool is not None:
+                pool.set_weight(hessian)
+                _set_baseline(pool, self.matrices.labels + numerator.astype(np.float64) / hessian)
+        elif pool is not None:
+            _set_baseline(pool, self.scores)
+        if pool is None:
+            return False
+        tree: Model = catboost().CatBoost(self.parameters | self._drawing())
+        try:
+            tree.fit(pool)
+        except catboost().CatBoostError as failed:
+            raise _refused(self.settings, failed) from None
+        leaves = np.asarray(tree.get_leaf_values(), np.float64)
+        if (leaves == leaves[0]).all():
+            return False
+        # predict would add the baseline to it
+        self.scores = self.scores + leaves[tree.calc_leaf_indexes(pool, thread_count=self.settings.threads)[:, 0]]
+        if self.matrices.valid is not None:
+            self.held_out = self.held_out + scores_of(tree, self.matrices.valid)
+        self.fresh.append(strip(tree))
+        self.trees += 1
+        if len(self.fresh) >= _SUMMED:
+            self._sum()
+        return True
+
+    def _drawing(self) -> dict[str, Any]:
+        """Seed and noise of the next tree: CatBoost lets the noise fade as the model grows, and sees one tree here."""
+        found: dict[str, Any] = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
+        strength = self.parameters.get("random_strength", 1.0)
+        if strength and self.parameters.get("random_score_type") != "Gumbel":
+            n = self.scores.size
+            left = n * math.exp(-self.trees * self.settings.learning_rate)
+            found["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
+        return found
+
+    def _sum(self) -> None:
+        """Add the trees that wait to the model."""
+        parts = [*([] if self.model is None else [self.model]), *self.fresh]
+        self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
+        self.fresh = []
+        if self.matrices.data.categorical and self.started:
+            some = self.matrices.data.features[:1000]
+            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.scores[: len(some)]):
+                raise check.error(
+                    "a CatBoost model that holds statistics of categories cannot be continued on other data",
+                    cure="train on all data at once, or say one_hot_max_size=255 in both trainings",
+                )
+
+    def valid_scores(self) -> Array:
+        """Give the scores of the validation documents."""
+        return self.held_out
+
+    def content(self) -> bytes:
+        """Give all trees so far in CatBoost's binary format."""
+        if self.fresh:
+            self._sum()
+        return b"" if self.model is None else content_of(self.model)
+
+
+class CatBoostRanker(TreeRanker):
+    """Boosted trees of CatBoost, trained with any objective.
+
+    Beside the arguments that all tree rankers have (see ``TreeRanker``), every parameter of
+    CatBoost is taken by its own name: ``CatBoostRanker("xendcg", l2_leaf_reg=1.0, rsm=0.5)``. CatBoost's own
+    objectives take their parameters as it writes them: ``"native:YetiRank:mode=NDCG;top=10"``.
+
+    Trees are symmetric, as CatBoost's are: ``leaves`` is rounded down to a power of two (31 gives a depth of 4, 64
+    CatBoost's usual 6), and no number of documents is asked of a leaf. With ``grow_policy="Lossguide"`` or
+    ``"Depthwise"`` CatBoost takes ``min_documents`` for what a leaf must hold to be split. With our objectives nothing
+    is drawn unless ``random_strength``, ``bootstrap_type``, ``subsample`` or ``rsm`` says so. Categories are replaced
+    by statistics of the labels, as CatBoost does.
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
+    >>> ranker = CatBoostRanker("xendcg", rounds=20, leaves=8, threads=1).fit(train, valid)
+    >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
+    True
+    >>> ranker.predict(valid).shape == (valid.n_docs,)
+    True
+    """
+
+    library: Library = CatBoost()
+
+    def _chosen(self) -> tuple[str | None, Any]:
+        """The library's own objective with its parameters, or ours."""
+        if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
+            return super()._chosen()
+        builtin, colon, parameters = self.objective.removeprefix("native:").partition(":")
+        check.choice("objective of catboost itself", builtin, self.library.builtins)
+        check_options(builtin, parameters)
+        return builtin + colon + parameters, None
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """Every name of a parameter."""
+    return frozenset(inspect.signature(catboost().CatBoostRanker).parameters) | {*_ALIASES, *CatBoost.ours}
+
+
+def _loss(settings: Settings) -> str:
+    """What CatBoost is told to minimise."""
+    loss, _, options = (settings.builtin or "RMSE").partition(":")
+    if loss in ("StochasticRank", "LambdaMart") and "metric=" not in options:
+        options = ";".join(filter(None, ("metric=NDCG", options)))
+    return f"{loss}:{options}" if options else loss
+
+
+def _feature_names(data: RankingDataset) -> list[str]:
+    return [str(j) for j in range(data.n_features)] if data.feature_names is None else list(data.feature_names)
+
+
+def _set_baseline(pool: "Pool", values: Array) -> None:
+    """Set what CatBoost takes for the scores so far; it reads a table five times faster than an array."""
+    import polars as pl
+
+    pool.set_baseline(pl.DataFrame({"baseline": values}))
+
+
+def _refused(settings: Settings, failed: Exception) -> ValueError:
+    what = "our objectives" if settings.builtin is None else f"native:{settings.builtin}"
+    return check.error(f"CatBoost cannot train so with {what}", got=first_line(failed))

@@ -1,0 +1,112 @@
+"""What learns on a cluster: workers grow the trees of a block of rounds together, and the client goes through them."""
+
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.rankers.training import exhausted
+from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.trees.cluster import blocks
+from rankwise.rankers.trees.cluster.network import connect
+from rankwise.rankers.trees.cluster.workers import quietly
+from rankwise.rankers.trees.learner import Trees, no_split
+from rankwise.rankers.trees.newton import Array
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.cluster.partitions import Parts
+
+
+@dataclass(kw_only=True)
+class ClusterLearner(Trees):
+    """Has trees grown by the workers that hold ``parts`` of the data.
+
+    Between two blocks the client has the model, so that is where it may stop, and where a checkpoint is written: after
+    each of the block's rounds the validation data are scored with one tree more.
+    """
+
+    ranker: Any
+    """What each worker makes a learner of its own part of the data with."""
+    parts: "Parts"
+    rounds: int
+    """How many there will be at most."""
+    block: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.training = secrets.token_hex(8)
+        self._grown: list[blocks.Grown] = []
+        self._losses: deque[float | None] = deque()
+        self._exhausted, self._fresh = False, True
+        self._forest_of_block: Any = None
+        self._scores: Any = None
+
+    def round(self, stream: Stream) -> float | None:
+        """Take the next tree of the block; grows another block if there is none."""
+        if not self._losses and not self._exhausted:
+            self._grow()
+        if not self._losses:
+            raise Exhausted("no split", self._nothing_learned)
+        loss = self._losses.popleft()
+        self.done += 1
+        return loss
+
+    def valid_scores(self) -> Array:
+        """Add the last tree to the scores of the validation documents."""
+        valid: Any = self.valid
+        if self._scores is None:
+            trees = self.snapshot() - 1
+            self._scores = np.zeros(valid.n_docs)
+            if trees:
+                self._scores = self._forest_of_block.cut(trees).predict(valid.features)
+        self._scores = self._scores + self._forest_of_block.tree(valid.features, self.snapshot() - 1)
+        return self._scores  # type: ignore[no-any-return]
+
+    def content(self) -> bytes:
+        """Give all trees of the last block and before."""
+        return self._grown[0].content if self._grown else self.start or b""
+
+    def forget(self) -> None:
+        """Let workers go of what they keep for this training."""
+        workers = self.parts.workers
+        quietly(workers.client.run, blocks.forget, self.training, workers=workers.names, on_error="ignore")
+
+    def _grow(self) -> None:
+        """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
+        workers, done = self.parts.workers, self.done
+        rounds = min(self.rounds, done - done % self.block + self.block)
+        doing = f"growing trees {done + 1} to {rounds}"
+        network = connect(self.library.name, workers)
+        job = blocks.Job(self.training, self.ranker, network, self.before, done, rounds, self._fresh)
+        model, count = self.content() or None, len(workers.names)
+        # Sent once and not inside every task: a model may be large.
+        scatter = workers.client.scatter
+        shared = workers.call(doing, scatter, [job, model], workers=workers.names, broadcast=True, hash=False)
+        grown: list[blocks.Grown] = workers.all(
+            doing, blocks.grow, [shared[0]] * count, [shared[1]] * count, range(count), self.parts.futures
+        )
+        self._fresh = False
+        self._exhausted = grown[0].trees < rounds - done
+        losses = _losses(grown)
+        if grown[0].trees:
+            self._forest_of_block = self.library.forest(grown[0].content)
+        self._grown, self._losses = grown, losses
+
+    def _nothing_learned(self) -> NothingLearnedError:
+        about = self.parts.about
+        if all(one.flat for one in self._grown):
+            got = f"a gradient of 0 for every document from {self.ranker._text_of_objective()}"
+            return exhausted.nothing_learned(about.queries, got, "check the labels and the query ids")
+        return no_split(about.queries, about.documents, self.settings)
+
+
+def _losses(grown: list[blocks.Grown]) -> "deque[float | None]":
+    """The loss of each round: the mean over all workers, by the weight of their queries."""
+    if not grown[0].losses:
+        return deque([None] * grown[0].trees)
+    weights = np.array([one.weight for one in grown])
+    losses, kept = np.array([one.losses for one in grown]), weights > 0
+    return deque(np.average(losses[kept], axis=0, weights=weights[kept]).tolist())

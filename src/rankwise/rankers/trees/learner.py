@@ -1,0 +1,165 @@
+"""What learns in a ranker of trees: each round grows one, from derivatives of the objective at the scores so far."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.training import exhausted
+from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.trees.newton import Array, Floats, newton
+from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
+from rankwise.stream import Stream
+
+
+@dataclass(kw_only=True)
+class Trees:
+    """What learners of trees share: a model is its first so many trees, so that a number of trees keeps one."""
+
+    library: Library
+    settings: Settings
+    valid: RankingDataset | None
+    start: bytes | None = None
+    """The trees of the model that is continued."""
+    before: int = 0
+    """How many there are."""
+    done: int = field(default=0, init=False)
+    """Trees grown since then."""
+
+    def __post_init__(self) -> None:
+        self.processes = Alone()
+        self._forest: Forest | None = None
+
+    @abstractmethod
+    def content(self) -> bytes:
+        """Give all trees so far in the library's own file format; there may be more than were counted."""
+
+    def snapshot(self) -> int:
+        """Count the trees."""
+        return self.before + self.done
+
+    def restore(self, kept: int) -> None:
+        """Cut the model to its first trees."""
+        self._forest = self.library.forest(self.content()).cut(kept)
+
+    def model(self) -> Forest:
+        """Give the trees that are kept."""
+        forest: Any = self._forest
+        return forest  # type: ignore[no-any-return]
+
+    def files(self, best: int) -> dict[str, bytes]:
+        """Give all trees; how many are the best model, the description of the checkpoint says."""
+        return {self.library.file: self.content()}
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> int:
+        """Go on from the trees of a checkpoint."""
+        self.start, self.done = files[self.library.file], state.done
+        return state.before + state.best
+
+
+@dataclass(kw_only=True)
+class TreeLearner(Trees):
+    """Grows trees on this machine."""
+
+    objective: Any
+    """None for the library's own, ``settings.builtin``."""
+    train: RankingDataset
+    documents: Mapping[str, Array]
+    """Columns of single documents that the objective is handed, such as ``document_weights``."""
+    seed: int
+    block: int | None
+    """Rounds after which growing starts anew with a seed of its own, where an interruption must not change what the
+    library draws; None where it draws nothing, or cannot be resumed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._matrices: Any = None  # made in the first round: a checkpoint that does not fit is refused before
+        self._step: Any = None
+        self._growth: Growth | None = None
+        self._content: tuple[int, bytes] | None = None
+
+    def round(self, stream: Stream) -> float | None:
+        """Grow a tree."""
+        if self._growth is None or (self.block is not None and self.done % self.block == 0):
+            self._growth = self._fresh()
+        self._step.stream = stream
+        try:
+            grown = self._growth.add(None if self.objective is None else self._step)
+        except FlatError:
+            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective)) from None
+        if not grown:
+            raise Exhausted("no split", self._no_split)
+        self.done += 1
+        return None if self.objective is None else self._step.loss
+
+    def valid_scores(self) -> Array:
+        """Give the scores that the library keeps up to date."""
+        growth: Any = self._growth
+        return growth.valid_scores()  # type: ignore[no-any-return]
+
+    def content(self) -> bytes:
+        """Give all trees so far; they are written once, whoever asks for them."""
+        if self._growth is None:
+            return self.start or b""
+        if self._content is None or self._content[0] != self.done:
+            self._content = self.done, self._growth.content()
+        return self._content[1]
+
+    def _fresh(self) -> Growth:
+        if self._matrices is None:
+            self._matrices = self.library.matrices(self.settings, self.train, self.valid)
+            self._step = Step(self)
+        start = self.start if self._growth is None else self.content()
+        seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)
+        return self.library.grow(self.settings, self._matrices, seed, start)
+
+    def _no_split(self) -> NothingLearnedError:
+        data = self.train
+        if not data.n_docs or (data.features == data.features[0]).all():
+            return exhausted.no_feature(data)
+        return no_split(data.n_queries, data.n_docs, self.settings)
+
+
+class FlatError(Exception):
+    """Every gradient is 0."""
+
+
+class Step:
+    """From scores to what a tree is grown from; ``stream`` is that of the round."""
+
+    alone = True
+    """Whether the documents here are all there are, so that nothing is left to learn when their gradients are 0."""
+    stream: Stream
+
+    def __init__(self, learner: TreeLearner) -> None:
+        self.data, self.floor = learner.train, learner.settings.floor
+        self.loss, self.flat = np.nan, False
+        if learner.objective is not None:
+            self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
+
+    def __call__(self, scores: Array) -> tuple[Floats, Floats]:
+        """Give numerator and Hessian for the scores of all trees so far."""
+        data = self.data
+        derivatives = self.prepared(scores, self.stream)
+        numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor=self.floor)
+        self.flat = not numerator.any()
+        if self.flat and self.alone:
+            raise FlatError
+        self.loss = float(np.average(derivatives.value, weights=data.weights))
+        return numerator, hessian
+
+
+def block_seed(seed: int, number: int) -> int:
+    """The library's seed of a block of rounds."""
+    return int(Stream(seed, number).key >> np.uint64(33))
+
+
+def no_split(n_queries: int, n_docs: int, settings: Settings) -> NothingLearnedError:
+    """Say why there was no split, and what to do."""
+    got = f"no split of {n_docs} documents that leaves min_documents={settings.min_documents} on each side and improves"
+    cure = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
+    return exhausted.nothing_learned(n_queries, f"{got} the loss", cure)

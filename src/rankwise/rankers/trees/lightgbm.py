@@ -1,0 +1,354 @@
+"""LightGBM: the adapter of boosted trees, and the ranker."""
+
+import functools
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
+from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
+from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.threads import thread_count
+
+if TYPE_CHECKING:
+    from lightgbm import Booster, Dataset
+
+# Left at these values, nothing is drawn and a continued model is the uninterrupted one, bit for bit.
+_NOTHING_DRAWN = {
+    "bagging_fraction": 1.0,
+    "pos_bagging_fraction": 1.0,
+    "neg_bagging_fraction": 1.0,
+    "feature_fraction": 1.0,
+    "feature_fraction_bynode": 1.0,
+    "extra_trees": False,
+    "use_quantized_grad": False,
+}
+_POSITION_BIAS = "lambdarank_position_bias_regularization"
+_REFUSED_AT_ALL = {
+    "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
+}
+_IRREGULAR = {
+    "dart": "boosting=dart changes earlier trees in later rounds",
+    "goss": "GOSS does not sample in its first rounds, and every block would begin with them",
+}
+
+
+class LightGBM:
+    """LightGBM behind the protocol of ``rankers/trees.py``."""
+
+    name = "lightgbm"
+    file = "model.txt"
+    builtins: Sequence[str] = ("lambdarank", "rank_xendcg")
+    ours: Mapping[str, str] = {
+        "objective": "objective",
+        "num_iterations": "rounds",
+        "learning_rate": "learning_rate",
+        "num_leaves": "leaves",
+        "min_data_in_leaf": "min_documents",
+        "seed": "seed",
+        "num_threads": "threads",
+        "metric": "metrics",
+        "eval_at": "metrics",
+        "first_metric_only": "metrics",
+        "early_stopping_round": "patience",
+        "early_stopping_min_delta": "patience",
+        "categorical_feature": "RankingDataset(categorical=…)",
+        "weight_column": "RankingDataset(weights=…)",
+        "group_column": "qid",
+    }
+    least_code = 0.0
+    losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
+    idle: Collection[str] = LIGHTGBM_PROGRAM
+
+    def version(self) -> str:
+        """Give LightGBM's version."""
+        import lightgbm
+
+        return str(lightgbm.__version__)
+
+    def known(self) -> frozenset[str]:
+        """All names of parameters, aliases included."""
+        return frozenset(_names())
+
+    def canonical(self, name: str) -> str:
+        """The main name of a parameter that may be written as an alias."""
+        return _names().get(name, name)
+
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
+        """Say why these settings cannot be trained so; empty if they can."""
+        native = self._canonical(settings)
+        modes = {str(native.get("boosting", "gbdt")), str(native.get("data_sample_strategy", "bagging"))}
+        if native.get("bagging_by_query") and settings.builtin is None:
+            return "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
+        for mode, why in _REFUSED_AT_ALL.items():
+            if mode in modes:
+                return why
+        if "dart" in modes and (stopping or checkpoints):
+            return _IRREGULAR["dart"] + ", so that the best round cannot be kept and a checkpoint cannot be continued"
+        if "goss" in modes and checkpoints:
+            return _IRREGULAR["goss"] + " again after a checkpoint"
+        if checkpoints and any(name.startswith("cegb_") for name in native):
+            return "the cegb_ penalties remember which features were used, and a checkpoint does not"
+        return ""
+
+    def draws(self, settings: Settings) -> bool:
+        """Whether training draws random numbers of LightGBM's own."""
+        native = self._canonical(settings)
+        return settings.builtin == "rank_xendcg" or any(
+            native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
+        )
+
+    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+        """Build LightGBM's own data once."""
+        parameters = self._parameters(settings, 0)
+        rows = settings.builtin is not None and train.weights is not None
+        if external.on_disk(train) is not None:
+            parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
+        own = _dataset(
+            train,
+            _labels(settings, train),
+            group=train.sizes,
+            weight=np.repeat(train.weights, train.sizes) if rows else None,  # type: ignore[arg-type]
+            position=_positions(parameters, train),
+            feature_name=_feature_names(train),
+            categorical_feature=list(train.categorical),
+            params=parameters,
+            free_raw_data=False,
+        )
+        if valid is None:
+            return Matrices(own, None)
+        held_out = _dataset(
+            valid, valid.labels, group=valid.sizes, reference=own, params=parameters, free_raw_data=False
+        )
+        return Matrices(own, held_out)
+
+    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+        """Start growing, from nothing or from the trees of ``start``."""
+        return Growing(self._parameters(settings, seed), matrices, None if start is None else self.forest(start))
+
+    def forest(self, content: bytes) -> "LightGBMForest":
+        """Read a model."""
+        import lightgbm
+
+        try:
+            text = content.decode()
+            if not text.startswith("tree\n") or "\nend of trees\n" not in text:
+                raise ValueError("a file that does not begin as a model and end as one")
+            return LightGBMForest(lightgbm.Booster(model_str=text), text)
+        except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
+            raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
+
+    def _canonical(self, settings: Settings) -> dict[str, Any]:
+        return {self.canonical(name): value for name, value in settings.native.items()}
+
+    def _parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
+        parameters = {"verbosity": -1, **self._canonical(settings)}
+        if not {"force_col_wise", "force_row_wise"} & parameters.keys():
+            # Otherwise LightGBM times both and takes the faster, and the last bits depend on the clock.
+            parameters["force_col_wise"] = True
+        return parameters | {
+            "objective": "none" if settings.builtin is None else settings.builtin,
+            "metric": "None",
+            "learning_rate": settings.learning_rate,
+            "num_leaves": settings.leaves,
+            "min_data_in_leaf": settings.min_documents,
+            "num_threads": settings.threads,
+            "seed": seed,
+        }
+
+
+class Matrices(NamedTuple):
+    """The data as LightGBM holds them."""
+
+    train: "Dataset"
+    valid: "Dataset | None"
+
+
+class Growing:
+    """A booster that grows."""
+
+    def __init__(self, parameters: dict[str, Any], matrices: Matrices, start: "LightGBMForest | None") -> None:
+        self.parameters, self.matrices, self.start = parameters, matrices, start
+        self.booster: Booster | None = None
+
+    def add(self, derive: Derive | None) -> bool:
+        """Grow one tree; False if LightGBM found no split for it."""
+        import lightgbm
+
+        own: Callable[..., Any] | None = None
+        if derive is not None:
+
+            def own(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
+                return derive(numbers(scores))
+
+        if self.booster is not None:
+            return not self.booster.update(fobj=own)
+        # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
+        try:
+            self.booster = lightgbm.train(
+                self.parameters if own is None else {**self.parameters, "objective": own},
+                self.matrices.train,
+                num_boost_round=1,
+                valid_sets=None if self.matrices.valid is None else [self.matrices.valid],
+                init_model=None if self.start is None else self.start.booster,
+                keep_training_booster=True,
+            )
+        except lightgbm.basic.LightGBMError as failed:
+            if "num_features" in str(failed):  # none is left that could be split
+                return False
+            raise
+        trees = 0 if self.start is None else self.start.n_trees
+        # A first tree without a split is kept as a constant; a later one is dropped.
+        return self.booster.num_trees() > trees and self._splits()
+
+    def _splits(self) -> bool:
+        booster: Any = self.booster
+        last: str = booster.model_to_string(num_iteration=1, start_iteration=booster.num_trees() - 1)
+        return "num_leaves=1\n" not in last
+
+    def valid_scores(self) -> Array:
+        """Give the scores of the validation documents, as LightGBM keeps them up to date."""
+        kept: list[Array] = []
+
+        def keep(scores: Array, _: "Dataset") -> tuple[str, float, bool]:
+            kept.append(numbers(scores))
+            return "kept", 0.0, True
+
+        booster: Any = self.booster
+        booster.eval_valid(keep)
+        return kept[0]
+
+    def content(self) -> bytes:
+        """Give all trees so far as LightGBM's text."""
+        if self.booster is None:
+            return self.start.content() if self.start is not None else b""
+        return _with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+
+
+class LightGBMForest:
+    """A finished booster."""
+
+    def __init__(self, booster: "Booster", text: str) -> None:
+        self.booster, self._text = booster, text
+        self.n_trees = int(booster.num_trees())
+
+    def content(self) -> bytes:
+        """Give the model as LightGBM's text."""
+        return self._text.encode()
+
+    def cut(self, n_trees: int) -> "LightGBMForest":
+        """Give the model of the first ``n_trees`` trees."""
+        if n_trees >= self.n_trees:
+            return self
+        text = _with_objective(self.booster.model_to_string(num_iteration=n_trees))
+        return LightGBM().forest(text.encode())
+
+    def predict(self, features: Floats) -> Array:
+        """Score documents."""
+        return self._predicted(features)
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Give what one tree, counted from 0, adds to the scores."""
+        return self._predicted(features, start_iteration=number, num_iteration=1)
+
+    def explain(self, features: Floats) -> Array:
+        """SHAP contributions."""
+        return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
+
+    def _predicted(self, features: Floats, **trees: int) -> Array:
+        about: dict[str, Any] = {**trees, "raw_score": True, "num_threads": thread_count()}
+        return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
+
+    def importances(self, kind: str) -> Array:
+        """Give one number per feature: total gain of its splits, or how many there are."""
+        return numbers(self.booster.feature_importance(kind))
+
+
+class LightGBMRanker(TreeRanker):
+    """Boosted trees of LightGBM, trained with any objective.
+
+    Beside the arguments that all tree rankers have (see ``TreeRanker``), every parameter of
+    LightGBM is taken by its own name: ``LightGBMRanker("xendcg", lambda_l2=1.0, extra_trees=True)``.
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
+    >>> ranker = LightGBMRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
+    >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
+    True
+    >>> ranker.predict(valid).shape == (valid.n_docs,)
+    True
+    """
+
+    library: Library = LightGBM()
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Every name of a parameter -> its main name."""
+    from lightgbm.basic import _ConfigAliases
+
+    return {
+        alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
+    }
+
+
+def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
+    """LightGBM's own data, from memory or from disk."""
+    import lightgbm
+
+    file = external.on_disk(data)
+    own: Dataset = (
+        lightgbm.Dataset(data.features, label, **about)
+        if file is None
+        else external.lightgbm_dataset(file, label, **about)
+    )
+    return own
+
+
+def _labels(settings: Settings, data: RankingDataset) -> Array:
+    """LightGBM's own objectives take grades."""
+    whole = data.labels == np.floor(data.labels)
+    if settings.builtin is not None and not whole.all():
+        row = int(np.argmin(whole))
+        raise check.error(
+            f"native:{settings.builtin} needs whole labels",
+            got=f"{data.labels[row]:g}",
+            where=check.query_of_row(row, data.offsets, data.query_ids),
+            cure="use our own objective, which takes real ones, or round the labels",
+        )
+    return data.labels
+
+
+def _positions(parameters: Mapping[str, Any], data: RankingDataset) -> NDArray[np.int64] | None:
+    """Displayed positions, which make LightGBM's lambdarank learn a bias of each; only where that is asked for."""
+    if _POSITION_BIAS not in parameters:
+        return None
+    if data.positions is None:
+        cure = "use click data that has them, such as rw.simulate_clicks(…)"
+        raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", cure=cure)
+    return data.positions
+
+
+def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
+    """Names that LightGBM's file can hold: it splits them at spaces and refuses what JSON must escape."""
+    names = data.feature_names
+    return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"
+
+
+def _with_objective(text: str) -> str:
+    """Name an objective in a model that was trained with ours.
+
+    Other tools refuse a file without one. Scores of ``lambdarank`` are the plain sums of the leaves, as ours are.
+    """
+    head, trees, rest = text.partition("\ntree_sizes=")
+    if "\nobjective=" not in head:
+        head = head.replace("\nfeature_names=", "\nobjective=lambdarank\nfeature_names=", 1)
+    return head + trees + rest

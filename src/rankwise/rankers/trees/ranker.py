@@ -1,0 +1,210 @@
+"""Rankers made of boosted trees: the same arguments for every library."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import Metric
+from rankwise.rankers.schema import Schema
+from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.trees import protocol as trees
+from rankwise.rankers.trees.learner import TreeLearner
+from rankwise.rankers.trees.native_parameters import check_parameters
+from rankwise.rankers.trees.newton import Array, Floats
+
+
+class TreeRanker(Trained):
+    """Boosted trees, trained with any objective.
+
+    Args:
+        objective: An objective, its text (``"stochastic(lambdarank, scale=0.25)"``), anything that can be called like
+            one, or ``"native:…"``, one of the library's own objectives in the same harness.
+        rounds: How many trees at most.
+        learning_rate: How much of each tree's step is taken.
+        leaves: How many leaves a tree has at most.
+        min_documents: How many documents a leaf holds at least.
+        seed: Of every draw, the objective's and the library's.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Models repeat for the same number.
+        patience: With validation data, training stops after so many rounds without a better first metric, and the
+            best round is kept; None trains all rounds (and still keeps the best).
+        smoothing: Compare rounds by the mean of the metric over so many of them in a row, each with those before it; 1
+            compares single rounds, which are noise where validation data are few.
+        stop_on: What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
+        metrics: What is measured on the validation data after every round.
+        debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
+            ``document_weights``, and in validation data that have propensities.
+        floor: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's may be
+            with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does.
+        checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` goes on.
+        checkpoint_every: How many rounds lie between checkpoints.
+        progress: A bar with the time left and the metric: True, False, or None, on terminals only.
+        **native: The library's own parameters by their own names.
+    """
+
+    library: trees.Library
+    model_: trees.Forest
+    """The trees; ``model_.booster`` is the library's own object."""
+
+    def __init__(
+        self,
+        objective: Any = "lambdarank",
+        *,
+        rounds: int = 500,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_documents: int = 20,
+        seed: int = 0,
+        threads: int | None = None,
+        patience: int | None = 50,
+        smoothing: int = 1,
+        stop_on: str = "first",
+        metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
+        debias: bool = False,
+        floor: bool = True,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 50,
+        progress: bool | None = None,
+        **native: Any,
+    ) -> None:
+        self.objective = objective
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_documents = min_documents
+        self.seed = seed
+        self.threads = threads
+        self.patience = patience
+        self.smoothing = smoothing
+        self.stop_on = stop_on
+        self.metrics = metrics
+        self.debias = debias
+        self.floor = floor
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.progress = progress
+        self._check_native(native)
+        self.native = native
+        self._check_losses()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What the ranker is called in files: its library's name."""
+        return self.library.name
+
+    @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return self.library.least_code
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in the total gain of all splits."""
+        self._check_fitted()
+        gains = self.model_.importances("gain")
+        return gains / gains.sum() if gains.any() else gains
+
+    def importances(self, kind: str = "gain") -> Array:
+        """Give one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
+        self._check_fitted()
+        return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
+
+    def explain(self, data: Any) -> Array:
+        """Say what each feature adds to each document's score: SHAP values, (n_docs, n_features + 1).
+
+        The last column is the mean score; rows add up to the scores.
+        """
+        features = self._features(data)
+        with self._own_threads():
+            return self.model_.explain(features)
+
+    def _settings(self, *, stopping: bool) -> trees.Settings:
+        """Check what the library is told."""
+        self._check_losses()  # the objective may be another one by now
+        settings = trees.Settings(
+            builtin=self._chosen()[0],
+            learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
+            leaves=check.integer("leaves", self.leaves, least=2),
+            min_documents=check.integer("min_documents", self.min_documents, least=1),
+            threads=self._thread_count(),
+            floor=bool(self.floor),
+            native=dict(self.native),
+        )
+        for cure, asked in (
+            ("leave that parameter out", {"stopping": False, "checkpoints": False}),
+            ("train without valid", {"stopping": stopping, "checkpoints": False}),
+            ("train without a checkpoint", {"stopping": stopping, "checkpoints": self.checkpoint is not None}),
+        ):
+            if why := self.library.refusal(settings, **asked):
+                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, cure=cure)
+        return settings
+
+    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: "TreeRanker | None") -> TreeLearner:
+        settings, objective = self._settings(stopping=valid is not None), self._chosen()[1]
+        for data in (train, valid):
+            if data is not None:
+                Schema.of(data).check_codes(data.features, self._least_code)
+        blocks = self.checkpoint is not None and self.library.draws(settings)
+        return TreeLearner(
+            library=self.library,
+            settings=settings,
+            valid=valid,
+            start=None if older is None else older.model_.content(),
+            before=0 if older is None else older.model_.n_trees,
+            objective=objective,
+            train=train,
+            documents=self._documents(train, objective),
+            seed=check.integer("seed", self.seed, least=0),
+            block=check.integer("checkpoint_every", self.checkpoint_every, least=1) if blocks else None,
+        )
+
+    def _chosen(self) -> tuple[str | None, Any]:
+        """The library's own objective, or ours."""
+        if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
+            return None, self._objective()
+        builtin = self.objective.removeprefix("native:")
+        return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
+
+    def _keep(self, model: trees.Forest, state: State) -> None:
+        self.model_ = model
+
+    def _rounds(self) -> int:
+        return self.model_.n_trees
+
+    def _check_native(self, native: dict[str, Any]) -> None:
+        known = self.library.known() if native else ()
+        for name in native:
+            ours = self.library.ours.get(self.library.canonical(name))
+            if ours is not None:
+                what = f"{name!r} of {self.library.name} has another name here"
+                raise check.error(what, cure=f"say {ours}")
+            if self.library.canonical(name) in self.library.idle:
+                raise check.error(f"{name!r} of {self.library.name} has no effect here", cure="leave it out")
+            if name not in known:
+                near = check.suggestion(name, [*self.own_parameters(), *known]).rstrip("?")
+                cure = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
+                raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), cure=cure)
+
+    def _check_losses(self) -> None:
+        given = self.objective
+        builtin = given.removeprefix("native:") if isinstance(given, str) and given.startswith("native:") else None
+        library, text = self.library, self._text_of_objective()
+        canonical = {name: library.canonical(name) for name in self.native}
+        check_parameters(library.name, library.losses, self.native, canonical, text, builtin)
+
+    def _description(self) -> dict[str, Any]:
+        return super()._description() | self._made_of(self._rounds())
+
+    def _made_of(self, rounds: int) -> dict[str, Any]:
+        return {"trees": rounds, "versions": {self.library.name: self.library.version()}}
+
+    def _score(self, features: Floats) -> Array:
+        with self._own_threads():
+            return self.model_.predict(features)
+
+    def _files(self) -> dict[str, bytes]:
+        return {self.library.file: self.model_.content()}
+
+    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
+        self.model_ = self.library.forest(files[self.library.file]).cut(int(description["trees"]))

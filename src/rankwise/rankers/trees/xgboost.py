@@ -1,0 +1,359 @@
+"""XGBoost: the adapter of boosted trees, and the ranker."""
+
+import functools
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk import mapped as disk
+from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
+from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.threads import thread_count
+
+if TYPE_CHECKING:
+    from xgboost import Booster, DMatrix
+
+_ALIASES = {
+    "eta": "learning_rate",
+    "gamma": "min_split_loss",
+    "lambda": "reg_lambda",
+    "alpha": "reg_alpha",
+    "n_jobs": "nthread",
+    "random_state": "seed",
+    "n_estimators": "num_boost_round",
+}
+# Left at these values, nothing is drawn and a continued model is the uninterrupted one, bit for bit.
+_NOTHING_DRAWN = {
+    "subsample": 1.0,
+    "colsample_bytree": 1.0,
+    "colsample_bylevel": 1.0,
+    "colsample_bynode": 1.0,
+    "lambdarank_pair_method": "topk",
+}
+# Of a model rather than of training; set here, or of no use for ranking.
+_NOT_FOR_USERS = {"num_class", "num_feature", "num_target", "num_trees", "boost_from_average", "size_leaf_vector"}
+
+
+class XGBoost:
+    """XGBoost behind the protocol of ``rankers/trees.py``."""
+
+    name = "xgboost"
+    file = "model.ubj"
+    builtins: Sequence[str] = ("rank:ndcg", "rank:map", "rank:pairwise")
+    ours: Mapping[str, str] = {
+        "objective": "objective",
+        "num_boost_round": "rounds",
+        "learning_rate": "learning_rate",
+        "max_leaves": "leaves",
+        "seed": "seed",
+        "nthread": "threads",
+        "eval_metric": "metrics",
+        "disable_default_eval_metric": "metrics",
+        "early_stopping_rounds": "patience",
+        "feature_types": "RankingDataset(categorical=…)",
+        "enable_categorical": "RankingDataset(categorical=…)",
+    }
+    least_code = 0.0
+    losses: Mapping[str, Loss] = XGBOOST_LOSSES
+    idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
+
+    def version(self) -> str:
+        """Give XGBoost's version."""
+        return str(_xgboost().__version__)
+
+    def known(self) -> frozenset[str]:
+        """All names of parameters, aliases included."""
+        return _names()
+
+    def canonical(self, name: str) -> str:
+        """The main name of a parameter that may be written as an alias."""
+        return _ALIASES.get(name, name)
+
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
+        """Say why these settings cannot be trained so; empty if they can."""
+        native = self._canonical(settings)
+        if native.get("booster") == "gblinear":
+            return "booster=gblinear grows no trees"
+        if native.get("booster") == "dart" and (stopping or checkpoints):
+            return (
+                "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a "
+                "checkpoint cannot be continued"
+            )
+        if native.get("tree_method") == "exact":
+            return "tree_method=exact counts the depth of a tree and not its leaves"
+        if native.get("process_type", "default") != "default":
+            return "process_type=update grows no trees"
+        if "base_score" in native:
+            return "base_score moves all scores alike, which changes no ranking"
+        return ""
+
+    def draws(self, settings: Settings) -> bool:
+        """Whether training draws random numbers of XGBoost's own."""
+        native = self._canonical(settings)
+        return any(native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
+
+    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+        """Build XGBoost's own data once."""
+        return Matrices(train, _binned(settings, train), None if valid is None else _raw(settings, valid))
+
+    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+        """Start growing, from nothing or from the trees of ``start``."""
+        return Growing(settings, self._parameters(settings, seed), matrices, start)
+
+    def forest(self, content: bytes) -> "XGBoostForest":
+        """Read a model."""
+        xgboost = _xgboost()
+        try:
+            if not content.startswith(b"{"):
+                raise ValueError("a file that does not begin as a model")
+            return XGBoostForest(xgboost.Booster(model_file=bytearray(content)), bytes(content))
+        except (ValueError, xgboost.core.XGBoostError) as broken:
+            raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
+
+    def _canonical(self, settings: Settings) -> dict[str, Any]:
+        return {self.canonical(name): value for name, value in settings.native.items()}
+
+    def _parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
+        parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
+        return (
+            parameters
+            | self._canonical(settings)
+            | {
+                # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
+                # scores of rank:ndcg are the plain sums of the leaves.
+                "objective": settings.builtin or "rank:ndcg",
+                "base_score": 0.0,
+                "disable_default_eval_metric": 1,
+                "learning_rate": settings.learning_rate,
+                "max_leaves": settings.leaves,
+                "nthread": settings.threads,
+                "seed": seed,
+            }
+        )
+
+
+class Matrices(NamedTuple):
+    """The data as XGBoost holds them."""
+
+    data: RankingDataset
+    train: "DMatrix"
+    valid: "DMatrix | None"
+
+
+class Growing:
+    """A booster that grows."""
+
+    def __init__(self, settings: Settings, parameters: dict[str, Any], matrices: Matrices, start: bytes | None) -> None:
+        self.settings, self.matrices, self.train = settings, matrices, matrices.train
+        model = None if start is None else bytearray(start)
+        self.booster: Booster = _xgboost().Booster(parameters, [self.train], model_file=model)
+        self.trees = 0 if start is None else self.booster.num_boosted_rounds()
+        if start is not None and not self._bins_fit():
+            self.train = _raw(settings, matrices.data)
+        # Of average documents, where the user says nothing: a loss times a constant grows the same trees.
+        self.relative = {
+            name: share
+            for name, share in {"min_child_weight": float(settings.min_documents), "reg_lambda": 1.0}.items()
+            if name not in {_ALIASES.get(given, given) for given in settings.native}
+        }
+
+    def _bins_fit(self) -> bool:
+        """Whether bins tell documents apart as the trees so far do; those of other data have other borders."""
+        binned = self.booster.predict(self.train, output_margin=True)
+        differ = not np.array_equal(binned, _margins(self.booster, self.matrices.data.features))
+        return not _total(differ)[0]  # on a worker, of all workers
+
+    def add(self, derive: Derive | None) -> bool:
+        """Grow one tree; False if XGBoost found no split for it."""
+        xgboost = _xgboost()
+        if derive is None:
+            try:
+                self.booster.update(self.train, self.trees)
+            except xgboost.core.XGBoostError as failed:
+                raise check.error(
+                    f"XGBoost cannot train with native:{self.settings.builtin}", got=_first_line(failed)
+                ) from None
+        else:
+            scores = self.booster.predict(self.train, output_margin=True, training=True)
+            numerator, hessian = derive(numbers(scores))
+            total, count = _total(np.abs(hessian).sum(dtype=np.float64), hessian.size)
+            average = float(total / count)
+            self.booster.set_param({name: share * average for name, share in self.relative.items()})
+            self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
+        last = self.booster[self.trees : self.trees + 1].get_dump()
+        if all(tree.count("\n") <= 1 for tree in last):  # XGBoost keeps it, as a constant
+            return False
+        self.trees += 1
+        return True
+
+    def valid_scores(self) -> Array:
+        """Give the scores of the validation documents; XGBoost adds the new tree to those that it has."""
+        valid: Any = self.matrices.valid
+        return numbers(self.booster.predict(valid, output_margin=True))
+
+    def content(self) -> bytes:
+        """Give all trees so far as XGBoost's binary JSON."""
+        return _content(self.booster, self.trees)
+
+
+class XGBoostForest:
+    """A finished booster."""
+
+    def __init__(self, booster: "Booster", content: bytes) -> None:
+        self.booster, self._content = booster, content
+        self.n_trees = int(booster.num_boosted_rounds())
+
+    def content(self) -> bytes:
+        """Give the model as XGBoost's binary JSON."""
+        return self._content
+
+    def cut(self, n_trees: int) -> "XGBoostForest":
+        """Give the model of the first ``n_trees`` trees."""
+        return self if n_trees >= self.n_trees else XGBoost().forest(_content(self.booster, n_trees))
+
+    def predict(self, features: Floats) -> Array:
+        """Score documents; XGBoost adds up in float32."""
+        self.booster.set_param({"nthread": thread_count()})
+        return numbers(_margins(self.booster, features))
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Give what one tree, counted from 0, adds to the scores."""
+        self.booster.set_param({"nthread": thread_count()})
+        return numbers(_margins(self.booster, features, (number, number + 1)))
+
+    def explain(self, features: Floats) -> Array:
+        """SHAP contributions, in float32."""
+        self.booster.set_param({"nthread": thread_count()})
+        own = _xgboost().DMatrix(
+            features,
+            feature_names=self.booster.feature_names,
+            feature_types=self.booster.feature_types,
+            enable_categorical=True,
+            nthread=thread_count(),
+        )
+        return numbers(self.booster.predict(own, pred_contribs=True))
+
+    def importances(self, kind: str) -> Array:
+        """Give one number per feature: total gain of its splits, or how many there are."""
+        found: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
+        names = self.booster.feature_names or [f"f{j}" for j in range(self.booster.num_features())]
+        return np.array([found.get(name, 0.0) for name in names], np.float64)
+
+
+class XGBoostRanker(TreeRanker):
+    """Boosted trees of XGBoost, trained with any objective.
+
+    Beside the arguments that all tree rankers have (see ``TreeRanker``), every parameter of
+    XGBoost is taken by its own name: ``XGBoostRanker("xendcg", gamma=0.1, colsample_bytree=0.8)``. Trees grow leaf
+    by leaf as LightGBM's do; ``max_depth`` limits their depth.
+
+    XGBoost does not count documents in leaves but adds up their Hessians, whose size depends on the objective. So
+    ``min_documents`` means that many times the average Hessian, and ``reg_lambda`` is one average Hessian. Whoever sets
+    ``min_child_weight`` or ``reg_lambda`` gets XGBoost's own, absolute meaning. Objectives of XGBoost's own
+    (``native:rank:ndcg``, ``native:rank:map``, ``native:rank:pairwise``) keep its defaults for both.
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
+    >>> ranker = XGBoostRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
+    >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
+    True
+    >>> ranker.predict(valid).shape == (valid.n_docs,)
+    True
+    """
+
+    library: Library = XGBoost()
+
+
+def _xgboost() -> Any:
+    return check.extra("xgboost", "xgboost")  # noqa: S610 (not a query of Django)
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """Every name of a parameter: XGBoost lists those that it used."""
+    xgboost = _xgboost()
+    one = xgboost.DMatrix(np.zeros((1, 1), np.float32), nthread=1)
+    found = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
+
+    def walk(node: dict[str, Any], inside: str) -> None:
+        for name, value in node.items():
+            if isinstance(value, dict):
+                walk(value, name)
+            elif inside.endswith("_param"):
+                found.add(name)
+
+    for booster in ("gbtree", "dart"):
+        for objective in XGBoost.builtins:
+            walk(json.loads(xgboost.Booster({"booster": booster, "objective": objective}, [one]).save_config()), "")
+    return frozenset(found - _NOT_FOR_USERS)
+
+
+def _columns(settings: Settings, data: RankingDataset) -> dict[str, Any]:
+    """What a matrix is told beside the features. Weights go to XGBoost's own objectives alone."""
+    names = data.feature_names
+    own = settings.builtin is not None
+    return {
+        "label": data.labels if own else None,
+        "group": data.sizes,
+        "weight": data.weights if own else None,
+        # XGBoost's text of a tree could not be read with other names.
+        "feature_names": None if names is None or any(set(name) & set("[]<\n") for name in names) else list(names),
+        "feature_types": ["c" if j in data.categorical else "q" for j in range(data.n_features)],
+        "enable_categorical": True,
+        "nthread": settings.threads,
+    }
+
+
+def _raw(settings: Settings, data: RankingDataset) -> "DMatrix":
+    file, columns = external.on_disk(data), _columns(settings, data)
+    matrix: DMatrix = (
+        _xgboost().DMatrix(data.features, **columns)
+        if file is None
+        else external.xgboost_matrix(file, columns, bins=None, binned=False)
+    )
+    return matrix
+
+
+def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
+    """Bins in place of numbers: a byte for each, where a raw matrix takes eight and makes the same bins beside."""
+    if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
+        return _raw(settings, data)
+    bins = settings.native.get("max_bin")
+    file, columns = external.on_disk(data), _columns(settings, data)
+    matrix: DMatrix = (
+        _xgboost().QuantileDMatrix(data.features, max_bin=bins, **columns)
+        if file is None
+        else external.xgboost_matrix(file, columns, bins=bins, binned=True)
+    )
+    return matrix
+
+
+def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
+    about = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
+    return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
+
+
+def _total(*values: float) -> Array:
+    """Add up numbers over all workers that train together; alone, they stay what they are."""
+    collective = _xgboost().collective
+    numbers = np.array(values, np.float64)
+    if collective.is_distributed():
+        numbers = collective.allreduce(numbers, collective.Op.SUM)
+    return numbers
+
+
+def _content(booster: "Booster", n_trees: int) -> bytes:
+    kept = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
+    return bytes(kept.save_raw("ubj"))
+
+
+def _first_line(failed: Exception) -> str:
+    """What XGBoost says, without its clock and its stack."""
+    return str(failed).partition("\n")[0].rpartition("Check failed: ")[2].rstrip(". ")

@@ -1,0 +1,249 @@
+"""Data that stay on disk: the same data sets, the same models, and features that are never all in memory."""
+
+import contextlib
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.data.disk import mapped as disk
+from rankwise.rankers.trees import on_disk as external
+
+RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)
+SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "patience": None}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of some hundred rows, so that small data have many."""
+    monkeypatch.setattr(disk, "BLOCK", 4 * 12 * 100)
+
+
+@pytest.fixture
+def stored(data, tmp_path):
+    return rw.write_parquet(data.with_(query_ids=[f"q{n}" for n in range(data.n_queries)]), tmp_path / "train.parquet")
+
+
+def place(data):
+    file = disk.Mapping.of(data.features)
+    assert file is not None
+    return Path(file.path)
+
+
+def same(one, other):
+    for name in ("features", "labels", "offsets", "query_ids", "weights", "document_ids"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.feature_names == other.feature_names
+    assert one.categorical == other.categorical
+
+
+def test_parquet_opened_is_parquet_read(stored, small_blocks):
+    opened = rw.open_data(stored)
+    assert disk.Mapping.of(opened.features) is not None
+    assert "features on disk" in repr(opened)
+    same(opened, rw.read_parquet(stored))
+
+
+def test_names_that_the_data_did_not_have_are_not_made_up(data, tmp_path):
+    path = rw.write_parquet(data.with_(query_ids=None, feature_names=None), tmp_path / "train.parquet")
+    opened = rw.open_data(path)
+    assert opened.query_ids is None
+    assert opened.feature_names is None
+
+
+def test_a_folder_with_categories_and_weights(data, tmp_path, small_blocks):
+    frame = rw.to_frame(data).with_columns(
+        pl.col("qid").cast(pl.String),
+        pl.lit(2.0).alias("weight"),
+        pl.Series("kind", ["a", "b"] * (data.n_docs // 2) + ["a"] * (data.n_docs % 2), pl.Enum(["b", "a"])),
+    )
+    for part in range(3):
+        chosen = [str(query) for query in range(part * 15, part * 15 + 15)]
+        frame.filter(pl.col("qid").is_in(chosen)).write_parquet(tmp_path / f"{part}.parquet")
+    opened = rw.open_data(tmp_path, weight="weight")
+    assert opened.categorical == (12,)
+    same(opened, rw.read_parquet(tmp_path, weight="weight"))
+
+
+def test_a_skipped_line_adds_no_columns(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text("1 qid:1 1:1 2:2\nnonsense 9:9\n0 qid:1 1:3 2:x 8:1\n0 qid:1 2:4\n")
+    with pytest.warns(UserWarning, match="left out 2 of 4 lines"):
+        read = rw.read_letor(path, errors="skip")
+    with pytest.warns(UserWarning, match="left out 2 of 4 lines"):
+        same(rw.open_data(path, errors="skip"), read)
+
+
+def test_the_copy_is_made_once_and_again_when_the_source_changes(stored, tmp_path, data):
+    first = rw.open_data(stored, folder=tmp_path / "copies")
+    assert place(rw.open_data(stored, folder=tmp_path / "copies")) == place(first)
+    rw.write_parquet(data.take(slice(0, 10)), stored, force=True)
+    assert rw.open_data(stored, folder=tmp_path / "copies").n_queries == 10
+
+
+def test_neighbouring_queries_stay_on_disk_and_others_come_into_memory(stored):
+    opened = rw.open_data(stored)
+    near, far = opened.take(slice(5, 20)), opened.take([3, 1])
+    assert "features on disk" in repr(near)
+    assert "features on disk" not in repr(far)
+    np.testing.assert_array_equal(np.concatenate(list(disk.blocks(near.features))), near.features)
+
+
+def test_no_room_says_where(stored, tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(OSError, match="could not be copied to .*taken.*set folder=… to one with enough space"):
+        rw.open_data(stored, folder=tmp_path / "taken" / "inside")
+    with pytest.raises(ValueError, match="data that stay on disk cannot be sorted"):
+        rw.open_data(stored, sort=True)
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_the_same_model_as_from_memory(ranker, stored, valid, small_blocks):
+    # Few documents: the bins' sample is all of them, here as in memory.
+    opened, held_out = rw.open_data(stored), rw.read_parquet(stored)
+    ours = ranker("stochastic(xendcg, scale=0.25)", **SMALL).fit(opened, valid)
+    other = ranker("stochastic(xendcg, scale=0.25)", **SMALL).fit(held_out, valid)
+    assert ours.history_ == other.history_
+    np.testing.assert_array_equal(ours.predict(opened), other.predict(held_out))
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_features_are_read_in_blocks_only(ranker, stored, small_blocks, monkeypatch, tmp_path):
+    opened = rw.open_data(stored)
+    read = []
+    ours = disk.Mapping.read
+
+    def watched(self, first, last):
+        read.append(last - first)
+        return ours(self, first, last)
+
+    monkeypatch.setattr(disk.Mapping, "read", watched)
+    monkeypatch.setattr(external, "_SAMPLE", 100)
+    model = ranker("xendcg", **SMALL).fit(opened, opened)
+    model.predict(opened)
+    assert max(read) <= 100
+    assert sum(read) >= 3 * opened.n_docs  # training, validation, prediction
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_checkpoints_and_older_models_go_on_from_disk(ranker, stored, data, tmp_path, small_blocks):
+    opened = rw.open_data(stored)
+    settings = {**SMALL, "rounds": 8}
+    first = ranker("xendcg", **settings).fit(opened)
+    more = ranker("xendcg", **settings).fit(opened, init_model=first)
+    in_memory = ranker("xendcg", **settings).fit(rw.read_parquet(stored), init_model=first)
+    np.testing.assert_array_equal(more.predict(data), in_memory.predict(data))
+    # A model whose trees ask at other places than the bins' borders.
+    other = ranker("xendcg", **settings).fit(data.with_(features=data.features * 1.1))
+    onto = ranker("xendcg", **settings).fit(opened, init_model=other)
+    beside = ranker("xendcg", **settings).fit(rw.read_parquet(stored), init_model=other)
+    np.testing.assert_allclose(onto.predict(data), beside.predict(data), rtol=1e-5)
+    kept = ranker("xendcg", **settings, checkpoint=tmp_path / "kept", checkpoint_every=4).fit(opened)
+    longer = ranker("xendcg", **{**settings, "rounds": 16}, checkpoint=tmp_path / "kept", checkpoint_every=4)
+    longer.fit(opened, resume=True)
+    np.testing.assert_array_equal(longer.predict(data), more.predict(data))
+    assert kept.history_["loss"] == longer.history_["loss"][:8]
+
+
+def test_xgboosts_own_file_goes_with_the_matrix(stored):
+    opened = rw.open_data(stored)
+    rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
+    assert not list(place(opened).parent.glob("rankwise-*"))
+
+
+def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
+    expected = rw.XGBoostRanker("xendcg", **SMALL).fit(data, data).predict(data)
+    (tmp_path / "links").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "links"))
+    (tmp_path / "größe 大").mkdir()
+    stored = rw.write_parquet(data, tmp_path / "größe 大" / "train.parquet")
+    opened = rw.open_data(stored)
+    np.testing.assert_array_equal(rw.XGBoostRanker("xendcg", **SMALL).fit(opened, opened).predict(data), expected)
+    assert not list((tmp_path / "links").iterdir())
+    assert not list(place(opened).parent.glob("rankwise-*"))
+    monkeypatch.setattr("tempfile.tempdir", str(stored.parent))
+    with pytest.raises(ValueError, match="through an ASCII path alone.*größe 大.*TMPDIR"):
+        rw.XGBoostRanker("xendcg", **SMALL).fit(opened)
+    assert not list(place(opened).parent.glob("rankwise-*"))
+
+
+# Matrices whose memory is somebody else's.
+
+
+def of_torch(matrix):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(matrix).numpy()
+
+
+def of_bytes(matrix):
+    return np.frombuffer(matrix.tobytes(), np.float32).reshape(matrix.shape)
+
+
+def of_polars(matrix):
+    return pl.Series(matrix.ravel()).to_numpy().reshape(matrix.shape)
+
+
+def of_arrow(matrix):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.array(matrix.ravel()).to_numpy().reshape(matrix.shape)
+
+
+def of_an_anonymous_mapping(matrix):
+    pages = mmap.mmap(-1, matrix.nbytes)  # what shared memory is, too
+    found = np.ndarray(matrix.shape, np.float32, pages)
+    found[:] = matrix
+    return found
+
+
+OWNERS = (of_torch, of_bytes, of_polars, of_arrow, of_an_anonymous_mapping)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_memory_that_is_not_numpys_is_no_file(owner, data):
+    given = owner(data.features)
+    np.testing.assert_array_equal(given, data.features)
+    assert disk.Mapping.of(given) is None
+    assert [block.shape for block in disk.blocks(given)] == [given.shape]
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+@pytest.mark.parametrize("owner", OWNERS)
+def test_trees_take_memory_that_is_not_numpys(ranker, owner, data):
+    model = ranker("xendcg", **{**SMALL, "rounds": 2}).fit(data.with_(features=owner(data.features)))
+    expected = ranker("xendcg", **{**SMALL, "rounds": 2}).fit(data).predict(data)
+    np.testing.assert_array_equal(model.predict(owner(data.features)), expected)
+
+
+def test_a_mapping_is_found_behind_views(stored):
+    features = rw.open_data(stored).features
+    plain = np.asarray(features).view(np.ndarray)
+    for hidden in (plain, plain[3:], np.asarray(memoryview(features))[5:]):  # type: ignore[arg-type]
+        matrix = hidden.reshape(-1, features.shape[1])
+        file = disk.Mapping.of(matrix)
+        assert file is not None
+        np.testing.assert_array_equal(file.read(0, 4), matrix[:4])
+
+
+def test_rows_that_differ_from_their_file_are_read_from_memory(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "rows.npy", rows)
+    changed = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    changed[2, 1] = 99.0
+    (block,) = disk.blocks(changed)
+    assert block[2, 1] == 99.0
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    np.save(tmp_path / "other.npy", rows + 100.0)
+    (tmp_path / "other.npy").replace(tmp_path / "rows.npy")
+    (block,) = disk.blocks(mapped)
+    np.testing.assert_array_equal(block, rows)
+
+
+def test_xgboosts_own_file_lies_elsewhere_where_the_copy_is_read_only(tmp_path):
+    with contextlib.ExitStack() as made:
+        folder = external._scratch(tmp_path / "cannot be written", made)
+        assert folder.is_dir()
+    assert not folder.exists()
