@@ -1,6 +1,7 @@
 """What importing rankwise costs, what it offers, and that a missing extra says how to get it."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,17 @@ def test_missing_extra_names_the_command():
     with pytest.raises(ImportError, match=r"no_such_library is not installed\. .*pip install 'rankwise\[torch\]'"):
         check.extra("no_such_library", "torch")
     assert check.extra("json", "torch").loads("1") == 1
+
+
+def test_the_reference_lists_every_public_name():
+    root = Path(rw.__file__).parents[2]
+    stub = (root / "src" / "rankwise" / "__init__.pyi").read_text(encoding="utf-8")
+    page = (root / "docs" / "reference.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^::: (\S+)\n(?:    options: \{members: \[([^\]]*)\]\}\n)?", page, re.MULTILINE)
+    listed = {module: {name.strip() for name in members.split(",") if name.strip()} for module, members in entries}
+    for module, name in re.findall(r"from \.(\S+) import (\w+) as", stub):
+        if module == "_version":
+            continue
+        assert f"rankwise.{module}" in listed, f"docs/reference.md has no entry for {name}"
+        members = listed[f"rankwise.{module}"]
+        assert not members or name in members, f"docs/reference.md leaves {name} out"
