@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
-from rankwise.experiments.results import CURVES, DOCUMENTS, FEATURES, QUERIES, Results, together
+from rankwise.experiments.results import Results
+from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES, together
 
 METRICS = ("ndcg@5", "ap")
 METHODS = {"LambdaMART": "lightgbm(lambdarank)", "XE-NDCG": "lightgbm(xendcg)"}

@@ -23,7 +23,8 @@ from rankwise.experiments import summary
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
-from rankwise.experiments.results import KEY, QUERIES, Results
+from rankwise.experiments.results import Results
+from rankwise.experiments.schema import KEY, QUERIES
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
 from rankwise.experiments.store import Store

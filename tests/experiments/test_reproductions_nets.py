@@ -159,7 +159,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
         for part in (valid, test):
             relevant = np.add.reduceat(part.labels, part.offsets[:-1])
             np.testing.assert_array_equal(part.sizes, (1 + cell.level) * relevant)
-        ranker = spec.parsed()["none"].build(spec.settings_of("none", cell.source.name, cell.level), cell.given)
+        ranker = spec.parsed()["none"].build(spec.settings_of("none", cell.source.name, cell.level), cell.defaults)
         assert ranker.negatives == cell.level
         assert isinstance(train, rw.Interactions)
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)

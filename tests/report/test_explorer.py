@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rankwise.experiments.results import DOCUMENTS, QUERIES, Results
+from rankwise.experiments.results import Results
+from rankwise.experiments.schema import DOCUMENTS, QUERIES
 from rankwise.report import html
 from rankwise.report.explorer import packed
 from rankwise.report.view import View

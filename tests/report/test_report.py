@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.experiments.results import DESCRIPTION, QUERIES, Results, empty
+from rankwise.experiments.results import DESCRIPTION, Results
+from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.store import Outcome, Store
 from rankwise.report import cutoffs, html, instances, levels, orderings, summary, training
 from rankwise.report.compared import mean_frame

@@ -1,8 +1,5 @@
 """The demonstration as the results of an experiment, from which its report is written."""
 
-import os
-import platform
-import time
 from typing import TYPE_CHECKING, Any
 
 from rankwise.demo.rankers import OBJECTIVES, SETTINGS
@@ -19,9 +16,9 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
     """Give one trial of every ranker, with its values per query, its learning curve and the scores of documents."""
     import polars as pl
 
-    from rankwise.experiments import frames
-    from rankwise.experiments.results import CURVES, DOCUMENTS, QUERIES, Results, together
-    from rankwise.experiments.trial import versions
+    from rankwise.experiments import frames, provenance
+    from rankwise.experiments.results import Results
+    from rankwise.experiments.schema import CURVES, DOCUMENTS, QUERIES, together
 
     test = result.parts["test"]
     evaluations = result.comparison.paired.evaluations
@@ -42,9 +39,9 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",
-            "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
-            "machine": f"{platform.platform()}, {os.cpu_count()} cores",
-            "versions": versions("lightgbm"),
+            "date": provenance.date(),
+            "machine": provenance.machine(),
+            "versions": provenance.versions("lightgbm"),
         },
     )
 

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
-from rankwise.experiments.results import CURVES, DOCUMENTS, FEATURES, QUERIES
+from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES
 from rankwise.metrics import metric
 from rankwise.objectives.guarantees import guarantees
 from rankwise.rankers.inputs import mean

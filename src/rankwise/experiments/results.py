@@ -2,7 +2,6 @@
 
 import html
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,59 +10,15 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
+from rankwise.experiments import summary
+from rankwise.experiments.published import figures
+from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, KEY, PUBLISHED, QUERIES, empty, together
+from rankwise.experiments.store import Store
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
 PAGE = "results.md"
 """The file beside it with the tables of a complete run."""
-
-KEY: dict[Any, Any] = {"data": pl.String, "level": pl.Float64, "trial": pl.Int64, "method": pl.String}
-QUERIES: Mapping[Any, Any] = KEY | {
-    "query": pl.String,
-    "documents": pl.Int64,
-    "relevant": pl.Int64,
-    "weight": pl.Float64,
-}
-CURVES: Mapping[Any, Any] = KEY | {"round": pl.Int64, "series": pl.String, "value": pl.Float64}
-DOCUMENTS: Mapping[Any, Any] = {
-    "data": pl.String,
-    "method": pl.String,
-    "query": pl.String,
-    "document": pl.Int64,
-    "id": pl.String,
-    "label": pl.Float64,
-    "score": pl.Float64,
-}
-FEATURES: Mapping[str, Any] = {
-    "data": pl.String,
-    "query": pl.String,
-    "document": pl.Int64,
-    "features": pl.List(pl.Float32),
-}
-PUBLISHED: Mapping[str, Any] = {
-    "data": pl.String,
-    "level": pl.Float64,
-    "method": pl.String,
-    "metric": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "source": pl.String,
-}
-
-
-def empty(schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Make a frame without rows.
-
-    >>> empty(FEATURES).columns
-    ['data', 'query', 'document', 'features']
-    """
-    return pl.DataFrame(schema=dict(schema))
-
-
-def together(frames: Iterable[pl.DataFrame], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Lay frames below each other; none at all make an empty one, and a metric that one lacks is null there."""
-    return pl.concat([empty(schema), *frames], how="diagonal")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,9 +49,6 @@ class Results:
     @classmethod
     def gathered(cls, folder: str | Path, description: dict[str, Any]) -> "Results":
         """Read the trials that a description lists from a folder of results."""
-        from rankwise.experiments.published import figures
-        from rankwise.experiments.store import Store
-
         kept = Store(folder).read(description["files"])
         with check.library("the trials", folder, cure="delete them, and run the experiment again"):
             frames = {
@@ -117,29 +69,21 @@ class Results:
 
     def to_text(self) -> str:
         """Give every table as text: means with intervals and marks, and whether the paper's direction agrees."""
-        from rankwise.experiments.summary import all_tables
-
-        return "\n\n".join(f"{title}\n{table.text()}" for title, table in all_tables(self))
+        return "\n\n".join(f"{title}\n{table.text()}" for title, table in summary.all_tables(self))
 
     def to_markdown(self) -> str:
         """Give the tables as a Markdown page, with how they were made."""
-        from rankwise.experiments.summary import markdown
-
-        return markdown(self)
+        return summary.markdown(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give means, tests and verdicts as plain data."""
-        from rankwise.experiments.summary import to_dict
-
-        return to_dict(self)
+        return summary.to_dict(self)
 
     def __repr__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        from rankwise.experiments.summary import all_tables
-
-        return "".join(f"<h4>{html.escape(title)}</h4>{table.html()}" for title, table in all_tables(self))
+        return "".join(f"<h4>{html.escape(title)}</h4>{table.html()}" for title, table in summary.all_tables(self))
 
     @staticmethod
     def name_in(folder: str | Path) -> str:

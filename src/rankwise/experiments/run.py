@@ -1,9 +1,6 @@
 """Run an experiment: plan its trials, compute those that are missing, keep each as it ends."""
 
 import json
-import os
-import platform
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
@@ -14,10 +11,12 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
+from rankwise.experiments import provenance
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.estimate import Clock
 from rankwise.experiments.pools import cluster, processes
-from rankwise.experiments.results import DESCRIPTION, KEY, PAGE, Results
+from rankwise.experiments.results import DESCRIPTION, PAGE, Results
+from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
@@ -180,8 +179,8 @@ def _description(work: Work, command: str) -> dict[str, Any]:
     about = {
         "rankwise": __version__,
         "command": command,
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores",
-        "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "machine": provenance.machine(),
+        "date": provenance.date(),
     }
     return {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
 

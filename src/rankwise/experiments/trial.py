@@ -4,15 +4,13 @@ import platform
 import time
 import warnings
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.experiments import frames
+from rankwise.experiments import frames, provenance
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, ranker_settings, relevant_label, seed_of
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
@@ -80,9 +78,9 @@ def compute(cell: Cell) -> Outcome:
             "threads": cell.threads,
             "best_round": int(ranker.best_round_),
             "stopped": ranker.stopped_,
-            "date": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+            "date": provenance.date(),
             "feature_names": None if test.feature_names is None else list(test.feature_names),
-            "versions": versions(spec.parsed()[cell.method].ranker),
+            "versions": provenance.versions(spec.parsed()[cell.method].ranker),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         return Outcome(
@@ -104,19 +102,6 @@ class Untrained:
     def predict(self, data: RankingDataset) -> Array:
         """Give every document the score 0."""
         return np.zeros(data.n_docs)
-
-
-def versions(ranker: str) -> dict[str, str]:
-    """Give the versions of what computes."""
-    found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    libraries = {"xgboost": ("xgboost-cpu", "xgboost"), "neural": ("torch",), "factorization": ("torch",)}
-    for name in libraries.get(ranker, (ranker,)):
-        try:
-            found[name.removesuffix("-cpu")] = metadata.version(name)
-            break
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 _last: dict[tuple[Any, ...], Triple] = {}  # the methods of a trial follow each other and share their data

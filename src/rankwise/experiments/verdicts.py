@@ -10,7 +10,7 @@ from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.protocols import POOLED
 from rankwise.experiments.published import Claim, claims
-from rankwise.experiments.results import KEY
+from rankwise.experiments.schema import KEY
 
 if TYPE_CHECKING:
     import polars as pl

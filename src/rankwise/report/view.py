@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.significance import t_test
-from rankwise.experiments.results import KEY
+from rankwise.experiments.schema import KEY
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check
+from rankwise.experiments.schema import PUBLISHED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,8 +45,6 @@ def figures(name: str) -> "pl.DataFrame":
     ('mslr-web30k', 0.0, 'ListNet', 'ndcg@5', 0.4672, 0.4664, 0.468, 'Table 1, page 4')
     """
     import polars as pl
-
-    from rankwise.experiments.results import PUBLISHED
 
     rows = [row for section in _sections(name) for row in _rows(section)]
     frame = pl.DataFrame([row[:-1] for row in rows], schema=dict(PUBLISHED), orient="row")

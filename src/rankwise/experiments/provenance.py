@@ -1,0 +1,34 @@
+"""How results came about: date, machine, versions of what computes."""
+
+import os
+import platform
+import time
+from importlib import metadata
+
+import numpy as np
+
+from rankwise._version import __version__
+
+_PACKAGES = {"xgboost": ("xgboost-cpu", "xgboost"), "neural": ("torch",), "factorization": ("torch",)}
+
+
+def date() -> str:
+    """Give the time of day with its zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S%z")
+
+
+def machine() -> str:
+    """Describe this machine."""
+    return f"{platform.platform()}, {os.cpu_count()} cores"
+
+
+def versions(ranker: str) -> dict[str, str]:
+    """Give the versions of rankwise, Python, NumPy and the library of a ranker."""
+    found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    for name in _PACKAGES.get(ranker, (ranker,)):
+        try:
+            found[name.removesuffix("-cpu")] = metadata.version(name)
+            break
+        except metadata.PackageNotFoundError:
+            continue
+    return found
