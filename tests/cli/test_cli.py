@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 import pytest
 import typer
-from typer.testing import CliRunner, Result
 
 import rankwise as rw
 from rankwise.check import extra
 from rankwise.cli.app import app
 from rankwise.cli.inputs import read_parts
 from tests import shared
+from tests.cli.running import refused, run
 from tests.processes import HANG, environment
 
 ANSI = re.compile(r"\x1b\[")
@@ -51,20 +51,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("a.run").write_text(RUN_A)
     Path("b.run").write_text(RUN_B)
     return tmp_path
-
-
-def run(*words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(words), prog_name="rankwise")
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str) -> str:
-    """Run a command that must be refused with exit code 2; give its message, which must be short and no traceback."""
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    return " ".join(result.stderr.split())
 
 
 def shell(*words: str, **options: object) -> subprocess.CompletedProcess[str]:

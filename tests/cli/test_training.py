@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import rankwise as rw
-from rankwise.cli.app import app
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.rankers.trees.lightgbm import LightGBMRanker
+from tests.cli.running import refused, run
 from tests.processes import HANG, wait_until
 
 QUICK = ("--rounds", "6", "--threads", "1")
@@ -37,19 +37,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.Ran
     for name, part in data.items():
         rw.write_data(part, f"{name}.parquet")
     return tmp_path
-
-
-def run(*words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(words), prog_name="rankwise")
-    assert result.exit_code == code, result.output
-    return result
-
-
-def refused(*words: str) -> str:
-    result = run(*words, code=2)
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    return " ".join(result.stderr.split())
 
 
 def train(*words: str) -> Result:

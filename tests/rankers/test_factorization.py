@@ -10,12 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import rankwise as rw
-from rankwise.cli.app import app
 from rankwise.rankers.nets.weights import snapshot
 from tests import shared
+from tests.cli.running import run
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 6, "threads": 1, "device": "cpu", "batch_users": 8}
@@ -478,12 +477,6 @@ def test_movielens_as_in_the_thesis():
     done = rw.evaluate_interactions(ranker.fit(train), test, ["ndcg", "ap"], negatives=1)
     assert done.mean["ndcg"] == pytest.approx(0.9659, abs=0.01)
     assert done.mean["ap"] == pytest.approx(0.8960, abs=0.02)
-
-
-def run(*words: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, list(words), prog_name="rankwise")
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_recommending_from_the_command_line(ratings, tmp_path: Path):

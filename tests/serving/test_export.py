@@ -12,13 +12,12 @@ import onnx
 import onnxruntime
 import pytest
 import treelite
-from typer.testing import CliRunner
 
 import rankwise as rw
-from rankwise.cli.app import app
 from rankwise.rankers.scoring.nodes import nodes_of
 from rankwise.rankers.table import ranker_class
 from rankwise.serving.table import FORMATS
+from tests.cli.running import run
 
 NAMES = [f"attribute(f{j})" for j in range(8)]
 NATIVE = {"lightgbm": "rank_xendcg", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
@@ -407,12 +406,6 @@ def test_files_are_kept_and_models_checked(models, tmp_path):
     with pytest.raises(ValueError, match="only rankers of trees and nets can be exported: got list"):
         rw.export([1], tmp_path / "other", "onnx")  # type: ignore[arg-type]
     assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
-
-
-def run(*words: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, list(map(str, words)), prog_name="rankwise")
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_the_command_writes_what_the_function_writes(models, tmp_path, monkeypatch):
