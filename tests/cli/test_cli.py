@@ -102,7 +102,7 @@ def test_options_have_one_name_in_every_command():
     assert {name for name, words in names.items() if "--output" not in words} == silent
     assert all(("--output" in words) == ("-o" in words) for words in names.values())
     used = {word for words in names.values() for word in words}
-    assert not used & {"--out", "--folder", "--into"}
+    assert not used & {"--out", "--folder", "--into", "--every"}
     for name in ("demo", "train", "predict", "tune", "evaluate", "compare", "recommend", "reproduce", "report"):
         assert "--progress" in names[name]
 

@@ -54,7 +54,8 @@ def train(
         Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
     ] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Rounds between checkpoints; 50.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Rounds between checkpoints.", show_default="50; 10 for a net"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint, if there is one.")] = False,
     plot: Annotated[
