@@ -130,12 +130,12 @@ class Trained(Ranker):
             self._remember(train)
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learns.model(), state)
-        if interrupts.asked:  # after the last round
-            self.stopped_ = "interrupted"
-        if self.stopped_ == "interrupted":
-            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
-            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
-        return self
+            if interrupts.asked:  # after the last round
+                self.stopped_ = "interrupted"
+            if self.stopped_ == "interrupted":
+                kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
+                warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+            return self
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(

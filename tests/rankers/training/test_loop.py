@@ -1,0 +1,246 @@
+"""The one loop, with a learner that can be followed with a pencil."""
+
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise.rankers.training.exhausted import Exhausted, nothing_learned
+from rankwise.rankers.training.interrupts import Interrupts
+from rankwise.rankers.training.loop import Alone, Loop, State
+from rankwise.rankers.training.stopping import Stopping
+from rankwise.rankers.training.validation import Validation
+from rankwise.stream import Stream
+
+# One query of a relevant document and another: the reciprocal rank is 1 where the first scores higher, and else 1/2.
+VALID = rw.RankingDataset.from_sizes([[1.0], [2.0]], [1, 0], [2])
+
+
+class Counter:
+    """Learns to count: the model is the number of rounds, and ``values`` says what each round is worth."""
+
+    def __init__(self, values, end=None) -> None:
+        self.values, self.end, self.processes = values, end, Alone()
+        self.rounds: list[int] = []
+        self.count, self.restored = 0, 0
+
+    def round(self, stream: Stream) -> float | None:
+        self.rounds.append(stream.round)
+        if stream.round == self.end:
+            raise Exhausted("no split", lambda: nothing_learned(7, "nothing to count", "count something"))
+        self.count += 1
+        return 1.0 / self.count
+
+    def valid_scores(self):
+        return np.array([self.values[self.count - 1], 0.5])
+
+    def snapshot(self) -> int:
+        return self.count
+
+    def restore(self, kept: int) -> None:
+        self.restored = kept
+
+    def model(self) -> Any:
+        return self.restored
+
+    def files(self, best: int) -> dict[str, bytes]:
+        return {"best": bytes([best]), "last": bytes([self.count])}
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> int:
+        self.count = files["last"][0]
+        return files["best"][0]
+
+
+class Kept:
+    """A checkpoint in memory."""
+
+    every = 2
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, dict[str, bytes]]] = []
+
+    def write(self, state: State, files: dict[str, bytes]) -> None:
+        self.written.append((state.done, files))
+
+
+def train(learner, state=None, best=None, checkpoint=None, reports=(), interrupts=None, **changes):
+    validation = Validation(VALID, [rw.metric("rr")], debias=False)
+    rule: dict[str, Any] = {"rounds": 6, "metrics": validation.names} | changes
+    loop = Loop(
+        learner=learner,
+        stream=Stream(1),
+        stopping=Stopping(**rule),
+        validation=validation,
+        checkpoint=checkpoint,
+        reports=reports,
+    )
+    return loop.run(state or State(), best, interrupts or Interrupts())
+
+
+def test_rounds_are_counted_measured_and_the_best_is_restored():
+    told: list[tuple[int, int]] = []
+    learner = Counter([0, 1, 0, 1, 0, 0])
+    state = train(learner, reports=[lambda state: told.append((state.done, state.best))])
+    assert state.history == {"loss": [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6], "rr": [0.5, 1, 0.5, 1, 0.5, 0.5]}
+    assert (state.done, state.best, state.stopped, learner.restored) == (6, 2, "rounds", 2)
+    assert told == [(1, 1), (2, 2), (3, 2), (4, 2), (5, 2), (6, 2)]
+    assert learner.rounds == [0, 1, 2, 3, 4, 5]
+
+
+def test_patience_ends_it():
+    state = train(Counter([0, 1, 0, 0, 0, 0]), patience=2)
+    assert (state.done, state.best, state.stopped) == (4, 2, "patience")
+
+
+def test_a_learner_that_has_no_more_to_learn():
+    learner = Counter([0, 1, 0], end=3)
+    state = train(learner)
+    assert (state.done, state.best, state.stopped, learner.restored) == (3, 2, "no split", 2)
+    with pytest.raises(rw.NothingLearnedError, match="learned nothing from 7 queries: got nothing to count"):
+        train(Counter([], end=0))
+
+
+def test_a_checkpoint_is_written_now_and_then_and_resumed():
+    kept, whole = Kept(), Counter([0, 1, 0, 0, 0, 1])
+    expected = train(whole, checkpoint=kept, smoothing=2)
+    assert [(done, files["best"][0], files["last"][0]) for done, files in kept.written] == [
+        (2, 2, 2),
+        (4, 2, 4),
+        (6, 2, 6),
+    ]
+    again = Counter([0, 1, 0, 0, 0, 1])
+    history = {name: column[:4] for name, column in expected.history.items()}
+    state = State(done=4, best=2, history=history)
+    best = again.resume(kept.written[1][1], state)
+    assert train(again, state, best, smoothing=2) == expected
+    assert again.rounds == [4, 5]
+    assert again.restored == whole.restored
+
+
+def test_rounds_count_on_from_an_older_model():
+    learner = Counter([0] * 6)
+    learner.count = 3
+    assert train(learner, State(before=3), rounds=2).total == 5
+    assert learner.rounds == [3, 4]
+
+
+def test_a_process_among_others_passes_an_interruption_on():
+    class Together(Alone):
+        alone = False
+
+    def press(state):
+        raise KeyboardInterrupt
+
+    learner = Counter([0] * 6)
+    assert train(learner, reports=[press]).stopped == "interrupted"
+    learner = Counter([0] * 6)
+    learner.processes = Together()
+    with pytest.raises(KeyboardInterrupt):
+        train(learner, reports=[press])
+
+
+# Ctrl-C at every moment.
+
+
+@pytest.fixture
+def default_sigint():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Pressing:
+    """Presses Ctrl-C when the n-th line of the package is about to be run."""
+
+    def __init__(self, n: int) -> None:
+        self.left, self.where = n, ""
+
+    def __call__(self, frame, event, _):
+        if "rankwise" not in frame.f_code.co_filename or "test_" in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def pressed_at(n, call):
+    """Call with Ctrl-C at the n-th line; gives whether the end was reached before, and where it was."""
+    pressing, before = Pressing(n), sys.gettrace()
+    sys.settrace(pressing)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return pressing.where
+
+
+@pytest.mark.usefixtures("default_sigint")
+def test_ctrl_c_at_every_line_finds_whole_rounds():
+    found, n = [], 0
+    while True:
+        n += 1
+        learner = Counter([0, 1, 0, 1, 0, 0])
+        states: list[State] = []
+
+        def call(learner=learner, states=states):
+            with Interrupts() as interrupts:
+                states.append(train(learner, checkpoint=Kept(), interrupts=interrupts))
+
+        try:
+            where = pressed_at(n, call)
+        except KeyboardInterrupt:
+            assert not states
+            found.append(0)
+            continue
+        if not where:
+            break
+        (state,) = states
+        found.append(state.done)
+        assert all(len(column) == state.done for column in state.history.values()), where
+        assert (state.best, learner.restored) == ((1, 1) if state.done == 1 else (2, 2)), where
+    assert set(found) == {0, 1, 2, 3, 4, 5, 6}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("default_sigint")
+@pytest.mark.filterwarnings("ignore:interrupted after:RuntimeWarning")
+@pytest.mark.parametrize("kind", ["lightgbm", "neural"])
+def test_ctrl_c_at_any_line_of_fit_keeps_the_best_model_so_far(kind, data, valid, tmp_path):
+    settings: dict[str, Any] = {"checkpoint_every": 2, "threads": 1, "progress": False}
+    kept = {"checkpoint": tmp_path / "kept"}
+
+    def make(rounds, **changes):
+        if kind == "lightgbm":
+            return rw.LightGBMRanker("xendcg", rounds=rounds, leaves=5, min_documents=5, **settings, **changes)
+        return rw.NeuralRanker("softmax_ce", epochs=rounds, hidden=(4,), device="cpu", **settings, **changes)
+
+    expected = {rounds: make(rounds).fit(data, valid) for rounds in (1, 2, 3)}
+    counting = Pressing(0)
+    before = sys.gettrace()
+    sys.settrace(counting)
+    make(3, **kept).fit(data, valid)
+    sys.settrace(before)
+    lines, seen = -counting.left, set()
+    for n in sorted({*np.linspace(1, lines, 60).astype(int).tolist(), *range(lines - 100, lines + 1)}):
+        shutil.rmtree(tmp_path / "kept", ignore_errors=True)
+        model = make(3, **kept)
+        try:
+            where = pressed_at(n, lambda model=model: model.fit(data, valid))
+        except KeyboardInterrupt:
+            assert not hasattr(model, "history_"), n
+            seen.add(0)
+            continue
+        done = len(model.history_["loss"])
+        seen.add(done)
+        assert model.history_ == expected[done].history_, where
+        assert model.best_round_ == expected[done].best_round_, where
+        assert np.array_equal(model.predict(valid), expected[done].predict(valid)), where
+    assert seen >= {0, 1, 2}
