@@ -17,7 +17,7 @@ from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
 from rankwise.rankers.training.exhausted import NothingLearnedError
-from rankwise.rankers.trees.newton import Array
+from rankwise.arrays import Array
 from rankwise.threads import use_threads
 
 

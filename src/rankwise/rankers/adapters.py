@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
-from rankwise.rankers.trees.newton import Array, Floats, newton
+from rankwise.rankers.trees.newton import newton
 from rankwise.stream import Stream
 
 

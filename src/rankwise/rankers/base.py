@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
-from rankwise.rankers.trees.newton import Array, Floats
 
 if TYPE_CHECKING:
     import polars as pl

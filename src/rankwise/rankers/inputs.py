@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.rankers.schema import Schema, frame, is_frame
-from rankwise.rankers.trees.newton import Array
 
 
 def dataset(

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Floats
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees.newton import Floats
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.rankers.trees.newton import Array
+from rankwise.arrays import Array
 from rankwise.serving.dumps import xgboost_trees
 from rankwise.serving.source import Source, Written
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.interactions.parts import rows_of
 from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
-from rankwise.rankers.trees.newton import Array, Floats
 from rankwise.threads import over_queries
 
 UNKNOWN = ("error", "popular", "mean")

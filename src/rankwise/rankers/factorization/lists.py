@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.factorization.factors import Factors
 from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.trees.newton import Array, Floats
 
 
 @dataclass

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from rankwise.arrays import Floats
 from rankwise.rankers.nets.weights import Weights, snapshot
-from rankwise.rankers.trees.newton import Floats
 
 
 class FactorNet(torch.nn.Module):

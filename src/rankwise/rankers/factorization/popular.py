@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.rankers.trees.newton import Array
 
 
 class Popular:

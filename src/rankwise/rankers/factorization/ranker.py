@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
@@ -15,7 +16,6 @@ from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.factors import UNKNOWN, Factors, best
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.training.loop import History, State
-from rankwise.rankers.trees.newton import Array, Floats
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.trees.newton import Array
 from rankwise.stream import Stream
 
 _NUMBERS = 2**20  # of a block

@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
-from rankwise.objectives.torch_loss import torch_loss
+from rankwise.objectives.base import Objective
+from rankwise.objectives.torch.loss import PreparedLoss, TorchLoss
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.processes import Processes, seed_of
@@ -41,7 +43,6 @@ from rankwise.rankers.nets.weights import (
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.trees.newton import Array
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
 
@@ -52,7 +53,7 @@ TRAINING = "training.safetensors"
 class NetLearner:
     """Goes through the training queries once a round."""
 
-    objective: Any
+    objective: Objective
     train: RankingDataset
     documents: Mapping[str, Array]
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
@@ -77,6 +78,8 @@ class NetLearner:
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
         self._stepper = self.optimizer(self.module.parameters())
+        if self.data is None:
+            self._prepared = self._prepare(self.train)
 
     def round(self, stream: Stream) -> float:
         """Go through all queries once; gives their mean loss on the way."""
@@ -117,6 +120,10 @@ class NetLearner:
         recall(self._stepper, of_prefix("optimizer", training))
         return self.unpack(files[MODEL])
 
+    def _prepare(self, data: RankingDataset) -> PreparedLoss:
+        """Look at labels once; batches take their queries from this."""
+        return TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
+
     def _epoch(self, stream: Stream) -> tuple[float, bool]:
         """Give the mean loss of all queries, and whether there was any gradient."""
         data, processes, number = self.train, self.processes, stream.round
@@ -124,7 +131,7 @@ class NetLearner:
             data = self.data(number)
             stream = data.stream(self.seed, number)
         torch.manual_seed(seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
-        step = _Step(self)
+        step = _Step(self, self._prepared if data is self.train else self._prepare(data))
         for queries in self.batching.cut(data, stream):
             weight = float(queries.size if data.weights is None else data.weights[queries].sum())
             if weight == 0.0:
@@ -143,9 +150,9 @@ class NetLearner:
 class _Step:
     """From a part of a batch to gradients of the module's parameters, and what an epoch adds up."""
 
-    def __init__(self, learner: NetLearner) -> None:
+    def __init__(self, learner: NetLearner, prepared: PreparedLoss) -> None:
         self.learner, self.loss, self.weight, self.moved = learner, 0.0, 0.0, False
-        self.value = torch_loss(learner.objective, reduction="none")
+        self.prepared = prepared
 
     def __call__(self, part: Part, divisor: float) -> None:
         learner, weights = self.learner, part.weights
@@ -154,8 +161,7 @@ class _Step:
         with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed):
             scores = learner.module(*learner.inputs(part)).float()
         scores.retain_grad()
-        columns = {name: column[part.rows] for name, column in learner.documents.items()}
-        values = self.value(scores, part.labels, part.offsets, stream=part.stream, **columns)
+        values = self.prepared.take(part.queries)(scores, stream=part.stream)
         total = values.double() @ torch.from_numpy(weights).to(learner.device)
         (total / divisor).backward()
         self.loss += float(total.detach())

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from rankwise.arrays import Array, Floats
 from rankwise.rankers.nets.batches import blocks
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
-from rankwise.rankers.trees.newton import Array, Floats
 
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from rankwise.rankers.trees.newton import Array
+from rankwise.arrays import Array
 
 
 class Processes:

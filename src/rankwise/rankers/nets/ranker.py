@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.trees.newton import Array, Floats
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

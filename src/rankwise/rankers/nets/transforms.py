@@ -5,8 +5,8 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.rankers.nets.batches import blocks
-from rankwise.rankers.trees.newton import Array, Floats
 
 
 class Transform(torch.nn.Module):

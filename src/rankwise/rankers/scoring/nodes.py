@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.arrays import Array, Floats
 
 LEAF = -1
 

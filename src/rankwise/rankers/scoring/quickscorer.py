@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Array, Floats
 from rankwise.kernels import kernel
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
-from rankwise.rankers.trees.newton import Array, Floats
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1

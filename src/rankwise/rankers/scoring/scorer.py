@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.arrays import Array, Floats
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from rankwise.arrays import Array
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Validation
-from rankwise.rankers.trees.newton import Array
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

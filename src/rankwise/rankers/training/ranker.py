@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
@@ -22,7 +23,6 @@ from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Learner, Loop, State
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Validation
-from rankwise.rankers.trees.newton import Array
 from rankwise.threads import thread_count, use_threads
 
 Watch = Callable[[int, History], None]

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, gains
 from rankwise.metrics.dcg import NDCG
 from rankwise.rankers.inputs import mean
-from rankwise.rankers.trees.newton import Array
 
 
 class Validation:

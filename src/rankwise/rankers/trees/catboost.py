@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
@@ -28,7 +29,6 @@ from rankwise.rankers.trees.catboost_model import (
     strip,
 )
 from rankwise.rankers.trees.native_parameters import Loss, check_options
-from rankwise.rankers.trees.newton import Array
 from rankwise.rankers.trees.protocol import Derive, Library, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.stream import Stream

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.rankers.trees.newton import Array, Floats
+from rankwise.arrays import Array, Floats
 from rankwise.rankers.trees.protocol import numbers
 from rankwise.threads import thread_count
 

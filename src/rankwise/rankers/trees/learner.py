@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
-from rankwise.rankers.trees.newton import Array, Floats, newton
+from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
 from rankwise.stream import Stream
 

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.kernels import kernel
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
     from rankwise.objectives.base import Derivatives
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
 
 _SHARE = 1e-3
 _LONGEST_STEP = 1e-2  # one document asks for a step of at most 100

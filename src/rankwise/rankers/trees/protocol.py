@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.native_parameters import Loss
-from rankwise.rankers.trees.newton import Array, Floats
 
 Derive = Callable[[Array], tuple[Floats, Floats]]
 

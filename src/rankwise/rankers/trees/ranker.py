@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.rankers.schema import Schema
@@ -13,7 +14,6 @@ from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.rankers.trees.native_parameters import check_parameters
-from rankwise.rankers.trees.newton import Array, Floats
 
 
 class TreeRanker(Trained):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
-from rankwise.rankers.trees.newton import Array, Floats
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.threads import thread_count

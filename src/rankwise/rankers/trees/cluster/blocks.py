@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.cluster.liveness import lost
 from rankwise.rankers.trees.cluster.network import Network
 from rankwise.rankers.trees.learner import Step, block_seed
-from rankwise.rankers.trees.newton import Array, Floats
 from rankwise.threads import use_threads
 
 _one_at_a_time = threading.Lock()

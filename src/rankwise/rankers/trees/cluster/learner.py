@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise.arrays import Array
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.cluster import blocks
 from rankwise.rankers.trees.cluster.network import connect
 from rankwise.rankers.trees.cluster.workers import quietly
 from rankwise.rankers.trees.learner import Trees, no_split
-from rankwise.rankers.trees.newton import Array
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
