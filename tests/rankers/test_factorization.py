@@ -505,7 +505,7 @@ def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
     (tmp_path / "ml-100k" / "u.data").write_text("1\t31\t2\t1260759144\n")
     monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
     wrong = run("train", "movielens-100k", "-o", str(tmp_path / "model"), code=2)
-    assert "ratings are no ranking data: got movielens-100k. Cure: say 'rankwise recommend" in wrong.stderr
+    assert "ratings are no ranking data: got movielens-100k. Cure: use 'rankwise recommend" in wrong.stderr
     wrong = run("recommend", "movielens-100k", code=2)
     assert "no user has 5 relevant items" in wrong.stderr
 

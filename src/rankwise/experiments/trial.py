@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments import frames, provenance
@@ -17,7 +18,6 @@ from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
 from rankwise.rankers.training.exhausted import NothingLearnedError
-from rankwise.arrays import Array
 from rankwise.threads import use_threads
 
 
