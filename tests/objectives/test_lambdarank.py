@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.objectives.pairwise import LambdaRank
+from rankwise.metrics.base import discounts
+from rankwise.objectives.pairwise import LambdaRank, Pairwise
 from tests.objectives.pairs_by_hand import frozen
 
 VARIANTS = [
@@ -221,6 +222,62 @@ def test_threads_order_and_split_do_not_matter():
     alone = LambdaRank()(scores[mine], labels[mine], [0, sizes[q]])
     np.testing.assert_array_equal(alone.gradient, one.gradient[mine])
     assert alone.value[0] == one.value[q]
+
+
+def dense(objective, scores, labels, heavy):
+    """One list by NumPy, all pairs at once: value, gradient and Hessian without norm."""
+    pairs = objective if isinstance(objective, Pairwise) else objective.pairs()
+    rank = np.argsort(np.argsort(-scores, kind="stable"), kind="stable")
+    discount = discounts(scores.size + 1)
+    better = labels[:, None] > labels[None, :]
+    reach = scores.size if pairs.truncation is None else pairs.truncation
+    counted = better & (np.minimum(rank[:, None], rank[None, :]) < reach)
+    if pairs.weight == "none":
+        weight = counted.astype(np.float64)
+    else:
+        gain = (2.0**labels - 1.0) / (np.sort(2.0**labels - 1.0)[::-1][:reach] @ discount[: min(reach, scores.size)])
+        share, distance_share = {"ndcg": (1.0, 0.0), "ndcg2++": (1.0, 10.0)}[pairs.weight]
+        apart = np.abs(rank[:, None] - rank[None, :])
+        drop = np.where(apart > 0, discount[apart - 1] - discount[apart], 0.0)
+        swap = np.abs(discount[rank][:, None] - discount[rank][None, :])
+        weight = counted * (gain[:, None] - gain[None, :]) * (share * swap + distance_share * drop)
+    weight *= heavy[:, None]
+    margin = pairs.sigma * (scores[:, None] - scores[None, :])
+    wrong = 1.0 / (1.0 + np.exp(margin))
+    pull, bend = weight * wrong, weight * wrong * (1.0 - wrong)
+    gradient = pairs.sigma * (pull.sum(0) - pull.sum(1))
+    return (weight * np.logaddexp(0.0, -margin)).sum(), gradient, pairs.sigma**2 * (bend.sum(0) + bend.sum(1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lambdarank(norm=False)",
+        "lambdarank(norm=False, truncation=None, sigma=2.0)",
+        "lambdarank(norm=False, truncation=600)",
+        "lambdarank(norm=False, weights='ndcg2++')",
+        "pairwise(truncation=40)",
+        "ranknet",
+    ],
+)
+def test_lists_of_lengths_around_those_that_kernels_work_in(text):
+    objective = rw.objective(text)
+    sizes = (1, 2, 7, 8, 9, 15, 16, 17, 503, 504, 505, 511, 512, 513, 1030)
+    scores, labels, offsets = random_lists(seed=9, sizes=sizes)
+    weights = np.random.default_rng(10).uniform(0.5, 3.0, scores.size)
+    columns = [{}] if text == "ranknet" else [{}, {"document_weights": weights}]
+    for documents in columns:
+        found = objective(scores, labels, offsets, **documents)
+        for q, (start, stop) in enumerate(itertools.pairwise(offsets.tolist())):
+            if np.ptp(labels[start:stop]) == 0:
+                continue
+            heavy = weights[start:stop] if documents else np.ones(stop - start)
+            value, gradient, hessian = dense(objective, scores[start:stop], labels[start:stop].astype(float), heavy)
+            np.testing.assert_allclose(found.value[q], value, rtol=1e-12)
+            np.testing.assert_allclose(
+                found.gradient[start:stop], gradient, rtol=1e-10, atol=1e-12 * abs(gradient).max()
+            )
+            np.testing.assert_allclose(found.hessian[start:stop], hessian, rtol=1e-10, atol=1e-12 * hessian.max())
 
 
 def test_gain_tables_and_relevance():

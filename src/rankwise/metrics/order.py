@@ -15,7 +15,6 @@ from rankwise.kernels import REORDERED, kernel
 AVERAGE, ROW, WORST, BEST = 0, 1, 2, 3
 TIES = {"average": AVERAGE, "row": ROW, "worst": WORST, "best": BEST}
 
-_PATIENCE = 4  # steps a document that an order may be mended with, before sorting anew is faster
 _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
@@ -61,32 +60,6 @@ def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
         if stop - start > 1:
             _settle(keys, out, start, stop)
         start = stop
-
-
-@kernel
-def reorder(scores, rows, scratch):  # type: ignore[no-untyped-def]
-    """Do the same from an order that was right for other scores, which takes little time where they are alike.
-
-    ``rows`` is that order, or begins with −1 where there is none. Documents are put in place one by one, as long as
-    that takes few steps.
-    """
-    n = scores.size
-    if n > 0 and rows[0] < 0:
-        order_in(scores, rows, scratch)
-        return
-    keys, steps = scratch[0], _PATIENCE * n
-    for i in range(n):
-        keys[i] = scores[rows[i]]
-    for i in range(1, n):
-        key, row, at = keys[i], rows[i], i
-        while at > 0 and (keys[at - 1] < key or (keys[at - 1] == key and rows[at - 1] > row)):
-            keys[at], rows[at] = keys[at - 1], rows[at - 1]
-            at -= 1
-        keys[at], rows[at] = key, row
-        steps -= i - at
-        if steps < 0:
-            order_in(scores, rows, scratch)
-            return
 
 
 @kernel

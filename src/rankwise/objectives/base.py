@@ -39,7 +39,7 @@ class Derivatives(NamedTuple):
 class Prepared(ABC):
     """An objective that has seen the labels: everything that scores do not change is done.
 
-    It may keep what only saves time, such as the last order of documents. Results never depend on that.
+    It may keep what only saves time. Results never depend on that.
     """
 
     offsets: Offsets

@@ -11,19 +11,11 @@ from rankwise.arrays import Array, read_only
 from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain, discounts
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.pairs import (
-    AVERAGE_PRECISION,
-    COUNT,
-    DISCOUNTED,
-    EXPONENTIAL,
-    HINGE,
-    LOGISTIC,
-    RECIPROCAL_RANK,
-    SQUARED_HINGE,
-    Settings,
-    pairwise,
-)
+from rankwise.objectives.pair_losses import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pair_weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.pairs import Settings, pairwise, sort_worths
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, document_weights, refuse_columns
+from rankwise.threads import over_queries
 
 LOSSES = {"logistic": LOGISTIC, "hinge": HINGE, "squared_hinge": SQUARED_HINGE, "exponential": EXPONENTIAL}
 WEIGHTS = {
@@ -201,22 +193,19 @@ def _prepare(
     sizes = lists.sizes
     weight, *shares = WEIGHTS[pairs.weight]
     truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
+    rows, ranked = np.empty(lists.labels.size, np.int32), np.empty(lists.labels.size)
+    over_queries(sort_worths, lists.offsets, read_only(_worths(pairs, lists)), rows, ranked)
     return PreparedKernel(
         objective=objective,
         kernel=pairwise,
         offsets=lists.offsets,
-        per_document=(read_only(_worths(pairs, lists)), document_weights(documents, lists)),
+        per_document=(read_only(rows), read_only(ranked), document_weights(documents, lists)),
         settings=(
             read_only(_rank_weights(pairs, int(sizes.max(initial=0)) + 1)),
             Settings(float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], weight, *shares),
         ),
-        keep=_no_orders,
         work=sizes * (0.7 * np.minimum(sizes, truncation) + 20.0),
     )
-
-
-def _no_orders(n_docs: int) -> Any:
-    return np.full(n_docs, -1)
 
 
 def _worths(pairs: Pairwise, lists: Lists) -> Array:

@@ -66,8 +66,8 @@ def document_weights(documents: dict[str, Any], lists: Lists) -> Array:
 class PreparedKernel(Prepared):
     """A kernel with its arguments, but for the scores.
 
-    The kernel is called as ``kernel(first, last, offsets, scores, *per_document, *per_query, *settings[, *random][,
-    kept], value, gradient, hessian[, numerator])`` and fills every element of its outputs for queries ``first`` to
+    The kernel is called as ``kernel(first, last, offsets, scores, *per_document, *per_query, *settings[, *random],
+    value, gradient, hessian[, numerator])`` and fills every element of its outputs for queries ``first`` to
     ``last``. A Hessian of size 0 is not wanted, and neither is the numerator then.
     """
 
@@ -82,8 +82,6 @@ class PreparedKernel(Prepared):
     """What is the same for all lists."""
     keys: Callable[[Stream], Any] | None = None
     """What the kernel draws with: the key or keys of a stream, given to it with the word of each query."""
-    keep: Callable[[int], NDArray[Any]] | None = None
-    """Makes an array, one element per document, that the kernel finds as it left it: this saves time, nothing else."""
     numerator: bool | None = None
     """Whether a numerator is filled too; None where the kernel knows none."""
     curvature: str = ""
@@ -102,20 +100,12 @@ class PreparedKernel(Prepared):
         if self.keys is not None:
             stream = drawing(stream, self.objective)
             random = (self.keys(stream), read_only(stream.queries(self.n_queries)))
-        kept = () if self.keep is None else (self._kept(n_docs),)
-        arguments = (scores, *self.per_document, *self.per_query, *self.settings, *random, *kept, *outputs)
+        arguments = (scores, *self.per_document, *self.per_query, *self.settings, *random, *outputs)
         over_queries(self.kernel, self.offsets, *arguments, work=self.work)
-        if kept:
-            object.__setattr__(self, "_last", kept[0])
         value, gradient, diagonal = outputs[:3]
         if hessian and self.curvature:
             curvature.treat(self.curvature, self.offsets, gradient, diagonal)
         return Derivatives(value, gradient, diagonal, outputs[3] if own_numerator else gradient)
-
-    def _kept(self, n_docs: int) -> NDArray[Any]:
-        """What the last call left, unless another thread has it at the moment."""
-        last: NDArray[Any] | None = self.__dict__.pop("_last", None)
-        return self.keep(n_docs) if last is None else last  # type: ignore[misc]
 
     def take(self, queries: NDArray[np.int64]) -> Self:
         """Give the same kernel with the arrays of these queries."""
