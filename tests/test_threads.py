@@ -95,7 +95,7 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
         assert threads.thread_count() == 1
     assert threads.thread_count() == 3
     monkeypatch.setenv("RANKWISE_THREADS", "many")
-    with pytest.raises(ValueError, match="RANKWISE_THREADS must be a whole number of at least 1: got 'many'"):
+    with pytest.raises(ValueError, match="RANKWISE_THREADS must be a whole number from 1 to 1024: got 'many'"):
         threads.thread_count()
     with pytest.raises(ValueError, match="threads must be a whole number of at least 1: got 0"), threads.use_threads(0):
         pass

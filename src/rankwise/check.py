@@ -226,6 +226,8 @@ def feature_names(values: Sequence[str] | None, n_features: int) -> tuple[str, .
             "feature names must be as many as there are features, and all different",
             got=f"{len(set(names))} different names for {n_features} features",
         )
+    if any("\0" in name for name in names):  # which ends names, and some libraries, early
+        raise error("feature names must not hold a zero byte", got=repr(next(name for name in names if "\0" in name)))
     return names
 
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from rankwise import check
 
 # Below this much work (about two milliseconds) handing ranges to threads costs more than it saves.
+MOST = 1024
+"""Threads at most."""
 _WORTH_THREADS = 1_000_000
 _RANGES_PER_THREAD = 4
 
@@ -35,9 +37,16 @@ def thread_count() -> int:
     named = os.environ.get("RANKWISE_THREADS")
     if named is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not named.isdigit() or int(named) < 1:
-        raise check.error("RANKWISE_THREADS must be a whole number of at least 1", got=repr(named))
+    if not named.isdecimal() or not 1 <= int(named) <= MOST:
+        raise check.error(f"RANKWISE_THREADS must be a whole number from 1 to {MOST}", got=repr(named))
     return int(named)
+
+
+def checked(count: object) -> int:
+    """Return a number of threads; libraries end the process when the system refuses to start as many as they want."""
+    if check.integer("threads", count, least=1) > MOST:
+        raise check.error(f"threads must be at most {MOST}", got=count)
+    return int(count)  # type: ignore[call-overload, no-any-return]
 
 
 @contextlib.contextmanager
@@ -48,7 +57,7 @@ def use_threads(count: int) -> Iterator[None]:
     ...     thread_count()
     1
     """
-    token = _chosen.set(check.integer("threads", count, least=1))
+    token = _chosen.set(checked(count))
     try:
         yield
     finally:

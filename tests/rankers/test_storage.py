@@ -204,7 +204,7 @@ def test_an_unknown_ranker_is_named(model, tmp_path):
 
 def test_a_native_file_that_is_no_model_is_refused(model, tmp_path):
     storage.write(tmp_path / "odd", model._description(), {"model.txt": b"tree\nversion=v4\nnonsense"})
-    with pytest.raises(ValueError, match="cannot read as a LightGBM model"):
+    with pytest.raises(ValueError, match="does not begin as a model of LightGBM"):
         rw.load(tmp_path / "odd")
 
 

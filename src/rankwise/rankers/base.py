@@ -231,7 +231,7 @@ class Ranker(Estimator, ABC):
         }
         ranker = cls(objective=description["objective"], **parameters)  # type: ignore[call-arg]
         ranker._schema = Schema.read(description["features"])
-        ranker.history_ = description["history"]
+        ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
         ranker._restore(description, files)

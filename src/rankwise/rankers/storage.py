@@ -17,7 +17,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,16 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             if (path / DESCRIPTION).read_bytes() == text:
                 break  # nobody has replaced it meanwhile
     raise broken
+
+
+@contextlib.contextmanager
+def making_sense(path: str | Path) -> Iterator[None]:
+    """Say which model an error is about, and what is wrong with a description that is whole and makes no sense."""
+    try:
+        with check.naming(path):
+            yield
+    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError) as wrong:
+        raise _damaged(Path(path), f"{DESCRIPTION} makes no sense ({type(wrong).__name__}: {wrong})") from None
 
 
 def plain(value: Any) -> Any:

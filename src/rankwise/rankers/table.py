@@ -29,4 +29,5 @@ def load(path: str | Path) -> Any:
     A damaged or foreign folder gets an error that says what is wrong with it.
     """
     description, files = storage.read(path)
-    return ranker_class(str(description["ranker"]))._from_description(description, files)
+    with storage.making_sense(path):
+        return ranker_class(str(description["ranker"]))._from_description(description, files)

@@ -12,6 +12,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.interactions.parts import rows_of
 from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
+from rankwise.rankers.verify.factors import verify
 from rankwise.threads import over_queries
 
 UNKNOWN = ("error", "popular", "mean")
@@ -89,7 +90,15 @@ class Factors:
     @classmethod
     def read(cls, content: bytes) -> "Factors":
         """Read the content of a file."""
-        return cls.of_tensors(check.extra("safetensors.numpy", "torch").load(content))  # noqa: S610
+        library = check.extra("safetensors.numpy", "torch")  # noqa: S610
+        from safetensors import SafetensorError
+
+        try:
+            arrays = library.load(content)
+        except (SafetensorError, KeyError, TypeError, ValueError) as broken:
+            raise check.error("the content is not that of a .safetensors file", got=str(broken)) from None
+        verify(arrays)
+        return cls.of_tensors(arrays)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Give everything as arrays of numbers, for a file; ids that are words as rows of code points."""

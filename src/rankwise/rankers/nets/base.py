@@ -26,8 +26,8 @@ class TorchRanker(Trained):
 
         try:
             return torch.empty(0, device=local_device(self.device)).device
-        except (RuntimeError, AssertionError) as missing:
-            got = f"{self.device!r} ({str(missing).splitlines()[0]})"
+        except (AssertionError, RuntimeError, TypeError) as missing:
+            got = f"{self.device!r} ({(str(missing).splitlines() or [''])[0]})"
             raise check.error("torch cannot use the device", got=got, cure="say device='cpu' or 'auto'") from None
 
     def _description(self) -> dict[str, Any]:

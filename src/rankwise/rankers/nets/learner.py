@@ -32,6 +32,7 @@ from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.weights import (
     Weights,
+    fill,
     of_prefix,
     packed,
     recall,
@@ -116,7 +117,7 @@ class NetLearner:
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Go on from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
-        self.module.load_state_dict(of_prefix("weights", training))
+        fill(self.module, of_prefix("weights", training))
         recall(self._stepper, of_prefix("optimizer", training))
         return self.unpack(files[MODEL])
 

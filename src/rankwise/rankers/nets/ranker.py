@@ -272,11 +272,15 @@ class NeuralRanker(TorchRanker):
 
     def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
         _check_installed()
+        import torch
+
         from rankwise.rankers.nets import weights
 
-        self._trained_with = presets.Settings(**description["settings"])
+        self._trained_with, tensors = presets.Settings(**description["settings"]), weights.unpacked(files[MODEL])
+        with torch.device("meta"):  # takes no memory, however large the layers
+            weights.verify(self._net(self.n_features_in_, self._trained_with, seed=0), tensors)
         self.model_ = self._net(self.n_features_in_, self._trained_with, seed=0)
-        self.model_.load_state_dict(weights.unpacked(files[MODEL]))
+        weights.fill(self.model_, tensors)
         self.model_.eval()
         self.epochs_ = int(description["epochs"])
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from rankwise import check
+from rankwise.rankers.verify import ForgedError, refusing
 
 Weights = dict[str, torch.Tensor]
 
@@ -27,9 +28,27 @@ def unpacked(content: bytes) -> Weights:
 
     try:
         tensors: Weights = library.load(content)
-    except SafetensorError as broken:
+    except (SafetensorError, KeyError, RuntimeError, TypeError, ValueError) as broken:
         raise check.error("the content is not that of a .safetensors file", got=str(broken)) from None
     return tensors
+
+
+def verify(module: torch.nn.Module, tensors: Weights) -> None:
+    """Check that tensors are those of a module: their names, shapes and kinds."""
+    wanted = module.state_dict()
+    with refusing():
+        for name in {**wanted, **tensors}:
+            if name not in tensors or name not in wanted:
+                raise ForgedError(f"weights {'without' if name in wanted else 'with'} {name!r}")
+            ours, theirs = ((tuple(one.shape), one.dtype) for one in (wanted[name], tensors[name]))
+            if ours != theirs:
+                raise ForgedError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
+
+
+def fill(module: torch.nn.Module, tensors: Weights) -> None:
+    """Give a module its weights."""
+    verify(module, tensors)
+    module.load_state_dict(tensors)
 
 
 def with_prefix(prefix: str, tensors: Weights) -> Weights:

@@ -73,12 +73,13 @@ class Checkpoint:
                 where=str(self.path),
                 cure="continue it with fit(…, init_model=…), or name another folder for checkpoints",
             )
-        for what, now in self.identity.items():
-            if description[what] != now:
-                raise self._changed(what, description[what], now)
-        before, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
-        history = {name: list(column) for name, column in description["history"].items()}
-        return State(before=before, done=done, best=int(description["best_round"]), history=history), files
+        with storage.making_sense(self.path):
+            for what, now in self.identity.items():
+                if description[what] != now:
+                    raise self._changed(what, description[what], now)
+            before, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
+            history = {name: list(column) for name, column in description["history"].items()}
+            return State(before=before, done=done, best=int(description["best_round"]), history=history), files
 
     def _changed(self, what: str, was: Any, now: Any) -> ValueError:
         if isinstance(was, dict) and isinstance(now, dict):

@@ -23,7 +23,7 @@ from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Learner, Loop, State
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Validation
-from rankwise.threads import thread_count, use_threads
+from rankwise.threads import checked, thread_count, use_threads
 
 Watch = Callable[[int, History], None]
 
@@ -115,7 +115,9 @@ class Trained(Ranker):
                 state, best = State(before=0 if older is None else older._rounds()), None
                 if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
                     state, files = found
-                    best = learns.resume(files, state)
+                    with storage.making_sense(checkpoint.path):
+                        self._verify(files, train.n_features)
+                        best = learns.resume(files, state)
             with progress.showing(self.progress if learns.processes.first else False, stopping, state.done) as show:
                 reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
                 loop = Loop(
@@ -200,7 +202,7 @@ class Trained(Ranker):
         return {"document_weights": 1.0 / train.propensities}
 
     def _thread_count(self) -> int:
-        return thread_count() if self.threads is None else check.integer("threads", self.threads, least=1)
+        return thread_count() if self.threads is None else checked(self.threads)
 
     def _own_threads(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self.threads is None else use_threads(self.threads)
@@ -208,6 +210,9 @@ class Trained(Ranker):
     @abstractmethod
     def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: Any) -> Learner[Any]:
         """Check every parameter and give what learns, from nothing or from an older model."""
+
+    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
+        """Refuse files of a model, of so many features, that must not be read; here, none."""
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:

@@ -31,6 +31,7 @@ from rankwise.rankers.trees.catboost_model import (
 from rankwise.rankers.trees.native_parameters import Loss, check_options
 from rankwise.rankers.trees.protocol import Derive, Library, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.verify.catboost import verify as verify_catboost
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -118,6 +119,10 @@ class CatBoost:
     def version(self) -> str:
         """Give CatBoost's version."""
         return str(catboost().__version__)
+
+    def verify(self, content: bytes, n_features: int) -> None:
+        """Refuse a file that would be the end of CatBoost."""
+        verify_catboost(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""

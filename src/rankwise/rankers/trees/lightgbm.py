@@ -16,6 +16,7 @@ from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ class LightGBM:
         import lightgbm
 
         return str(lightgbm.__version__)
+
+    def verify(self, content: bytes, n_features: int) -> None:
+        """Refuse a file that would be the end of LightGBM."""
+        verify_lightgbm(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""
@@ -261,7 +266,13 @@ class LightGBMForest:
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
+        import lightgbm
+
+        try:
+            return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
+        except lightgbm.basic.LightGBMError as failed:  # it says so of linear leaves
+            cure = "train without linear_tree"
+            raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), cure=cure) from None
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
         about: dict[str, Any] = {**trees, "raw_score": True, "num_threads": thread_count()}

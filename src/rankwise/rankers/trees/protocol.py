@@ -104,6 +104,10 @@ class Library(Protocol):
         """Give the library's version."""
         ...
 
+    def verify(self, content: bytes, n_features: int) -> None:
+        """Refuse a file, of a model of so many features, that would be the end of the library."""
+        ...
+
     def known(self) -> Collection[str]:
         """All names of parameters, aliases included."""
         ...

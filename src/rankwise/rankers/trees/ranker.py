@@ -1,6 +1,6 @@
 """Rankers made of boosted trees: the same arguments for every library."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,4 +207,9 @@ class TreeRanker(Trained):
         return {self.library.file: self.model_.content()}
 
     def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
-        self.model_ = self.library.forest(files[self.library.file]).cut(int(description["trees"]))
+        self._verify(files, self.n_features_in_)
+        trees = check.integer("trees", description["trees"], least=1)
+        self.model_ = self.library.forest(files[self.library.file]).cut(trees)
+
+    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
+        self.library.verify(files[self.library.file], n_features)

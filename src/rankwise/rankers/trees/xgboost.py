@@ -15,6 +15,7 @@ from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.verify.xgboost import verify as verify_xgboost
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class XGBoost:
     def version(self) -> str:
         """Give XGBoost's version."""
         return str(_xgboost().__version__)
+
+    def verify(self, content: bytes, n_features: int) -> None:
+        """Refuse a file that would be the end of XGBoost."""
+        verify_xgboost(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""
@@ -238,7 +243,10 @@ class XGBoostForest:
             enable_categorical=True,
             nthread=thread_count(),
         )
-        return numbers(self.booster.predict(own, pred_contribs=True))
+        try:
+            return numbers(self.booster.predict(own, pred_contribs=True))
+        except _xgboost().core.XGBoostError as failed:
+            raise check.error("XGBoost cannot explain these trees", got=_first_line(failed)) from None
 
     def importances(self, kind: str) -> Array:
         """Give one number per feature: total gain of its splits, or how many there are."""
