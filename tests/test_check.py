@@ -1,4 +1,4 @@
-"""The error sentences that no other room tests: what, got, where, cure."""
+"""The error sentences that no other room tests: what, got, where, hint."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ def test_an_error_has_only_the_parts_it_was_given():
     assert str(check.error("something is wrong")) == "something is wrong."
     assert str(check.error("wrong", got=3)) == "wrong: got 3."
     assert str(check.error("wrong", where="line 2")) == "wrong: line 2."
-    assert str(check.error("wrong", got=3, where="line 2", cure="mend it")) == "wrong: got 3 at line 2. Cure: mend it."
+    assert str(check.error("wrong", got=3, where="line 2", hint="mend it")) == "wrong: got 3 at line 2. Hint: mend it."
 
 
 def test_what_a_file_holds_cannot_act_on_the_terminal():
     wild = "\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b"
-    text = str(check.error(f"wrong {wild}", got=wild, where=wild, cure=wild))
+    text = str(check.error(f"wrong {wild}", got=wild, where=wild, hint=wild))
     assert text.isprintable()
     assert text.count(r"\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b") == 4
     assert check.printable("naïve 検索 “Ω”\xa0𝔮 é") == "naïve 検索 “Ω”\xa0𝔮 é"
@@ -36,9 +36,9 @@ def test_an_error_names_its_file_once():
 
 def test_choice_suggests():
     assert check.choice("noise", "gumbel", ["gumbel", "logistic"]) == "gumbel"
-    with pytest.raises(ValueError, match="unknown noise: got 'gumble'. Cure: did you mean 'gumbel'"):
+    with pytest.raises(ValueError, match="unknown noise: got 'gumble'. Hint: did you mean 'gumbel'"):
         check.choice("noise", "gumble", ["gumbel", "logistic"])
-    with pytest.raises(ValueError, match="unknown noise: got 7. Cure: choose one of gumbel, logistic"):
+    with pytest.raises(ValueError, match="unknown noise: got 7. Hint: choose one of gumbel, logistic"):
         check.choice("noise", 7, ["gumbel", "logistic"])
 
 
@@ -64,7 +64,7 @@ def test_paths(tmp_path):
     taken = tmp_path / "scores.txt"
     assert check.free_path(taken) == taken
     taken.write_text("1")
-    with pytest.raises(FileExistsError, match=r"scores\.txt exists already and is kept\. Cure: choose another name"):
+    with pytest.raises(FileExistsError, match=r"scores\.txt exists already and is kept\. Hint: choose another name"):
         check.free_path(taken)
     assert check.free_path(taken, force=True) == taken
     assert check.readable(taken) == taken

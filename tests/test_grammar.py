@@ -59,7 +59,7 @@ def test_options_replace_what_the_text_says() -> None:
 
 
 BROKEN = [
-    ("ndgc@10", r"unknown metric: got 'ndgc' at character 1 of 'ndgc@10'. Cure: did you mean 'ndcg'"),
+    ("ndgc@10", r"unknown metric: got 'ndgc' at character 1 of 'ndgc@10'. Hint: did you mean 'ndcg'"),
     ("xyz", r"unknown metric: got 'xyz' .* choose one of ndcg, dcg, ap, rr, rbp, nrbp, err, precision, recall, hit"),
     ("ndcg(gian=linear)", r"unknown argument of ndcg: got 'gian' .* did you mean 'gain'"),
     ("ap(gain=linear)", r"unknown argument of ap: got 'gain' .* choose one of cutoff, ties, empty, relevant"),
@@ -71,13 +71,13 @@ BROKEN = [
         r"@ does not go between these in the metric expression: got 'ndcg@True' at character 5 of 'ndcg@True'",
     ),
     ("ndcg@9999999999999999999", r"character 5 of .*: cutoff must be below 2\^63: got a number of 64 bits"),
-    ("ndcg(ties=avrage)", r"unknown way to treat ties: got 'avrage'. Cure: did you mean 'average'"),
+    ("ndcg(ties=avrage)", r"unknown way to treat ties: got 'avrage'. Hint: did you mean 'average'"),
     ("ndcg(empty=2)", r"the worth of an empty query must be skip, 0 or 1: got 2"),
     ("ndcg(empty=True)", r"the worth of an empty query must be skip, 0 or 1: got True"),
-    ("ndcg(gain=exponental)", r"unknown gain: got 'exponental'. Cure: did you mean 'exponential'"),
+    ("ndcg(gain=exponental)", r"unknown gain: got 'exponental'. Hint: did you mean 'exponential'"),
     (
         "ndcg(gain=())",
-        r"gain must be a word or a table of numbers by label: got \(\). Cure: set gain=exponential, gain=linear",
+        r"gain must be a word or a table of numbers by label: got \(\). Hint: set gain=exponential, gain=linear",
     ),
     ("ndcg(gain=3)", r"gain must be a word or a table of numbers by label: got 3"),
     ("ndcg(gain=(0, -1))", r"a gain in the table must be a number in \[0, 1e\+300\]: got -1"),
@@ -87,14 +87,14 @@ BROKEN = [
     ("err(highest=0)", r"highest must be a whole number of at least 1: got 0"),
     ("err(highest=99)", r"highest must be a number in \[1, 50\]: got 99"),
     ("ndcg(5)", r"cannot build ndcg: got .* at character 1 of 'ndcg\(5\)'"),
-    ("ndcg@", r"cannot read the metric expression: got its end at character 6 of 'ndcg@'. Cure: write it as name"),
+    ("ndcg@", r"cannot read the metric expression: got its end at character 6 of 'ndcg@'. Hint: write it as name"),
     ("0.5*ndcg", r"\* does not go between these in the metric expression: got '0.5\*ndcg' at character 4"),
     ("ndcg + ap", r"\+ does not go between these in the metric expression: got 'ndcg \+ ap' at character 6"),
     ("ndcg(**ap)", r"cannot read the metric expression: got '\*' at character 6"),
-    ("ndcg(gain=linear if ap else rr)", r"got 'if' at character 18 of .* Cure: write a comma or \)"),
+    ("ndcg(gain=linear if ap else rr)", r"got 'if' at character 18 of .* Hint: write a comma or \)"),
     (
         "10",
-        r"the expression does not describe a metric: got '10' at character 1 of '10'. Cure: write .* for example ndcg",
+        r"the expression does not describe a metric: got '10' at character 1 of '10'. Hint: write .* for example ndcg",
     ),
     ("__import__('os')", r"unknown metric: got '__import__'"),
 ]
@@ -242,7 +242,7 @@ def test_numbers_of_numpy_read_back() -> None:
 def test_other_things_than_text() -> None:
     with pytest.raises(ValueError, match="a metric must be given as an expression: got 10"):
         rw.metric(10)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"unknown option of ndcg: got 'gian'. Cure: did you mean 'gain'"):
+    with pytest.raises(ValueError, match=r"unknown option of ndcg: got 'gian'. Hint: did you mean 'gain'"):
         rw.metric("ndcg", gian="linear")
     with pytest.raises(ValueError, match="cutoff must be a whole number of at least 1: got '5'"):
         NDCG() @ "5"  # type: ignore[operator]

@@ -200,14 +200,14 @@ def test_string_ids_of_every_kind_of_array_agree():
         (lambda: Stream(1).child("a", -3), "the number of a stream must be a whole number of at least 0: got -3."),
         (
             lambda: Stream(1).child("a/b"),
-            "the purpose of a stream must be a word: got 'a/b'. Cure: write child(\"order\").",
+            "the purpose of a stream must be a word: got 'a/b'. Hint: write child(\"order\").",
         ),
         (lambda: Stream(1, query_ids=[[1]]), "query ids must be one-dimensional: got shape (1, 1)."),
         (lambda: Stream(1, query_ids=[0.5]), "query ids must be integers or strings: got float64."),
         (
             lambda: Stream(1, query_ids=[1, 2]).per_query(3),
             "a stream needs one query id per query: got 2 ids for 3 queries. "
-            "Cure: make the stream with the query_ids of the data that it is used for.",
+            "Hint: make the stream with the query_ids of the data that it is used for.",
         ),
     ],
 )

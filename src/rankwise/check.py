@@ -28,18 +28,18 @@ _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of our
 _QUOTED = 200  # letters of a library's error that ours quotes
 
 
-def error(what: str, *, got: object = None, where: str = "", cure: str = "") -> ValueError:
+def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
     """Build the one kind of error that bad input gets.
 
-    >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", cure="drop or relabel the document"))
-    labels must be finite: got nan at row 3 (query 'a'). Cure: drop or relabel the document.
+    >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", hint="drop or relabel the document"))
+    labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
     """
     text = what
     if got is not None:
         text += f": got {got}"
     if where:
         text += f" at {where}" if got is not None else f": {where}"
-    return ValueError(printable(f"{text}." + (f" Cure: {cure}." if cure else "")))
+    return ValueError(printable(f"{text}." + (f" Hint: {hint}." if hint else "")))
 
 
 def printable(text: str) -> str:
@@ -70,7 +70,7 @@ def naming(place: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def library(
-    what: str, path: object, *, also: bool = False, cure: str = "get the file again, or write it anew"
+    what: str, path: object, *, also: bool = False, hint: str = "get the file again, or write it anew"
 ) -> Iterator[None]:
     """Say which file a library could not read, in place of the library's own error, of whatever kind that is.
 
@@ -86,7 +86,7 @@ def library(
             raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)
-        raise error(f"cannot read {what}", got=got, where=where, cure=cure) from broken
+        raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -107,7 +107,7 @@ def choice(what: str, value: object, known: Iterable[str]) -> str:
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
-    raise error(f"unknown {what}", got=repr(value), cure=suggestion(str(value), known).rstrip("?"))
+    raise error(f"unknown {what}", got=repr(value), hint=suggestion(str(value), known).rstrip("?"))
 
 
 def integer(what: str, value: object, *, least: int) -> int:
@@ -130,10 +130,10 @@ def number(what: str, value: object, *, least: float = -np.inf, most: float = np
     raise error(f"{what} must be a number in {left}{least:g}, {most:g}{right}", got=repr(value))
 
 
-def affordable(what: str, numbers: float, *, cure: str) -> None:
+def affordable(what: str, numbers: float, *, hint: str) -> None:
     """Refuse to make what no machine could hold."""
     if numbers > _MOST_NUMBERS:
-        raise error(f"{what} may have {_MOST_NUMBERS:.0e} numbers at most", got=f"{numbers:.0e}", cure=cure)
+        raise error(f"{what} may have {_MOST_NUMBERS:.0e} numbers at most", got=f"{numbers:.0e}", hint=hint)
 
 
 def extra(module: str, extra_name: str) -> ModuleType:
@@ -150,7 +150,7 @@ def free_path(path: str | Path, *, force: bool = False) -> Path:
     """Return ``path`` if nothing lies there, or if the user allowed to replace what does."""
     path = Path(path)
     if path.exists() and not force:
-        raise FileExistsError(f"{path} exists already and is kept. Cure: choose another name, or allow it with force.")
+        raise FileExistsError(f"{path} exists already and is kept. Hint: choose another name, or allow it with force.")
     return path
 
 
@@ -163,7 +163,7 @@ def readable(path: str | Path, *, pipe: bool = False) -> Path:
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(f"{path} is a folder, and a file is needed here.")
     if kind is not None:
-        raise error("a file that can be read again is needed", got=str(path), cure="write what it gives to a file")
+        raise error("a file that can be read again is needed", got=str(path), hint="write what it gives to a file")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, n=1)
     raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
@@ -176,7 +176,7 @@ def features(values: ArrayLike) -> NDArray[np.float32]:
         raise error(
             "features must be a matrix of numbers, one row per document",
             got=f"shape {array.shape} of {array.dtype}",
-            cure="reshape one feature to a column with [:, None]; encode text as category codes",
+            hint="reshape one feature to a column with [:, None]; encode text as category codes",
         )
     return np.ascontiguousarray(array, dtype=np.float32)
 
@@ -191,7 +191,7 @@ def query_ids(values: ArrayLike, n_queries: int) -> NDArray[Any]:
             "query ids must all be different",
             got=f"{_plain(array[again])!r} again",
             where=f"query number {again}",
-            cure="join the documents of a query, or give the second one another id",
+            hint="join the documents of a query, or give the second one another id",
         )
     return array
 
@@ -266,7 +266,7 @@ def categories(
                 what if count is None else f"{what}, below its {count} categories",
                 got=f"{values[row]:g}",
                 where=f"row {first_row + row}, column {column}",
-                cure="number the categories from 0; NaN stands for one that is missing",
+                hint="number the categories from 0; NaN stands for one that is missing",
             )
 
 
@@ -274,8 +274,8 @@ def propensities(
     values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
     """Check examination probabilities: greater than 0."""
-    cure = "give every displayed document a positive probability of being examined"
-    return document_values("propensities", values, query_offsets, ids, above=0.0, cure=cure)
+    hint = "give every displayed document a positive probability of being examined"
+    return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
 def positions(
@@ -283,15 +283,15 @@ def positions(
 ) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
     array = np.asarray(values)
-    cure = "count displayed positions from 1"
-    checked = document_values("positions", array, query_offsets, ids, least=1.0, cure=cure)
+    hint = "count displayed positions from 1"
+    checked = document_values("positions", array, query_offsets, ids, least=1.0, hint=hint)
     if array.dtype == np.int64:
         return array
     broken = checked != np.floor(checked)
     if broken.any():
         row = int(np.argmax(broken))
         raise error(
-            "positions must be whole numbers", got=checked[row], where=query_of_row(row, query_offsets, ids), cure=cure
+            "positions must be whole numbers", got=checked[row], where=query_of_row(row, query_offsets, ids), hint=hint
         )
     return checked.astype(np.int64)
 
@@ -303,14 +303,14 @@ def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
         raise error(
             "offsets must be a one-dimensional array of integers, one more than there are queries",
             got=f"shape {array.shape} of {array.dtype}",
-            cure="pass the row where each query starts, then the number of rows, or use RankingDataset.from_sizes",
+            hint="pass the row where each query starts, then the number of rows, or use RankingDataset.from_sizes",
         )
     array = array.astype(np.int64, copy=False)
     if array[0] != 0 or array[-1] != n_docs:
         raise error(
             "offsets must cover every row: begin with 0 and end with the number of rows",
             got=f"{array[0]} to {array[-1]} for {n_docs} rows",
-            cure="pass cumulative counts, or use RankingDataset.from_sizes(features, labels, sizes)",
+            hint="pass cumulative counts, or use RankingDataset.from_sizes(features, labels, sizes)",
         )
     shrinking = np.flatnonzero(np.diff(array) < 1)
     if shrinking.size:
@@ -319,7 +319,7 @@ def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
             "every query needs at least one document",
             got=f"{array[query + 1] - array[query]} documents",
             where=f"query number {query}",
-            cure="leave out queries without documents",
+            hint="leave out queries without documents",
         )
     return array
 
@@ -333,13 +333,13 @@ def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
         raise error(
             "sizes must add up to the number of rows",
             got=f"a sum of {array.sum()} for {n_docs} rows",
-            cure="pass the number of documents of each query, in the order of the rows",
+            hint="pass the number of documents of each query, in the order of the rows",
         )
     return offsets_of(array)
 
 
 def runs(
-    qids: ArrayLike, *, cure: str = "sort the rows by query id (a stable sort keeps the order of documents)"
+    qids: ArrayLike, *, hint: str = "sort the rows by query id (a stable sort keeps the order of documents)"
 ) -> NDArray[np.int64]:
     """Find where each query starts in a column of query ids; a query's rows must lie together."""
     column = np.asarray(qids)
@@ -356,7 +356,7 @@ def runs(
             "the rows of a query must lie together",
             got=f"query {heads[again]!r} again after another query",
             where=f"row {starts[again]}",
-            cure=cure,
+            hint=hint,
         )
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
@@ -379,7 +379,7 @@ def document_values(
     least: float | None = None,
     above: float | None = None,
     missing_scores: bool = False,
-    cure: str = "drop the document or give it a number",
+    hint: str = "drop the document or give it a number",
 ) -> NDArray[np.float64]:
     """Check one number per document: the right count, finite (−inf allowed for ``missing_scores``) and large enough."""
     array = np.asarray(values)
@@ -397,7 +397,7 @@ def document_values(
     if bad.any():
         row = int(np.argmax(bad))
         raise error(
-            f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), cure=cure
+            f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), hint=hint
         )
     low = np.zeros(array.size, bool)
     if least is not None:
@@ -408,7 +408,7 @@ def document_values(
         row = int(np.argmax(low))
         limit = f"at least {least:g}" if least is not None else f"greater than {above:g}"
         where = query_of_row(row, query_offsets, query_ids)
-        raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, cure=cure)
+        raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, hint=hint)
     return array
 
 
@@ -430,16 +430,16 @@ def labels(
     values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
     """Check the relevance labels: finite and not negative."""
-    cure = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
-    return document_values("labels", values, query_offsets, query_ids, least=0.0, cure=cure)
+    hint = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
+    return document_values("labels", values, query_offsets, query_ids, least=0.0, hint=hint)
 
 
 def scores(
     values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
     """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
-    cure = "look at the model's output there; -inf is allowed and means 'not retrieved'"
-    return document_values("scores", values, query_offsets, query_ids, missing_scores=True, cure=cure)
+    hint = "look at the model's output there; -inf is allowed and means 'not retrieved'"
+    return document_values("scores", values, query_offsets, query_ids, missing_scores=True, hint=hint)
 
 
 def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -448,8 +448,8 @@ def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[
     Squares of larger differences, times a parameter, or summed over pairs, would not be finite, in single precision at
     last.
     """
-    cure = "look at the learning rate and the features: a trainer that diverges produces such scores"
-    array = document_values("scores", values, query_offsets, cure=cure)
+    hint = "look at the learning rate and the features: a trainer that diverges produces such scores"
+    array = document_values("scores", values, query_offsets, hint=hint)
     if array.size and (array.max() > _LARGEST_SCORE or array.min() < -_LARGEST_SCORE):
         return array.clip(-_LARGEST_SCORE, _LARGEST_SCORE)
     return array
@@ -462,14 +462,14 @@ def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) 
         raise error(
             "weights must be one number per query",
             got=f"shape {array.shape} for {n_queries} queries",
-            cure="weights belong to queries here; a weight per document must be equal within a query: pass the first",
+            hint="weights belong to queries here; a weight per document must be equal within a query: pass the first",
         )
     bad = ~np.isfinite(array) | (array < 0)
     if bad.any():
         query = int(np.argmax(bad))
         raise error("weights must be finite and not negative", got=array[query], where=f"query number {query}")
     if n_queries and not all_zero and not array.any():
-        raise error("weights must not all be zero", cure="leave weights out, or give some query a positive weight")
+        raise error("weights must not all be zero", hint="leave weights out, or give some query a positive weight")
     return array
 
 
@@ -481,8 +481,8 @@ def query_values(what: str, values: ArrayLike, ids: NDArray[Any]) -> NDArray[np.
     array = array.astype(np.float64, copy=False)
     if np.isinf(array).any():
         query = int(np.argmax(np.isinf(array)))
-        cure = "NaN is allowed and means that the query is skipped"
-        raise error(f"{what} must be finite", got=array[query], where=f"query {_plain(ids[query])!r}", cure=cure)
+        hint = "NaN is allowed and means that the query is skipped"
+        raise error(f"{what} must be finite", got=array[query], where=f"query {_plain(ids[query])!r}", hint=hint)
     return array
 
 
@@ -526,7 +526,7 @@ def grades(
             f"labels must be the grades 0 to {chances.size - 1}, as there are {chances.size} {what}",
             got=f"{values[row]:g}",
             where=query_of_row(row, query_offsets, ids),
-            cure="give one probability for each grade; make real-valued labels grades first, or use binarize",
+            hint="give one probability for each grade; make real-valued labels grades first, or use binarize",
         )
     return whole
 

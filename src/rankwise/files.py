@@ -41,14 +41,14 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
 
     >>> ready("nowhere/scores.txt")
     Traceback (most recent call last):
-    FileNotFoundError: there is no folder nowhere to write scores.txt into. Cure: create it first: mkdir -p nowhere.
+    FileNotFoundError: there is no folder nowhere to write scores.txt into. Hint: create it first: mkdir -p nowhere.
     """
     path = Path(path)
     if is_device(path):
         return path
     path = check.free_path(behind_links(path), force=force)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, where a file is to be written. Cure: name a file inside it.")
+        raise IsADirectoryError(f"{path} is a folder, where a file is to be written. Hint: name a file inside it.")
     _try_writing(path.parent, path.name)
     return path
 
@@ -167,7 +167,7 @@ def _try_writing(folder: Path, name: str) -> None:
         if folder.exists():
             raise NotADirectoryError(f"{folder} is no folder, and {name} cannot be written into it.")
         raise FileNotFoundError(
-            f"there is no folder {folder} to write {name} into. Cure: create it first: mkdir -p {folder}."
+            f"there is no folder {folder} to write {name} into. Hint: create it first: mkdir -p {folder}."
         )
     trial = part_in(folder)
     try:
@@ -178,7 +178,7 @@ def _try_writing(folder: Path, name: str) -> None:
     except OSError as failed:
         why = (failed.strerror or str(failed)).lower()
         raise type(failed)(
-            f"{name} cannot be written into the folder {folder}: {why}. Cure: choose another folder."
+            f"{name} cannot be written into the folder {folder}: {why}. Hint: choose another folder."
         ) from None
 
 

@@ -39,7 +39,7 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     (1-2j)
     >>> parse("comlpex(1)", {"complex": complex}, "number")
     Traceback (most recent call last):
-    ValueError: unknown number: got 'comlpex' at character 1 of 'comlpex(1)'. Cure: did you mean 'complex'.
+    ValueError: unknown number: got 'comlpex' at character 1 of 'comlpex(1)'. Hint: did you mean 'complex'.
     """
     if not isinstance(text, str):
         raise check.error(f"{_a(kind)} must be given as an expression", got=repr(text))
@@ -57,7 +57,7 @@ class _Builder:
                 f"the expression does not describe {_a(self.kind)}",
                 got=repr(self.text[node.start : node.end]),
                 where=self.place(node.start),
-                cure=f"write it as name(argument=value), for example {next(iter(self.table))}",
+                hint=f"write it as name(argument=value), for example {next(iter(self.table))}",
             )
         return self.build(node)
 
@@ -87,17 +87,17 @@ class _Builder:
 
     def make(self, node: Node, name: str, args: list[Any], named: dict[str, Any]) -> Any:
         if name not in self.table:
-            cure = check.suggestion(name, self.table).rstrip("?")
+            hint = check.suggestion(name, self.table).rstrip("?")
             raise check.error(
-                f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), cure=cure
+                f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
             )
         maker = self.table[name]
         known = keywords_of(maker)
         for word in named:
             if known is not None and word not in known:
-                cure = check.suggestion(word, known).rstrip("?") if known else f"{name} takes no arguments"
+                hint = check.suggestion(word, known).rstrip("?") if known else f"{name} takes no arguments"
                 got, where = syntax.short(repr(word)), self.place(node.start)
-                raise check.error(f"unknown argument of {name}", got=got, where=where, cure=cure)
+                raise check.error(f"unknown argument of {name}", got=got, where=where, hint=hint)
         try:
             return maker(*args, **named)
         except TypeError as wrong:
@@ -119,7 +119,7 @@ class _Builder:
                     f"{mark} does not go between these in the {self.kind} expression",
                     got=syntax.short(repr(self.text[node.start : right.end])),
                     where=self.place(at),
-                    cure="write numbers out: nothing is computed" if before == _sort(right) == "number" else "",
+                    hint="write numbers out: nothing is computed" if before == _sort(right) == "number" else "",
                 ) from None
             except ValueError as wrong:
                 raise ValueError(f"{self.place(at)}: {wrong}") from None

@@ -52,7 +52,7 @@ def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST
             f"{what} must be UTF-8 text",
             got=f"the byte 0x{content[broken.start]:02x}",
             where=f"line {line} of {path}",
-            cure="save the file as UTF-8",
+            hint="save the file as UTF-8",
         ) from None
     return read(text, what, str(path), as_json=path.suffix.lower() == ".json" if as_json is None else as_json)
 

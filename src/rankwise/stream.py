@@ -123,7 +123,7 @@ class Stream:
             raise check.error(
                 "a stream needs one query id per query",
                 got=f"{ids.size} ids for {n_queries} queries",
-                cure="make the stream with the query_ids of the data that it is used for",
+                hint="make the stream with the query_ids of the data that it is used for",
             )
         return ids
 
@@ -134,7 +134,7 @@ class Stream:
         ('sample:3',)
         """
         if not purpose.isidentifier():
-            raise check.error("the purpose of a stream must be a word", got=repr(purpose), cure='write child("order")')
+            raise check.error("the purpose of a stream must be a word", got=repr(purpose), hint='write child("order")')
         return replace(self, path=(*self.path, f"{purpose}:{check.integer('the number of a stream', number, least=0)}"))
 
     def take(self, queries: NDArray[np.int64], n_queries: int) -> Self:

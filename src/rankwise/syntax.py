@@ -95,7 +95,7 @@ def read(text: str, kind: str) -> Node:
     0.5
     >>> read("ndcg / 2", "metric")
     Traceback (most recent call last):
-    ValueError: cannot read the metric expression: got '/' at character 6 of 'ndcg / 2'. Cure: multiply by the inverse
+    ValueError: cannot read the metric expression: got '/' at character 6 of 'ndcg / 2'. Hint: multiply by the inverse
     instead.
     """
     if len(text) > MOST_CHARACTERS:
@@ -250,7 +250,7 @@ class _Reader:
             f"cannot read the {self.kind} expression",
             got=short(repr(token.text)) if token.text else "its end",
             where=place(self.text, token.start),
-            cure=hint or _HINTS.get(token.text, "write it as name(argument=value)"),
+            hint=hint or _HINTS.get(token.text, "write it as name(argument=value)"),
         )
 
 

@@ -434,7 +434,7 @@ REFUSALS = [
     ("evaluate data.txt", "evaluating needs DATA and at least one file of SCORES"),
     ("evaluate data.txt nowhere.txt", "there is no file nowhere.txt"),
     ("evaluate dta.txt up.txt", "there is no file dta.txt. Did you mean data.txt?"),
-    ("evaluate mq2009 up.txt", "unknown data set: got 'mq2009'. Cure: did you mean 'mq2008'"),
+    ("evaluate mq2009 up.txt", "unknown data set: got 'mq2009'. Hint: did you mean 'mq2008'"),
     ("evaluate data.txt up.txt -m ndgc@10", "did you mean 'ndcg'"),
     ("evaluate data.txt up.txt --samples 9", "samples belong to a policy: got samples=9"),
     ("evaluate data.txt up.txt --policy plackett_luse", "did you mean 'plackett_luce'"),
@@ -445,16 +445,16 @@ REFUSALS = [
     ("evaluate data.txt up.txt -o data.txt", "data.txt exists already and is kept"),
     (
         "evaluate data.txt up.txt -o summary.docx",
-        "a file's ending says its format: got summary.docx. Cure: end it with .json",
+        "a file's ending says its format: got summary.docx. Hint: end it with .json",
     ),
     (
         "evaluate data.txt up.txt --per-query no/x.csv",
-        "there is no folder no to write x.csv into. Cure: create it first: mkdir -p no",
+        "there is no folder no to write x.csv into. Hint: create it first: mkdir -p no",
     ),
     ("evaluate data.txt short.txt", "short.txt: scores must be one number per document"),
     (
         "evaluate data.txt words.txt",
-        "one number per line: got 'two' at line 2 of words.txt. Cure: write one number per document",
+        "one number per line: got 'two' at line 2 of words.txt. Hint: write one number per document",
     ),
     ("evaluate data.txt nan.txt", "nan.txt: scores must be finite: got nan at row 1 (query 'a')"),
     ("evaluate data.txt broken.npy", "cannot read a .npy file: got the magic string is not correct"),
@@ -463,7 +463,7 @@ REFUSALS = [
     ("evaluate --qrels qrels.txt up.txt", "query Q0 document rank score tag"),
     ("evaluate --qrels nowhere.txt a.run", "there is no file nowhere.txt"),
     ("compare data.txt up.txt", "compare needs at least two systems by name"),
-    ("compare data.txt up.txt down.txt --baseline pu", "unknown baseline: got 'pu'. Cure: choose one of up, down"),
+    ("compare data.txt up.txt down.txt --baseline pu", "unknown baseline: got 'pu'. Hint: choose one of up, down"),
     ("compare data.txt up.txt down.txt --format html", "unknown format: got 'html'"),
     ("compare data.txt up.txt down.txt --test z", "unknown test: got 'z'"),
     ("data info broken.txt", "broken.txt"),
@@ -482,7 +482,7 @@ REFUSALS = [
     ("data noise data.txt -o x.txt --flips 2", "fraction must be a number in [0, 1]: got 2.0"),
     (
         "data clicks data.txt -o x.parquet --model cascad",
-        "unknown click model: got 'cascad'. Cure: did you mean 'cascade'",
+        "unknown click model: got 'cascad'. Hint: did you mean 'cascade'",
     ),
     ("evaluate", "Missing argument"),
     ("evaluate data.txt up.txt --metric ap", "No such option: --metric"),
@@ -551,7 +551,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
 
     monkeypatch.setattr(Path, "touch", read_only)
     message = refused(*line.replace("OUT", ".").split())
-    assert re.search("cannot be written into the folder .*: read-only file system. Cure: choose another", message)
+    assert re.search("cannot be written into the folder .*: read-only file system. Hint: choose another", message)
     assert {path.name for path in here.iterdir()} == before
 
 
@@ -566,7 +566,7 @@ def test_other_outputs_that_cannot_be():
     Path("c").mkdir()
     Path("s.db").touch()
     for name, line in (("c", "train x.txt -o m --checkpoint c"), ("s.db", "tune x.txt -o b.toml --study s.db")):
-        assert f"{name} exists already and is kept. Cure: go on" in refused(*line.split())
+        assert f"{name} exists already and is kept. Hint: go on" in refused(*line.split())
 
 
 def test_force_replaces():

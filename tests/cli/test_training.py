@@ -262,16 +262,16 @@ def test_interrupted_tune_writes_the_best_so_far(monkeypatch: pytest.MonkeyPatch
 REFUSALS = [
     (
         "train train.parquet -o no/model",
-        "there is no folder no to write model into. Cure: create it first: mkdir -p no",
+        "there is no folder no to write model into. Hint: create it first: mkdir -p no",
     ),
     ("train nowhere.txt -o model", "there is no file nowhere.txt"),
     ("train train.parquet -o model --objective xendgc", "unknown objective: got 'xendgc'"),
-    ("train train.parquet -o model --ranker lightgmb", "unknown ranker: got 'lightgmb'. Cure: did you mean 'lightgbm'"),
+    ("train train.parquet -o model --ranker lightgmb", "unknown ranker: got 'lightgmb'. Hint: did you mean 'lightgbm'"),
     ("train train.parquet -o model --set lamda_l2=1", "LightGBMRanker has no such parameter: got 'lamda_l2'"),
     ("train train.parquet -o model --set leaves", "settings are written NAME=VALUE: got 'leaves'"),
     (
         "train train.parquet -o model --set num_leaves=3",
-        "'num_leaves' of lightgbm has another name here. Cure: say leaves",
+        "'num_leaves' of lightgbm has another name here. Hint: say leaves",
     ),
     ("train train.parquet -o model --resume", "resume needs a checkpoint"),
     ("train train.parquet -o model --params bad.toml", "bad.toml: LightGBMRanker has no such parameter: got 'leafs'"),
@@ -289,7 +289,7 @@ REFUSALS = [
     ("evaluate narrow.parquet model", "model: the model was trained on"),
     ("evaluate test.parquet folder", "not a model of rankwise"),
     ("evaluate --qrels qrels.txt model", "a model needs data with features: got model"),
-    ("tune train.parquet -o new.toml", "a search needs validation data. Cure: add --valid DATA"),
+    ("tune train.parquet -o new.toml", "a search needs validation data. Hint: add --valid DATA"),
     ("tune train.parquet --valid valid.parquet -o new.ini", "a file's ending says its format: got new.ini"),
     ("tune train.parquet --valid valid.parquet -o new.toml --space big", "unknown space: got 'big'"),
     ("tune train.parquet --valid valid.parquet -o new.toml --search leaves", "settings are written NAME=RANGE"),

@@ -146,7 +146,7 @@ def test_data_that_change_while_they_are_copied_are_refused(tmp_path: Path, monk
         return data
 
     monkeypatch.setattr(spill, "letor", changed)
-    with pytest.raises(ValueError, match=r"the data changed while they were read: .*train.txt. Cure: open them again"):
+    with pytest.raises(ValueError, match=r"the data changed while they were read: .*train.txt. Hint: open them again"):
         rw.open_data(path)
     assert not copies(tmp_path)
     monkeypatch.setattr(spill, "letor", write)
@@ -403,5 +403,5 @@ def test_without_any_place_features_lie_in_a_temporary_folder(tmp_path: Path, mo
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(caches, "scratch", none)
-    with pytest.raises(OSError, match=r"could not be copied to a temporary folder: .*Cure: set folder="):
+    with pytest.raises(OSError, match=r"could not be copied to a temporary folder: .*Hint: set folder="):
         opened(tmp_path)

@@ -118,7 +118,7 @@ def test_istella_has_no_validation_part(tmp_path: Path):
     assert parts.test.query_ids is not None
     assert parts.test.query_ids.tolist() == [1]
     with pytest.raises(
-        ValueError, match=r"Istella LETOR, full has no part 'valid'. Cure: take one off train: .*rw.split"
+        ValueError, match=r"Istella LETOR, full has no part 'valid'. Hint: take one off train: .*rw.split"
     ):
         rw.load_dataset("istella", folder=tmp_path, part="valid")
 
@@ -203,23 +203,23 @@ def test_a_missing_file_is_told_with_paths_source_and_cure(tmp_path: Path):
 
 def test_names_folds_and_parts_that_do_not_exist(tmp_path: Path):
     with pytest.raises(
-        ValueError, match=r"unknown data set: got 'mq2009'. Cure: did you mean 'mq200[78]'; rw.datasets\(\)"
+        ValueError, match=r"unknown data set: got 'mq2009'. Hint: did you mean 'mq200[78]'; rw.datasets\(\)"
     ):
         rw.load_dataset("mq2009")
     with pytest.raises(
-        ValueError, match=r"unknown data set: got 'quora'. Cure: choose one of mslr-web10k, mslr-web30k"
+        ValueError, match=r"unknown data set: got 'quora'. Hint: choose one of mslr-web10k, mslr-web30k"
     ):
         rw.load_dataset("quora")
     with pytest.raises(ValueError, match=r"LETOR 4.0 MQ2008, supervised ranking has the folds 1 to 5: got 6"):
         rw.load_dataset("mq2008", fold=6)
     with pytest.raises(ValueError, match=r"fold must be a whole number of at least 1: got 0"):
         rw.load_dataset("mq2008", fold=0)
-    with pytest.raises(ValueError, match=r"has one fixed split and no folds: got fold 2. Cure: leave fold out"):
+    with pytest.raises(ValueError, match=r"has one fixed split and no folds: got fold 2. Hint: leave fold out"):
         rw.load_dataset("yahoo-set1", fold=2)
     with pytest.raises(ValueError, match="unknown part: got 'dev'"):
         rw.load_dataset("mq2008", part="dev")  # type: ignore[call-overload]
     with pytest.raises(
-        ValueError, match=r"MQ2008, supervised ranking cannot be downloaded by a program. Cure: get it from M"
+        ValueError, match=r"MQ2008, supervised ranking cannot be downloaded by a program. Hint: get it from M"
     ):
         rw.load_dataset("mq2008", folder=tmp_path, download=True)
 
@@ -336,7 +336,7 @@ OWN = [
     ('train = "a"\ntest = 3\n', "test must be text in the description of a data set: got 3 at .*own.toml"),
     (
         'train = "a{fold}"\ntest = "b{fold}"\n',
-        r"\{fold\} in every path and folds belong together.*Cure: write folds = 5",
+        r"\{fold\} in every path and folds belong together.*Hint: write folds = 5",
     ),
     ('train = "a{fold}"\ntest = "b"\nfolds = 2\n', r"\{fold\} in every path and folds belong together.*test = \"b\""),
     ('train = "a"\ntest = "b"\nformat = "csv"\n', "unknown format of a data set: got 'csv'.*letor, parquet"),
@@ -372,7 +372,7 @@ def test_own_files_that_are_missing_or_do_not_fit_together(tmp_path: Path):
         rw.load_dataset(tmp_path / "own.toml")
     put(tmp_path / "b.txt", "1 qid:1 1:1 2:2 3:3\n")
     sentence = (
-        "the parts of mine differ in their number of features: got 2 in train, 3 in test. Cure: write n_features = 3"
+        "the parts of mine differ in their number of features: got 2 in train, 3 in test. Hint: write n_features = 3"
     )
     with pytest.raises(ValueError, match=sentence):
         rw.load_dataset(tmp_path / "own.toml")
@@ -748,7 +748,7 @@ def test_a_broken_transfer_goes_on_where_it_stopped(tmp_path: Path):
         archive = archive_of(content, server.url)
         server.stop_after = 100
         with pytest.raises(
-            ConnectionError, match=f"broke off after 100 of {len(content)} bytes, which are kept. Cure: try a"
+            ConnectionError, match=f"broke off after 100 of {len(content)} bytes, which are kept. Hint: try a"
         ):
             fetch(archive, tmp_path / "data")
         assert not (tmp_path / "data/SET").exists()
@@ -829,7 +829,7 @@ def test_a_server_that_refuses_or_is_not_there(tmp_path: Path):
     with serving(content) as server:
         server.status = 403
         with pytest.raises(
-            ConnectionError, match=r"cannot download http.*: the server answered 403 Forbidden. Cure: .*by hand"
+            ConnectionError, match=r"cannot download http.*: the server answered 403 Forbidden. Hint: .*by hand"
         ):
             fetch(archive_of(content, server.url), tmp_path / "data")
     with pytest.raises(ConnectionError, match=r"cannot download http.*unpack it as SET in the data folder"):
@@ -924,7 +924,7 @@ def test_data_that_are_there_are_not_overwritten(tmp_path: Path):
     (tmp_path / "origin").write_bytes(content)
     mine = put(tmp_path / "data/SET/notes.txt", "mine")
     with pytest.raises(
-        FileExistsError, match=r"SET exists already and is kept.* Cure: move it away, or complete it by hand"
+        FileExistsError, match=r"SET exists already and is kept.* Hint: move it away, or complete it by hand"
     ):
         fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
     assert mine.read_text() == "mine"

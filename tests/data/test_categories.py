@@ -180,7 +180,7 @@ def test_a_matrix_holds_codes_of_the_models_list(model, train):
     np.testing.assert_array_equal(model.predict(np.asarray(train.features)), model.predict(train))
     without_names = rw.RankingDataset(train.features, train.labels, train.offsets)
     np.testing.assert_array_equal(model.predict(without_names), model.predict(train))
-    with pytest.raises(ValueError, match="plain numbers: column 'colour'. Cure: build them from a table"):
+    with pytest.raises(ValueError, match="plain numbers: column 'colour'. Hint: build them from a table"):
         model.predict(train.with_(categorical=()))
 
 
@@ -366,7 +366,7 @@ def test_wanted_lists_leave_other_values_missing():
     with pytest.raises(ValueError, match="a categorical column must be one of the features: got 'size'"):
         rw.RankingDataset.from_frame(rows(), categories={"size": ["s"]})
     with pytest.raises(
-        ValueError, match="a feature must be a column of numbers: got String in column 'colour'. Cure: name"
+        ValueError, match="a feature must be a column of numbers: got String in column 'colour'. Hint: name"
     ):
         rw.RankingDataset.from_frame(rows())
 

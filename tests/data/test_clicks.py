@@ -172,7 +172,7 @@ def test_order_of_queries_and_threads_change_nothing(model, ranked, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"model": "cascad"}, "unknown click model: got 'cascad'. Cure: did you mean 'cascade'."),
+        ({"model": "cascad"}, "unknown click model: got 'cascad'. Hint: did you mean 'cascade'."),
         ({"impressions": 0}, "impressions must be a whole number of at least 1: got 0."),
         ({"cutoff": 0}, "cutoff must be a whole number of at least 1: got 0."),
         ({"eta": -1}, "eta must be a number in [0, 10]: got -1."),
@@ -184,22 +184,22 @@ def test_order_of_queries_and_threads_change_nothing(model, ranked, monkeypatch)
         (
             {"probabilities": (0.1, 0.9)},
             "labels must be the grades 0 to 1, as there are 2 click probabilities: got 2 at row 1 (query 'a'). "
-            "Cure: give one probability for each grade; make real-valued labels grades first, or use binarize.",
+            "Hint: give one probability for each grade; make real-valued labels grades first, or use binarize.",
         ),
         (
             {"probabilities": (0, 0, 0)},
             "no impression got a click: got 20 impressions. "
-            "Cure: raise the click probabilities or the number of impressions, or keep_empty=True.",
+            "Hint: raise the click probabilities or the number of impressions, or keep_empty=True.",
         ),
         (
             {"ranker": [0.0, 1.0, np.nan]},
             "scores must be finite: got nan at row 2 (query 'b'). "
-            "Cure: look at the model's output there; -inf is allowed and means 'not retrieved'.",
+            "Hint: look at the model's output there; -inf is allowed and means 'not retrieved'.",
         ),
         (
             {"ranker": [0.0, 1.0, -np.inf]},
             "a list needs a document that can be shown: got only scores of -inf at row 2 (query 'b'). "
-            "Cure: leave the query out.",
+            "Hint: leave the query out.",
         ),
         ({"ranker": [0.0]}, "scores must be one number per document: got shape (1,) of float64 for 3 documents."),
     ],

@@ -42,30 +42,30 @@ def changed(position, value):
 
 REFUSED: list[tuple[dict, str]] = [
     ({"features": LABELS}, r"features must be a matrix of numbers, one row per document: got shape \(6,\) of float64"),
-    ({"features": LABELS}, r"Cure: reshape one feature to a column with \[:, None\]"),
+    ({"features": LABELS}, r"Hint: reshape one feature to a column with \[:, None\]"),
     ({"features": [["x"]] * 6}, "features must be a matrix of numbers.* of <U1.*encode text as category codes"),
     ({"offsets": [[0, 6]]}, r"offsets must be a one-dimensional array of integers, one more.*: got shape \(1, 2\)"),
-    ({"offsets": [0.0, 6.0]}, "offsets must be a one-dim.*got .*float64. Cure: pass the row where each query starts"),
+    ({"offsets": [0.0, 6.0]}, "offsets must be a one-dim.*got .*float64. Hint: pass the row where each query starts"),
     ({"offsets": np.array([], int)}, r"offsets must be a one-dimensional array of integers.*shape \(0,\)"),
     ({"offsets": [1, 2, 3, 6]}, "offsets must cover every row: begin with 0 and end with the number of rows"),
-    ({"offsets": [1, 2, 3, 6]}, "got 1 to 6 for 6 rows. Cure: pass cumulative counts"),
+    ({"offsets": [1, 2, 3, 6]}, "got 1 to 6 for 6 rows. Hint: pass cumulative counts"),
     ({"offsets": [0, 2, 3, 5]}, "offsets must cover every row.*got 0 to 5 for 6 rows"),
     ({"offsets": [2, 1, 3]}, "offsets must cover every row.*got 2 to 3 for 6 rows.*from_sizes"),
     (
         {"offsets": [0, 2, 2, 6]},
-        "every query needs at least one document: got 0 documents at query number 1. Cure: leav",
+        "every query needs at least one document: got 0 documents at query number 1. Hint: leav",
     ),
     ({"offsets": [0, 4, 3, 6]}, "every query needs at least one document: got -1 documents at query number 1"),
     ({"labels": [0, 1]}, r"labels must be one number per document: got shape \(2,\) of int64 for 6 documents"),
     ({"labels": list("abcdef")}, "labels must be one number per document.*<U1"),
     (
         changed(4, np.nan),
-        r"labels must be finite: got nan at row 4 \(query 'c'\). Cure: give every document a grade of 0",
+        r"labels must be finite: got nan at row 4 \(query 'c'\). Hint: give every document a grade of 0",
     ),
     (changed(2, np.inf), r"labels must be finite: got inf at row 2 \(query 'b'\)"),
     (
         changed(1, -1),
-        r"labels must be at least 0: got -1 at row 1 \(query 'a'\). Cure: .*qrels use -1 for 'not judged'",
+        r"labels must be at least 0: got -1 at row 1 \(query 'a'\). Hint: .*qrels use -1 for 'not judged'",
     ),
     (changed(5, -2) | {"query_ids": None}, r"labels must be at least 0: got -2 at row 5 \(query number 2\)"),
     ({"query_ids": ["a"]}, r"query ids must be one integer or string per query: got shape \(1,\) of <U1 for 3"),
@@ -73,16 +73,16 @@ REFUSED: list[tuple[dict, str]] = [
     ({"query_ids": np.array(["a", 2, None], object)}, "query ids must be one integer or string per query.*object"),
     (
         {"query_ids": ["a", "b", "a"]},
-        "query ids must all be different: got 'a' again at query number 2. Cure: join the",
+        "query ids must all be different: got 'a' again at query number 2. Hint: join the",
     ),
     ({"query_ids": [7, 7, 8]}, "query ids must all be different: got 7 again at query number 1"),
     (
         {"weights": np.ones(6)},
-        r"weights must be one number per query: got shape \(6,\) for 3 queries. Cure: weights bel",
+        r"weights must be one number per query: got shape \(6,\) for 3 queries. Hint: weights bel",
     ),
     ({"weights": [1, -1, 1]}, "weights must be finite and not negative: got -1.0 at query number 1"),
     ({"weights": [1, 1, np.nan]}, "weights must be finite and not negative: got nan at query number 2"),
-    ({"weights": [0, 0, 0]}, "weights must not all be zero. Cure: leave weights out"),
+    ({"weights": [0, 0, 0]}, "weights must not all be zero. Hint: leave weights out"),
     (
         {"document_ids": ["x"]},
         r"document ids must be one integer or string per document: got shape \(1,\) of <U1 for 6",
@@ -96,12 +96,12 @@ REFUSED: list[tuple[dict, str]] = [
     ({"categorical": [-1]}, "a column in categorical must be a whole number of at least 0: got -1"),
     (
         {"propensities": [1, 1, 1, 0, 1, 1]},
-        r"propensities must be greater than 0: got 0 at row 3 \(query 'c'\). Cure: ",
+        r"propensities must be greater than 0: got 0 at row 3 \(query 'c'\). Hint: ",
     ),
     ({"propensities": [1, 1, 1, 1, 1, np.nan]}, r"propensities must be finite: got nan at row 5"),
     (
         {"positions": [1, 2, 1, 0, 1, 2]},
-        r"positions must be at least 1: got 0 at row 3 \(query 'c'\). Cure: count displ",
+        r"positions must be at least 1: got 0 at row 3 \(query 'c'\). Hint: count displ",
     ),
 ]
 
@@ -180,7 +180,7 @@ def test_from_sizes():
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
     [
-        ([2, 1, 2], "sizes must add up to the number of rows: got a sum of 5 for 6 rows. Cure: pass the number of doc"),
+        ([2, 1, 2], "sizes must add up to the number of rows: got a sum of 5 for 6 rows. Hint: pass the number of doc"),
         ([2, 0, 4], r"sizes must be a one-dimensional array of positive integers: got array\(\[2, 0, 4\]\)"),
         ([2.0, 4.0], "sizes must be a one-dimensional array of positive integers"),
         ([[2, 4]], "sizes must be a one-dimensional array of positive integers"),
@@ -201,14 +201,14 @@ def test_from_qids(qids):
 
 
 def test_a_query_that_comes_back_is_refused():
-    sentence = "the rows of a query must lie together: got query .*'a'.* again after another query at row 3. Cure: sort"
+    sentence = "the rows of a query must lie together: got query .*'a'.* again after another query at row 3. Hint: sort"
     with pytest.raises(ValueError, match=sentence):
         RankingDataset.from_qids(FEATURES, LABELS, ["a", "a", "b", "a", "c", "c"])
 
 
 def test_one_qid_per_query_is_refused():
     sentence = (
-        "qids must be one query id per document: got 3 ids for 6 documents. Cure: for one number per query use fro"
+        "qids must be one query id per document: got 3 ids for 6 documents. Hint: for one number per query use fro"
     )
     with pytest.raises(ValueError, match=sentence):
         RankingDataset.from_qids(FEATURES, LABELS, [2, 1, 3])

@@ -104,7 +104,7 @@ def test_commands_take_pipes(pipe, tmp_path):
 @needs_pipes
 def test_what_must_be_read_again_cannot_be_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match=r"a file that can be read again is needed: got .*rows\.parquet\. Cure: write"):
+    with pytest.raises(ValueError, match=r"a file that can be read again is needed: got .*rows\.parquet\. Hint: write"):
         rw.read_parquet(tmp_path / "rows.parquet")
 
 
@@ -133,13 +133,13 @@ def test_archives_are_refused_with_what_to_do(tmp_path):
     path = tmp_path / "MSLR-WEB10K.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("train.txt", TEXT)
-    with pytest.raises(ValueError, match=r"cannot read this kind of file: got a zip archive at .*\.zip\. Cure: unpack"):
+    with pytest.raises(ValueError, match=r"cannot read this kind of file: got a zip archive at .*\.zip\. Hint: unpack"):
         rw.read_letor(path)
     path.write_bytes(lzma.compress(TEXT))
     with pytest.raises(ValueError, match="got an xz file"):
         rw.read_run(path)
     rw.write_parquet(rw.synthetic(n_queries=2, n_features=2, seed=1), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"got a Parquet file at .*\. Cure: .* rw\.read_parquet"):
+    with pytest.raises(ValueError, match=r"got a Parquet file at .*\. Hint: .* rw\.read_parquet"):
         rw.read_letor((tmp_path / "a.parquet").rename(tmp_path / "a.txt"))
 
 

@@ -121,7 +121,7 @@ def test_sorting_keeps_the_order_within_queries():
     frame = pl.DataFrame({"qid": ["b", "a", "b", "a"], "label": [1, 2, 3, 4], "x": [1.0, 2.0, 3.0, 4.0]})
     with pytest.raises(
         ValueError,
-        match=r"rows of a query must lie together: got query .*'b'.* again .* at row 2. Cure: pass sort=True",
+        match=r"rows of a query must lie together: got query .*'b'.* again .* at row 2. Hint: pass sort=True",
     ):
         from_frame(frame)
     data = from_frame(frame, sort=True)
@@ -140,8 +140,8 @@ def test_numbers_beyond_float32_become_the_largest():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"query": "qdi"}, r"no such column for the query: got 'qdi'. Cure: did you mean 'qid'"),
-        ({}, {"features": ["z"]}, r"no such column for a feature: got 'z'. Cure: choose one of qid, label, a, b, c"),
+        ({}, {"query": "qdi"}, r"no such column for the query: got 'qdi'. Hint: did you mean 'qid'"),
+        ({}, {"features": ["z"]}, r"no such column for a feature: got 'z'. Hint: choose one of qid, label, a, b, c"),
         (
             {"label": [1, None, 2]},
             {},
@@ -154,9 +154,9 @@ def test_numbers_beyond_float32_become_the_largest():
         (
             {"t": ["x", "y", "z"]},
             {},
-            r"must be a column of numbers: got String in column 't'. Cure: name it in categorical=",
+            r"must be a column of numbers: got String in column 't'. Hint: name it in categorical=",
         ),
-        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Cure: leave the column out with features="),
+        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: leave the column out with features="),
         ({"w": [1.0, 2.0, 1.0]}, {"weight": "w"}, r"weight changes within a query: got 2 at row 1 \(query 3\)"),
         ({}, {"categorical": ["z"]}, r"a categorical column must be one of the features: got 'z'"),
     ],

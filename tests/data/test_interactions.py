@@ -225,7 +225,7 @@ def test_a_part_can_be_split_again():
         (lambda f: rw.Interactions.from_frame(pl.concat([f, f])), "rate an item once: got user 'u0.' and item"),
         (lambda f: rw.Interactions.from_frame(f, least_relevant=99), "no user has 99 relevant items: got at most"),
         (lambda f: rw.Interactions.from_frame(f, catalogue=[3]), "not in the catalogue: got"),
-        (lambda f: rw.Interactions.from_frame(f).split(by="time"), "by time needs times. Cure: name their column"),
+        (lambda f: rw.Interactions.from_frame(f).split(by="time"), "by time needs times. Hint: name their column"),
         (lambda f: rw.Interactions.from_frame(f).split(by="size"), "unknown way to split: got 'size'"),
         (
             lambda f: next(rw.Interactions.from_frame(f).folds(1)),

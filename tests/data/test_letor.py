@@ -270,7 +270,7 @@ def test_skipping_counts_all_and_lists_the_first(write):
 def test_a_query_that_comes_back_is_an_error(write):
     path = write("# head\n1 qid:a 1:1\n1 qid:b 1:1\n\n1 qid:a 1:1\n")
     with pytest.raises(
-        ValueError, match=r"documents of a query must lie together: got query 'a' again .*data.txt, line 5. Cure: sort"
+        ValueError, match=r"documents of a query must lie together: got query 'a' again .*data.txt, line 5. Hint: sort"
     ):
         read(path)
     with pytest.raises(ValueError, match="got query 'a' again"):
@@ -281,7 +281,7 @@ def test_options_are_checked(write, tmp_path):
     path = write("1 qid:1 0:1 3:4\n")
     with pytest.raises(ValueError, match="first_index must be 'auto', 0 or 1: got 2"):
         read(path, first_index=2)
-    with pytest.raises(ValueError, match="unknown way to treat broken lines: got 'skp'. Cure: did you mean 'skip'"):
+    with pytest.raises(ValueError, match="unknown way to treat broken lines: got 'skp'. Hint: did you mean 'skip'"):
         read(path, errors="skp")
     with pytest.raises(ValueError, match=r"a feature's index is out of range: got '0:1'"):
         read(path, first_index=1)
@@ -328,7 +328,7 @@ def test_compression_is_told_by_content(write):
         np.testing.assert_array_equal(data.features[:, 0], np.arange(5000))
         for cut in (len(packed) // 4, len(packed) - 3):
             with pytest.raises(
-                ValueError, match=r"cannot unpack a compressed file: got .* at .*data.txt. Cure: get the file"
+                ValueError, match=r"cannot unpack a compressed file: got .* at .*data.txt. Hint: get the file"
             ):
                 read(write(packed[:cut]))
 
@@ -485,7 +485,7 @@ def test_the_same_data_give_the_same_compressed_file(tmp_path):
 def test_writing_refuses(tmp_path):
     data = rw.RankingDataset([[1.0]], [1], [0, 1], query_ids=["a b"])
     path = tmp_path / "a.txt"
-    with pytest.raises(ValueError, match=r"query ids must be single words .* LETOR text: got 'a b'. Cure: rename them"):
+    with pytest.raises(ValueError, match=r"query ids must be single words .* LETOR text: got 'a b'. Hint: rename them"):
         rw.write_letor(data, path)
     with pytest.raises(ValueError, match=r"document ids must be single words .*: got ''"):
         rw.write_letor(data.with_(query_ids=["a"], document_ids=[""]), path)
@@ -524,7 +524,7 @@ def test_read_and_write_choose_the_format_by_name(tmp_path):
         rw.write_data(data, tmp_path / name)
         np.testing.assert_array_equal(rw.read_data(tmp_path / name).features, data.features)
     with pytest.raises(
-        ValueError, match=r"cannot tell the format .* from its name: got 'a.csv'. Cure: end it in .parquet"
+        ValueError, match=r"cannot tell the format .* from its name: got 'a.csv'. Hint: end it in .parquet"
     ):
         rw.write_data(data, tmp_path / "a.csv")
 

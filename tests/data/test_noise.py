@@ -160,12 +160,12 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
     [
         (
             lambda: rw.add_negatives(make([3]), 0.5),
-            "negatives are documents of other queries, and there is only one query. Cure: give data of more queries.",
+            "negatives are documents of other queries, and there is only one query. Hint: give data of more queries.",
         ),
         (
             lambda: rw.add_negatives(make([1, 1], positions=[1, 1]), 0.5),
             "negatives cannot join lists that were displayed to a user: they have no position. "
-            "Cure: add negatives before simulate_clicks, or drop the columns: "
+            "Hint: add negatives before simulate_clicks, or drop the columns: "
             "data.with_(positions=None, propensities=None).",
         ),
         (lambda: rw.add_negatives(make([1, 1]), -0.5), "fraction must be a number in [0, 1000]: got -0.5."),
@@ -182,17 +182,17 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
         (
             lambda: rw.flip_labels(make([2, 1], [1, 0, 2], ["a", "b"]), 0.5, (0.5, 0.5)),
             "labels must be the grades 0 to 1, as there are 2 flip probabilities: got 2 at row 2 (query 'b'). "
-            "Cure: give one probability for each grade; make real-valued labels grades first, or use binarize.",
+            "Hint: give one probability for each grade; make real-valued labels grades first, or use binarize.",
         ),
         (
             lambda: rw.flip_labels(make([2], [0, 0.5]), 0.5),
             "labels must be the grades 0 to 4, as there are 5 flip probabilities: got 0.5 at row 1 (query number 0). "
-            "Cure: give one probability for each grade; make real-valued labels grades first, or use binarize.",
+            "Hint: give one probability for each grade; make real-valued labels grades first, or use binarize.",
         ),
         (
             lambda: rw.flip_labels(make([2]), 0.5, grades=6),
             "there must be a flip probability for every grade: got 5 probabilities for 6 grades. "
-            "Cure: pass one probability for each grade.",
+            "Hint: pass one probability for each grade.",
         ),
         (
             lambda: rw.flip_labels(make([2]), 0.5, grades=1),
@@ -201,7 +201,7 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
         (
             lambda: rw.flip_labels(make([2]), 0.5, (0.0, 0.0, 1.0)),
             "the first 2 flip probabilities must not all be zero: got (0.0, 0.0, 1.0). "
-            "Cure: labels here are the grades 0 to 1: make one of them likely.",
+            "Hint: labels here are the grades 0 to 1: make one of them likely.",
         ),
     ],
 )

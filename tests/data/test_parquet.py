@@ -64,7 +64,7 @@ def test_files_without_a_checksum_are_read(tmp_path):
 def test_files_of_queries_without_ids_are_not_merged(tmp_path, read):
     for number in range(3):
         rw.write_parquet(ONE, tmp_path / f"{number}.parquet")
-    message = r"without query ids cannot be told apart: got 3 files .* Cure: write them with query_ids"
+    message = r"without query ids cannot be told apart: got 3 files .* Hint: write them with query_ids"
     with pytest.raises(ValueError, match=message):
         read(tmp_path)
     with pytest.raises(ValueError, match=message):
@@ -101,5 +101,5 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path):
     start = content.rindex(b"\x28\xb5\x2f\xfd")  # the last compressed page
     content[start + 8 : start + 40] = bytes(32)
     (tmp_path / "1.parquet").write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*1\.parquet\. Cure: get the file again"):
+    with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*1\.parquet\. Hint: get the file again"):
         rw.read_parquet(tmp_path)

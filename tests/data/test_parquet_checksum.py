@@ -37,7 +37,7 @@ def test_every_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         damages.append(whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
     for damaged in damages:
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"the file is damaged: got .* at .*a\.parquet. Cure: make it anew"):
+        with pytest.raises(ValueError, match=r"the file is damaged: got .* at .*a\.parquet. Hint: make it anew"):
             sealed.verify(path, hint="make it anew")
 
 

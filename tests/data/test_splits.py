@@ -127,12 +127,12 @@ def test_folds_turn_the_parts_as_letor_does(n):
         (
             lambda data: rw.split(data, (0.8, 0.1, 0.1)),
             "every part of a split needs at least one query: got 4 queries cut into 3, 1, 0. "
-            "Cure: give the part a larger proportion, split into fewer parts, or use more queries.",
+            "Hint: give the part a larger proportion, split into fewer parts, or use more queries.",
         ),
         (
             lambda data: rw.split(data, (0.5, 0.5, 0.0)),
             "every part of a split needs at least one query: got 4 queries cut into 2, 2, 0. "
-            "Cure: give the part a larger proportion, split into fewer parts, or use more queries.",
+            "Hint: give the part a larger proportion, split into fewer parts, or use more queries.",
         ),
         (
             lambda data: rw.split(data, (0.5, 0.4)),
@@ -145,12 +145,12 @@ def test_folds_turn_the_parts_as_letor_does(n):
         (
             lambda data: rw.folds(data, 2),
             "folds need at least three parts: to train, to validate and to test: got 2. "
-            "Cure: choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves.",
+            "Hint: choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves.",
         ),
         (
             lambda data: rw.folds(data, 5),
             "every part of a split needs at least one query: got 4 queries cut into 1, 1, 1, 1, 0. "
-            "Cure: give the part a larger proportion, split into fewer parts, or use more queries.",
+            "Hint: give the part a larger proportion, split into fewer parts, or use more queries.",
         ),
         (
             lambda data: rw.folds(data, 2.5),  # type: ignore[arg-type]

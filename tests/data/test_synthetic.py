@@ -154,7 +154,7 @@ def test_the_ideal_is_perfect_without_noise_and_falls_with_it():
 def test_absurd_sizes_are_refused_before_anything_is_made():
     for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "n_docs": 1000.0}):
         with pytest.raises(
-            ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Cure: set n_queries="
+            ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Hint: set n_queries="
         ):
             rw.synthetic(**wanted)
     with pytest.raises(ValueError, match=r"synthetic ratings may have 1e\+11 numbers at most"):
@@ -169,7 +169,7 @@ def test_the_ideal_knows_parts_and_refuses_other_data():
         np.testing.assert_array_equal(rw.synthetic_ideal(part, seed=8), whole[rows])
     sentence = (
         "the ideal scores are known only for documents that synthetic made, in their order: got other documents than "
-        "those of seed 9 at RankingDataset\\(40 queries, .*\\). Cure: pass the seed that made the data, and the data "
+        "those of seed 9 at RankingDataset\\(40 queries, .*\\). Hint: pass the seed that made the data, and the data "
         "before documents or the first feature are changed."
     )
     with pytest.raises(ValueError, match=sentence):

@@ -28,8 +28,8 @@ def test_a_place_that_cannot_be_written_is_named_with_what_to_do(tmp_path):
     (tmp_path / "taken.txt").write_text("mine")
     (tmp_path / "folder").mkdir()
     for path, kind, words in (
-        ("taken.txt", FileExistsError, "taken.txt exists already and is kept. Cure: choose another name"),
-        ("nowhere/a.txt", FileNotFoundError, "there is no folder .*nowhere to write a.txt into. Cure: .*mkdir -p"),
+        ("taken.txt", FileExistsError, "taken.txt exists already and is kept. Hint: choose another name"),
+        ("nowhere/a.txt", FileNotFoundError, "there is no folder .*nowhere to write a.txt into. Hint: .*mkdir -p"),
         ("taken.txt/a.txt", NotADirectoryError, "taken.txt is no folder, and a.txt cannot be written into it"),
     ):
         with pytest.raises(kind, match=words):
@@ -61,7 +61,7 @@ def test_a_folder_is_tried_and_not_asked(number, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "touch", refuse)
     for check in (lambda: files.ready(tmp_path / "a.txt"), lambda: files.ready_folder(tmp_path / "a.txt" / "b")):
         with pytest.raises(
-            OSError, match="cannot be written into the folder .*: .*. Cure: choose another folder"
+            OSError, match="cannot be written into the folder .*: .*. Hint: choose another folder"
         ) as told:
             check()
         assert os.strerror(number).lower() in str(told.value)
@@ -88,7 +88,7 @@ except PermissionError as refused:
     if "os.set" in done.stderr:
         pytest.skip("root cannot become another user here")
     assert "m cannot be written into the folder" in done.stdout, done.stderr
-    assert "permission denied. Cure: choose another folder" in done.stdout
+    assert "permission denied. Hint: choose another folder" in done.stdout
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path):

@@ -257,7 +257,7 @@ def test_plots_never_overwrite_unasked(comparison, tmp_path):
     assert png_size(path)[0] > 0
     with pytest.raises(ValueError, match=r"a plot is written as .png, .svg or .pdf: got 'plot.gif'"):
         comparison.plot(tmp_path / "plot.gif")
-    with pytest.raises(ValueError, match=r"unknown system: got 'goood'\. Cure: did you mean 'good'"):
+    with pytest.raises(ValueError, match=r"unknown system: got 'goood'\. Hint: did you mean 'good'"):
         comparison.plot(tmp_path / "x.png", system="goood")
     with pytest.raises(ValueError, match="unknown metric: got 'ap'"):
         comparison.plot(tmp_path / "x.png", metric="ap")
@@ -267,14 +267,14 @@ E = evaluation(BASE)
 TWO = {"a": E, "b": E}
 compare: Any = rw.compare
 REFUSALS = {
-    "compare needs at least two systems by name: got 1. Cure: pass a dictionary": lambda: compare({"a": E}),
+    "compare needs at least two systems by name: got 1. Hint: pass a dictionary": lambda: compare({"a": E}),
     "compare needs at least two systems by name: got list": lambda: compare([E, E]),
     "need the data that they are evaluated on: got ndarray at system 'b'": lambda: compare({"a": E, "b": BASE}),
     "either all systems have trials or none has: got 'a' without, 'b' with": lambda: compare({"a": E, "b": [E, E]}),
     "must have the same queries: got query 'q0' in 'a' but not in 'b'": lambda: compare(
         {"a": E, "b": evaluation(BASE, [f"{name}x" for name in IDS])}
     ),
-    "same queries: got query 'q0' in 'b' but not in 'a'. Cure: evaluate all systems on the same queries": lambda: (
+    "same queries: got query 'q0' in 'b' but not in 'a'. Hint: evaluate all systems on the same queries": lambda: (
         compare({"a": evaluation(BASE[1:], IDS[1:]), "b": E})
     ),
     "same queries: got query ids of <U3 in 'a' and of int64 in 'b'": lambda: compare(
@@ -284,7 +284,7 @@ REFUSALS = {
         {"a": E, "b": evaluation(BASE, weights=np.arange(N) + 1.0)}
     ),
     "have no metric in common": lambda: compare({"a": E, "b": rw.Evaluation({"ap": BASE}, IDS)}),
-    "a was not evaluated by a metric asked for: got ndcg@5. Cure: did you mean 'ndcg@10'": lambda: compare(
+    "a was not evaluated by a metric asked for: got ndcg@5. Hint: did you mean 'ndcg@10'": lambda: compare(
         TWO, metrics="ndcg@5"
     ),
     "unknown baseline: got 'c'": lambda: compare(TWO, baseline="c"),

@@ -192,7 +192,7 @@ REFUSALS: dict[str, Any] = {
     "scores must be finite: got nan at row 3 (query 'q0')": lambda s, d: rw.evaluate(spoilt(s, np.nan, 3), d),
     "scores must be finite: got inf at row 0 (query 'q0')": lambda s, d: rw.evaluate(spoilt(s, np.inf, 0), d),
     "ndcg@10 scores no query: got 60 queries without a": lambda s, d: rw.evaluate(s, d.with_(labels=np.zeros(s.size))),
-    "an evaluation needs at least one metric. Cure: for example": lambda s, d: rw.evaluate(s, d, []),
+    "an evaluation needs at least one metric. Hint: for example": lambda s, d: rw.evaluate(s, d, []),
     "unknown metric: got 'ndgc'": lambda s, d: rw.evaluate(s, d, "ndgc"),
     "confidence must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, confidence=1.0),
     "resamples must be a whole number of at least 1: got 0": lambda s, d: rw.evaluate(s, d, resamples=0),

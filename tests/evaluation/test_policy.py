@@ -124,11 +124,11 @@ def test_skipped_queries_stay_skipped(data: rw.RankingDataset):
 
 
 def test_refusals(data: rw.RankingDataset):
-    with pytest.raises(ValueError, match="unknown policy: got 'plackett_lucy'. Cure: did you mean 'plackett_luce'"):
+    with pytest.raises(ValueError, match="unknown policy: got 'plackett_lucy'. Hint: did you mean 'plackett_luce'"):
         rw.evaluate(SCORES, data, policy="plackett_lucy")
     with pytest.raises(ValueError, match="samples must be a whole number of at least 2: got 1"):
         rw.evaluate(SCORES, data, policy="plackett_luce", samples=1)
-    with pytest.raises(ValueError, match="samples belong to a policy: got samples=9. Cure: set policy='plackett_luce'"):
+    with pytest.raises(ValueError, match="samples belong to a policy: got samples=9. Hint: set policy='plackett_luce'"):
         rw.evaluate(SCORES, data, samples=9)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="scores must be finite: got nan"):
         rw.evaluate(SCORES * np.nan, data, policy="plackett_luce")

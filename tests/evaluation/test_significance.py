@@ -218,7 +218,7 @@ def test_the_correction_for_shared_data_holds_its_level_where_the_plain_test_doe
     [
         (
             lambda: significance.t_test([0.1]),
-            r"a paired test needs at least two pairs that count: got 1\. Cure: compare on",
+            r"a paired test needs at least two pairs that count: got 1\. Hint: compare on",
         ),
         (lambda: significance.t_test([0.1, 0.2], [0.0, 1.0]), "at least two pairs that count: got 1"),
         (lambda: significance.wilcoxon_test([0.1, np.nan]), "differences must be a list of finite numbers"),

@@ -154,7 +154,7 @@ def test_broken_lines_of_qrels(tmp_path, line):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda p: rw.read_run(p / "empty"), "the file has no lines that can be read: .*empty. Cure: each must read"),
+        (lambda p: rw.read_run(p / "empty"), "the file has no lines that can be read: .*empty. Hint: each must read"),
         (
             lambda p: rw.read_run(p / "run", errors="ignore"),
             r"unknown way to treat broken lines \(errors\): got 'ignore'",
@@ -191,7 +191,7 @@ def test_broken_lines_of_qrels(tmp_path, line):
         ),
         (
             lambda p: rw.write_qrels(data(document_ids=["x", "y", "x", "x"]), p / "x"),
-            "only once under a query: got 'x' at query 'a'. Cure: give every document",
+            "only once under a query: got 'x' at query 'a'. Hint: give every document",
         ),
         (
             lambda p: rw.write_qrels(data().with_(labels=[0, 1, 0.5, 0]), p / "x"),

@@ -80,7 +80,7 @@ def done(one_thread, tmp_path_factory):
     [
         (
             "trails = 3",
-            "unknown key in the description of an experiment: got 'trails' at line 1 of x.toml. Cure: did you",
+            "unknown key in the description of an experiment: got 'trails' at line 1 of x.toml. Hint: did you",
         ),
         ('[methods]\na = "lightgbm(xendgc)"', "line 2 of x.toml: unknown ranker or objective: got 'xendgc'"),
         (
@@ -88,7 +88,7 @@ def done(one_thread, tmp_path_factory):
             "line 4 of x.toml: trials must be a whole number of at least 1",
         ),
         ('[methods]\na = "lightgbm"\n[quick]\ntrial = 1', "unknown key in the description of an experiment: got 'tri"),
-        ('protocol = "fold"\n[methods]\na = "lightgbm"', "unknown protocol: got 'fold'. Cure: did you mean 'folds'"),
+        ('protocol = "fold"\n[methods]\na = "lightgbm"', "unknown protocol: got 'fold'. Hint: did you mean 'folds'"),
         ('treatment = "x"\n[methods]\na = "lightgbm"', "unknown treatment: got 'x'"),
         ('metrics = ["ndgc@5"]\n[methods]\na = "lightgbm"', "unknown metric: got 'ndgc'"),
         ('curves = ["train"]\n[methods]\na = "lightgbm"', "unknown curve: got 'train'"),
@@ -97,7 +97,7 @@ def done(one_thread, tmp_path_factory):
         ("a = " + "[" * 5000, "cannot read the description of an experiment: got "),
         (
             'data = "synthetic"',
-            "line 1 of x.toml: data must be a list of strings: got 'synthetic'. Cure: write data = ",
+            "line 1 of x.toml: data must be a list of strings: got 'synthetic'. Hint: write data = ",
         ),
         ("data = [1]", "line 1 of x.toml: data must be a list of strings: got [1]"),
         ('methods = "xendcg"', "line 1 of x.toml: methods must be a table of strings: got 'xendcg'"),
@@ -107,7 +107,7 @@ def done(one_thread, tmp_path_factory):
             "line 3 of x.toml: the expression does not describe a ranker or objective",
         ),
         ("[settings]\nleaves = nan", "line 1 of x.toml: settings must be a table of settings: got {'leaves': nan}"),
-        ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Cure: write seed = 5"),
+        ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Hint: write seed = 5"),
         ('seed = "1"', "seed must be a whole number: got '1'"),
         ("levels = 1", "levels must be a list of numbers: got 1"),
         ("levels = [inf]", "a level must be a number in [0, inf): got inf"),
@@ -136,7 +136,7 @@ def test_files_that_are_no_text_or_too_large(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_bytes(b'title = "a"\nclaim = "\xff"\n')
     with pytest.raises(
-        ValueError, match=r"must be UTF-8 text: got the byte 0xff at line 2 of .*mine\.toml. Cure: save"
+        ValueError, match=r"must be UTF-8 text: got the byte 0xff at line 2 of .*mine\.toml. Hint: save"
     ):
         find_spec(str(path))
     path.write_bytes(b"#" * (2**20 + 1))
@@ -379,10 +379,10 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     monkeypatch.setattr(engine, "cells_of", lambda *_, **__: pytest.fail("planned first"))
     for begin in (go, engine.begin, lambda spec, folder: rw.reproduce(spec, folder, jobs=1)):
         with pytest.raises(
-            ValueError, match="holds the results of another experiment: got tiny in .*tiny. Cure: choose"
+            ValueError, match="holds the results of another experiment: got tiny in .*tiny. Hint: choose"
         ):
             begin(tiny().changed({"name": "other"}), tmp_path / "tiny")
-        with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Cure: choose another folder"):
+        with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Hint: choose another folder"):
             begin(tiny(), tmp_path / "mine")
     with pytest.raises(NotADirectoryError, match="notes.txt is no folder"):
         go(tiny(), tmp_path / "mine" / "notes.txt")
@@ -459,14 +459,14 @@ def test_a_flipped_bit_in_a_trial_is_found_and_the_trial_computed_again(done, tm
         whole = path.read_bytes()
         for at in (len(whole) // 3, len(whole) // 2, len(whole) - 40):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-            with pytest.raises(ValueError, match=rf"the file is damaged: got .* at .*{path.name}. Cure: delete "):
+            with pytest.raises(ValueError, match=rf"the file is damaged: got .* at .*{path.name}. Hint: delete "):
                 Results.read(folder)
         path.write_bytes(whole)
     spoiled = min(folder.glob("trials/*.curves.parquet"))
     spoiled.write_bytes(spoiled.read_bytes()[:-1])
     with pytest.raises(ValueError, match=rf"at .*{spoiled.name}") as raised:
         Results.read(folder)
-    trial = re.search(r"Cure: delete (\S+\.parquet) and run", str(raised.value))
+    trial = re.search(r"Hint: delete (\S+\.parquet) and run", str(raised.value))
     assert trial is not None
     (folder / "trials" / trial[1]).unlink()
     go(tiny(curves=("valid", "test", "bound"), ratios=("dcg@5",)), folder)
@@ -479,22 +479,22 @@ def test_a_damaged_file_and_a_foreign_folder_are_named(done, tmp_path):
     for content in (b"", b"half", b"PAR1" * 5):
         (tmp_path / "trials" / "a.parquet").write_bytes(content)
         with pytest.raises(
-            ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Cure: delete a\."
+            ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Hint: delete a\."
         ):
             store.read(["a"])
     pl.DataFrame({"other": [1]}).write_parquet(tmp_path / "trials" / "a.parquet")
-    with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Cure: delete a\."):
+    with pytest.raises(ValueError, match=r"cannot read a file of results: got .* at .*a\.parquet. Hint: delete a\."):
         store.read(["a"])
     with pytest.raises(ValueError, match="not a folder of results"):
         Results.read(tmp_path)
     for text in ("{", "[]", "{}", '{"spec": {"name": 3}, "about": {}, "files": []}', "[" * 100_000, "\ud800"):
         (tmp_path / "experiment.json").write_bytes(text.encode("utf-8", "surrogatepass"))
         with pytest.raises(
-            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Cure: delete"
+            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Hint: delete"
         ):
             Results.read(tmp_path)
         with pytest.raises(
-            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Cure: delete"
+            ValueError, match=r"description of an experiment is damaged: .*experiment.json. Hint: delete"
         ):
             go(tiny(), tmp_path)
     name = json.loads((done / "experiment.json").read_text())["files"][0]

@@ -121,7 +121,7 @@ def test_trec_eval_where_rows_are_by_descending_id(lists: Lists) -> None:
 
 
 def test_conventions_of_an_unknown_library() -> None:
-    with pytest.raises(ValueError, match=r"unknown library: got 'lightgmb'. Cure: did you mean 'lightgbm'"):
+    with pytest.raises(ValueError, match=r"unknown library: got 'lightgmb'. Hint: did you mean 'lightgbm'"):
         rw.conventions("lightgmb")
 
 

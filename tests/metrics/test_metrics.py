@@ -214,7 +214,7 @@ BAD_INPUT = [
         "ndcg",
         [1.0, np.nan, 0.0],
         [1, 0, 0],
-        r"scores must be finite: got nan at row 1 \(query number 0\). Cure: look at",
+        r"scores must be finite: got nan at row 1 \(query number 0\). Hint: look at",
     ),
     ("ap", [1.0, 1.0, np.inf], [1, 0, 1], r"scores must be finite: got inf at row 2 \(query number 1\)"),
     ("rr", [1.0, 1.0], [1, 0, 1], r"scores must be one number per document: got shape \(2,\) of float64 for 3"),

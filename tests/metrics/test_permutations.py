@@ -165,5 +165,5 @@ def test_quantiles_keep_mean_and_order():
 
 
 def test_unknown_kinds():
-    with pytest.raises(ValueError, match="unknown kind of metric: got 'linaer'. Cure: did you mean 'linear'"):
+    with pytest.raises(ValueError, match="unknown kind of metric: got 'linaer'. Hint: did you mean 'linear'"):
         distribution("linaer", np.ones(2), np.ones(2))

@@ -144,12 +144,12 @@ def test_bounding_writes_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("inner", ["xendcg", "lambdarank", "stochastic(listnet)", "smooth_ap + smooth_rbp"])
 def test_only_metrics_can_be_bounded(inner):
-    with pytest.raises(ValueError, match=r"only a metric can be bounded: got .*Cure: use approx_ndcg, smooth_ap"):
+    with pytest.raises(ValueError, match=r"only a metric can be bounded: got .*Hint: use approx_ndcg, smooth_ap"):
         rw.objective(f"bounded({inner})")
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="unknown method of bounding: got 'minmax'. Cure: did you mean 'min_max'"):
+    with pytest.raises(ValueError, match="unknown method of bounding: got 'minmax'. Hint: did you mean 'min_max'"):
         rw.objective("bounded(smooth_ap, method=minmax)")
     with pytest.raises(ValueError, match="bounded goes around an objective: got 3"):
         rw.bounded(3)  # type: ignore[arg-type]

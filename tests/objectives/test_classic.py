@@ -128,7 +128,7 @@ def test_threads_and_long_lists(objective):
 def test_errors():
     with pytest.raises(ValueError, match=r"sigma must be a number in \(0, inf\): got -1"):
         RankNet(sigma=-1)
-    with pytest.raises(ValueError, match=r"unknown way to treat ties: got 'average'\. Cure: choose one of apart, row"):
+    with pytest.raises(ValueError, match=r"unknown way to treat ties: got 'average'\. Hint: choose one of apart, row"):
         ListMLE(ties="average")
     for objective in (RankNet(), ListMLE()):
         with pytest.raises(ValueError, match="document_weights"):

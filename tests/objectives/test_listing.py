@@ -86,7 +86,7 @@ def test_markers_that_are_missing_or_do_not_pair_up_are_errors():
         ValueError, match=r"page must have <!-- objectives:end --> for every <!-- objectives:begin -->: got 1 and 0"
     ):
         listing.rewritten("<!-- objectives:begin -->", "page")
-    with pytest.raises(ValueError, match=r"page has no place for a table\. Cure: write <!-- objectives:begin -->"):
+    with pytest.raises(ValueError, match=r"page has no place for a table\. Hint: write <!-- objectives:begin -->"):
         listing.rewritten("nothing", "page")
 
 

@@ -285,7 +285,7 @@ def test_unknown_words_get_a_suggestion():
         rw.objective("xendgc")
     with pytest.raises(ValueError, match="unknown argument of xendcg: got 'gama'.*did you mean 'gamma'"):
         rw.objective("stochastic(xendcg(gama=zero))")
-    with pytest.raises(ValueError, match="unknown gamma: got 'zreo'. Cure: did you mean 'zero'"):
+    with pytest.raises(ValueError, match="unknown gamma: got 'zreo'. Hint: did you mean 'zero'"):
         rw.objective("xendcg(gamma=zreo)")
 
 

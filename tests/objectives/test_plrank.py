@@ -359,14 +359,14 @@ def test_text_and_object_are_one():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"metric": "ndgc"}, "unknown metric to expect: got 'ndgc'. Cure: did you mean 'ndcg'"),
+        ({"metric": "ndgc"}, "unknown metric to expect: got 'ndgc'. Hint: did you mean 'ndcg'"),
         ({"cutoff": 0}, "cutoff must be a whole number of at least 1: got 0"),
         ({"samples": 0}, "samples must be a whole number of at least 1: got 0"),
         ({"p": 1.0}, r"p must be a number in \(0, 1\): got 1.0"),
         ({"discounts": ()}, "discounts must be the weights of the ranks: got ()"),
         ({"discounts": (1.0, -0.5)}, r"a rank's weight must be a number in \[0, 1e\+300\]: got -0.5"),
-        ({"sampler": "rice"}, "unknown sampler: got 'rice'. Cure: did you mean 'race'"),
-        ({"draws": "latinn"}, "unknown way to draw: got 'latinn'. Cure: did you mean 'latin'"),
+        ({"sampler": "rice"}, "unknown sampler: got 'rice'. Hint: did you mean 'race'"),
+        ({"draws": "latinn"}, "unknown way to draw: got 'latinn'. Hint: did you mean 'latin'"),
         ({"baseline": "yes"}, "baseline must be True or False: got 'yes'"),
         ({"curvature": "exact"}, "unknown curvature: got 'exact'"),
     ],

@@ -81,7 +81,7 @@ def test_curvature_treatments(name):
         np.testing.assert_allclose(found["floored"].hessian[start:end], np.maximum(own, np.abs(own).max() / 4) + 1e-6)
     assert rw.objective(f"{name}(curvature=exact)").exact_hessian
     assert not rw.objective(name).exact_hessian
-    with pytest.raises(ValueError, match="unknown curvature: got 'estimated'. Cure: choose one of exact, absolute"):
+    with pytest.raises(ValueError, match="unknown curvature: got 'estimated'. Hint: choose one of exact, absolute"):
         rw.objective(f"{name}(curvature=estimated)")
 
 

@@ -223,7 +223,7 @@ def test_large_labels_stay_finite():
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="unknown newton: got 'neuman'. Cure: did you mean 'neumann'"):
+    with pytest.raises(ValueError, match="unknown newton: got 'neuman'. Hint: did you mean 'neumann'"):
         rw.ListNet(newton="neuman")
     with pytest.raises(ValueError, match=r"epsilon must be a number in \[0, inf\): got -1"):
         rw.XENDCG(epsilon=-1)

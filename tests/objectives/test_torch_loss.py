@@ -221,7 +221,7 @@ def test_errors():
         loss(scores, labels, offsets, torch.ones(33))
     with pytest.raises(ValueError, match=r"weights must be finite and not negative: got -1\.0 at query number 1"):
         loss(scores, labels, offsets, [1.0, -1.0, *[1.0] * 6])
-    with pytest.raises(ValueError, match=r"unknown reduction: got 'average'. Cure: choose one of mean, sum, none"):
+    with pytest.raises(ValueError, match=r"unknown reduction: got 'average'. Hint: choose one of mean, sum, none"):
         rw.torch_loss("ranknet", "average")
     with pytest.raises(ValueError, match="unknown objective: got 'ranknett'.*did you mean 'ranknet'"):
         rw.torch_loss("ranknett")

@@ -250,13 +250,13 @@ def test_categories_are_split_as_categories(library):
 
 def test_unknown_parameters_are_errors_with_a_suggestion(library):
     known = {"lightgbm": "lambda_l2", "xgboost": "colsample_bytree", "catboost": "l2_leaf_reg"}[library]
-    with pytest.raises(ValueError, match=f"no such parameter: got '{known}x'. Cure: did you mean '{known}'"):
+    with pytest.raises(ValueError, match=f"no such parameter: got '{known}x'. Hint: did you mean '{known}'"):
         ranker(library, **{known + "x": 1})
     theirs = {"lightgbm": "num_leaves", "xgboost": "max_leaves", "catboost": "num_leaves"}[library]
-    with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Cure: say leaves"):
+    with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: say leaves"):
         ranker(library, **{theirs: 5})
     for theirs, ours in {"n_estimators": "rounds", "random_state": "seed"}.items():
-        with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Cure: say {ours}"):
+        with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: say {ours}"):
             ranker(library, **{theirs: 5})
     with pytest.raises(ValueError, match=f"unknown objective of {library} itself"):
         ranker(library, "native:nothing").fit(rw.synthetic(n_queries=5, n_docs=5, seed=1))
@@ -341,10 +341,10 @@ def test_a_parameter_of_another_native_objective_is_refused(data):
         ranker("lightgbm", "native:rank_xendcg", sigmoid=2.0)
     with pytest.raises(ValueError, match="'ndcg_exp_gain' .*got the objective native:rank:pairwise"):
         ranker("xgboost", "native:rank:pairwise", ndcg_exp_gain=False)
-    with pytest.raises(ValueError, match="'tweedie_variance_power' .*Cure: leave it out.$"):
+    with pytest.raises(ValueError, match="'tweedie_variance_power' .*Hint: leave it out.$"):
         ranker("lightgbm", "native:lambdarank", tweedie_variance_power=1.1)
     with pytest.raises(
-        ValueError, match="CatBoost's YetiRank has no such parameter: got 'mod'. Cure: did you mean 'mode'"
+        ValueError, match="CatBoost's YetiRank has no such parameter: got 'mod'. Hint: did you mean 'mode'"
     ):
         ranker("catboost", "native:YetiRank:mod=NDCG").fit(data)
     with pytest.raises(ValueError, match="position_bias_regularization needs displayed positions"):
@@ -356,11 +356,11 @@ def test_a_parameter_of_another_native_objective_is_refused(data):
 @pytest.mark.parametrize("alias", ["eval_at", "ndcg_at", "map_eval_at", "first_metric_only"])
 def test_what_is_measured_is_said_to_the_ranker(alias):
     for objective in ("lambdarank", "native:lambdarank"):
-        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Cure: say metrics"):
+        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Hint: say metrics"):
             ranker("lightgbm", objective, **{alias: [3]})
 
 
 def test_parameters_of_lightgbms_program_are_refused():
     for name in ("task", "model_input", "num_machine", "predict_raw_score"):
-        with pytest.raises(ValueError, match=f"'{name}' of lightgbm has no effect here. Cure: leave it out"):
+        with pytest.raises(ValueError, match=f"'{name}' of lightgbm has no effect here. Hint: leave it out"):
             ranker("lightgbm", **{name: "1"})

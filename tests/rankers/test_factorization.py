@@ -393,7 +393,7 @@ def listed(user, items):
 
 def test_unknown_users_and_items(model, parts):
     lists, strange = listed("nobody", ["item 01", "item 00", "item 02"]), listed("user 03", ["item 01", "nothing"])
-    with pytest.raises(ValueError, match="not trained on this user: got 'nobody', one of 1 unknown. Cure: train with"):
+    with pytest.raises(ValueError, match="not trained on this user: got 'nobody', one of 1 unknown. Hint: train with"):
         model.predict(lists)
     with pytest.raises(ValueError, match="not trained on this item: got 'nothing'"):
         model.predict(strange)
@@ -434,7 +434,7 @@ def test_rankings_are_sampled_and_scores_taken(model, parts):
     [
         ({"factors": 0}, "factors must be a whole number of at least 1: got 0"),
         ({"initial": 0.0}, r"initial must be a number in \(0, inf\): got 0.0"),
-        ({"optimizer": "sgd"}, "unknown optimizer: got 'sgd'. Cure: choose one of adam, sparse_adam"),
+        ({"optimizer": "sgd"}, "unknown optimizer: got 'sgd'. Hint: choose one of adam, sparse_adam"),
         ({"optimizer": "sparse_adam", "weight_decay": 0.1}, "sparse_adam has no weight decay: got weight_decay=0.1"),
         ({"unknown": "zero"}, "unknown way to treat unknown users and items: got 'zero'"),
         ({"batch_users": 0}, "batch_users must be a whole number of at least 1"),
@@ -454,7 +454,7 @@ def test_wrong_data_is_named(parts, data, model):
         ranker.fit(data)
     with pytest.raises(ValueError, match="goes by the ids of users and items: got ndarray"):
         ranker.fit(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="goes by the ids of users and items: got Interactions. Cure: pass a Ranking"):
+    with pytest.raises(ValueError, match="goes by the ids of users and items: got Interactions. Hint: pass a Ranking"):
         model.predict(parts[0])
     with pytest.raises(ValueError, match="drawn anew only from interactions: got lists that are made"):
         rw.FactorizationRanker(resample=True, **SMALL).fit(parts[0].dataset(1))
@@ -464,7 +464,7 @@ def test_wrong_data_is_named(parts, data, model):
         ranker.recommend()
     with pytest.raises(ValueError, match="its factors mean nothing one by one"):
         model.explain(parts[0].dataset(1))
-    with pytest.raises(ValueError, match="has no such parameter: got 'factor'. Cure: did you mean 'factors'"):
+    with pytest.raises(ValueError, match="has no such parameter: got 'factor'. Hint: did you mean 'factors'"):
         rw.FactorizationRanker(factor=3)
 
 
@@ -505,7 +505,7 @@ def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
     (tmp_path / "ml-100k" / "u.data").write_text("1\t31\t2\t1260759144\n")
     monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
     wrong = run("train", "movielens-100k", "-o", str(tmp_path / "model"), code=2)
-    assert "ratings are no ranking data: got movielens-100k. Cure: use 'rankwise recommend" in wrong.stderr
+    assert "ratings are no ranking data: got movielens-100k. Hint: use 'rankwise recommend" in wrong.stderr
     wrong = run("recommend", "movielens-100k", code=2)
     assert "no user has 5 relevant items" in wrong.stderr
 

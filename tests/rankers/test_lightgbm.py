@@ -306,14 +306,14 @@ class Hinge:
 
 
 def test_unknown_parameters_are_errors_with_a_suggestion():
-    with pytest.raises(ValueError, match="no such parameter: got 'lamda_l2'. Cure: did you mean 'lambda_l2'"):
+    with pytest.raises(ValueError, match="no such parameter: got 'lamda_l2'. Hint: did you mean 'lambda_l2'"):
         rw.LightGBMRanker(lamda_l2=1)
-    with pytest.raises(ValueError, match="no such parameter: got 'roundz'. Cure: did you mean 'rounds'"):
+    with pytest.raises(ValueError, match="no such parameter: got 'roundz'. Hint: did you mean 'rounds'"):
         rw.LightGBMRanker().set_params(roundz=1)
-    with pytest.raises(ValueError, match="no such parameter: got 'qqqqqq'. Cure: see the parameters of lightgbm"):
+    with pytest.raises(ValueError, match="no such parameter: got 'qqqqqq'. Hint: see the parameters of lightgbm"):
         rw.LightGBMRanker(qqqqqq=1)
     for theirs, ours in {"num_leaves": "leaves", "n_estimators": "rounds", "nthread": "threads"}.items():
-        with pytest.raises(ValueError, match=f"'{theirs}' of lightgbm has another name here. Cure: say {ours}"):
+        with pytest.raises(ValueError, match=f"'{theirs}' of lightgbm has another name here. Hint: say {ours}"):
             ranker(**{theirs: 5})
 
 
@@ -331,9 +331,9 @@ def test_unknown_parameters_are_errors_with_a_suggestion():
         ({"objective": "native:yetirank"}, "unknown objective of lightgbm itself: got 'yetirank'"),
         ({"objective": "xendgc"}, "unknown objective: got 'xendgc'"),
         ({"metrics": "ndgc"}, "unknown metric"),
-        ({"boosting": "rf"}, "cannot be trained so: got boosting=rf averages.*Cure: leave that parameter out"),
-        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: train without valid"),
-        ({"bagging_by_query": True}, "with bagging_by_query, LightGBM.*Cure: leave that parameter out"),
+        ({"boosting": "rf"}, "cannot be trained so: got boosting=rf averages.*Hint: leave that parameter out"),
+        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Hint: train without valid"),
+        ({"bagging_by_query": True}, "with bagging_by_query, LightGBM.*Hint: leave that parameter out"),
     ],
 )
 def test_bad_settings_say_so(changes, message, data, valid):
@@ -497,7 +497,7 @@ def test_a_finished_run_resumes_to_itself_and_can_be_made_longer(data, valid, tm
 def test_resume_starts_anew_without_a_checkpoint_and_refuses_another_training(data, valid, tmp_path):
     place = {"checkpoint": tmp_path / "c", "checkpoint_every": 3}
     ranker(**place).fit(data, valid, resume=True)
-    with pytest.raises(FileExistsError, match=r"exists already and is kept. Cure: go on .*resume=True"):
+    with pytest.raises(FileExistsError, match=r"exists already and is kept. Hint: go on .*resume=True"):
         ranker(**place).fit(data, valid)
     with pytest.raises(ValueError, match=r"another training \(objective differs\): got 'listnet', and 'xendcg' in"):
         ranker("listnet", **place).fit(data, valid, resume=True)
@@ -522,7 +522,7 @@ def test_resume_starts_anew_without_a_checkpoint_and_refuses_another_training(da
 @pytest.mark.parametrize(
     ("native", "message"),
     [
-        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Cure: train without a checkpoint"),
+        ({"boosting": "dart"}, "boosting=dart changes earlier trees.*Hint: train without a checkpoint"),
         ({"data_sample_strategy": "goss"}, "GOSS does not sample in its first rounds"),
         ({"cegb_tradeoff": 0.5}, "the cegb_ penalties remember"),
     ],

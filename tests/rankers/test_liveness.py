@@ -74,7 +74,7 @@ def test_a_worker_that_is_gone_is_named(monkeypatch):
     del cluster.beats["b"]
     cluster.after(1.0, a=1001.0)
     with (
-        pytest.raises(rw.LostWorkerError, match=r"worker b was lost while scattering\. Cure: .*resume=True"),
+        pytest.raises(rw.LostWorkerError, match=r"worker b was lost while scattering\. Hint: .*resume=True"),
         names.connected("scattering"),
     ):
         raise KeyError("b")  # as Dask says it

@@ -375,12 +375,12 @@ def test_mixed_precision_learns_nearly_the_same(data):
         ({"preset": "2021"}, "unknown preset: got '2021'"),
         ({"hidden": (8, 0)}, "a layer of hidden must be a whole number of at least 1: got 0"),
         ({"hidden": "8-x"}, "a layer of hidden must be a whole number of at least 1: got 'x'"),
-        ({"hidden": 1.5}, r"hidden must be the sizes of layers: got 1.5. Cure: write \(64, 32\) or '64-32'"),
+        ({"hidden": 1.5}, r"hidden must be the sizes of layers: got 1.5. Hint: write \(64, 32\) or '64-32'"),
         ({"dropout": 1.0}, "dropout must leave something: got 1.0"),
-        ({"transform": "none"}, "unknown transform: got 'none'. Cure: choose one of raw, standardize, log1p"),
+        ({"transform": "none"}, "unknown transform: got 'none'. Hint: choose one of raw, standardize, log1p"),
         ({"batch_documents": 0}, "batch_documents must be a whole number of at least 1"),
         ({"precision": "half"}, "unknown precision: got 'half'"),
-        ({"device": "cuda:77"}, r"torch cannot use the device: got 'cuda:77' \(.*\). Cure: say device='cpu'"),
+        ({"device": "cuda:77"}, r"torch cannot use the device: got 'cuda:77' \(.*\). Hint: say device='cpu'"),
         ({"patience": 0}, "patience must be a whole number of at least 1"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
     ],
@@ -391,9 +391,9 @@ def test_wrong_parameters_say_what_is_wrong(changes, sentence, data):
 
 
 def test_unknown_parameters_are_errors_with_a_suggestion():
-    with pytest.raises(ValueError, match="NeuralRanker has no such parameter: got 'drop_out'. Cure: did you mean 'dro"):
+    with pytest.raises(ValueError, match="NeuralRanker has no such parameter: got 'drop_out'. Hint: did you mean 'dro"):
         rw.NeuralRanker(drop_out=0.1)
-    with pytest.raises(ValueError, match="'rounds' has another name here. Cure: say epochs"):
+    with pytest.raises(ValueError, match="'rounds' has another name here. Hint: say epochs"):
         rw.NeuralRanker(rounds=10)
 
 
@@ -408,7 +408,7 @@ def test_data_that_teach_nothing_say_why(data):
     broken[5, 2] = np.inf
     with pytest.raises(ValueError, match=r"finite, or NaN where they are missing: got inf at row 5, column 2"):
         ranker().fit(data.with_(features=broken))
-    with pytest.raises(ValueError, match=r"finite, or NaN .* got a score of .* at row 5\. Cure: look at the features"):
+    with pytest.raises(ValueError, match=r"finite, or NaN .* got a score of .* at row 5\. Hint: look at the features"):
         ranker(epochs=1).fit(data).predict(broken)
     with pytest.raises(ValueError, match="scores must be finite: .*learning rate"):
         ranker(learning_rate=1e30, optimizer="sgd").fit(data)
@@ -489,7 +489,7 @@ def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypat
     assert best.settings.optimizer == "adamw"
     assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
     refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])
-    assert "'rounds' has another name here. Cure: say epochs" in refused.stderr
+    assert "'rounds' has another name here. Hint: say epochs" in refused.stderr
 
 
 @pytest.mark.parametrize("space", ["default", "kang2024"])

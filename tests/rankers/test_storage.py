@@ -144,7 +144,7 @@ def test_damaged_truncated_and_foreign_models_say_so(saved, tmp_path, data):
             rw.load(saved)
     later = whole["rankwise.json"].replace(b'"format": 1', b'"format": 99')
     (saved / "rankwise.json").write_bytes(later)
-    with pytest.raises(ValueError, match=r"written by a later rankwise \(.*\): got format 99.*Cure: update rankwise"):
+    with pytest.raises(ValueError, match=r"written by a later rankwise \(.*\): got format 99.*Hint: update rankwise"):
         rw.load(saved)
     restore()
     with pytest.raises(ValueError, match="not a model of rankwise: got a single file"):
@@ -198,7 +198,7 @@ def test_a_file_cannot_lead_out_of_its_folder(model, tmp_path):
 
 def test_an_unknown_ranker_is_named(model, tmp_path):
     storage.write(tmp_path / "odd", model._description() | {"ranker": "lightgmb"}, model._files())
-    with pytest.raises(ValueError, match="unknown ranker: got 'lightgmb'. Cure: did you mean 'lightgbm'"):
+    with pytest.raises(ValueError, match="unknown ranker: got 'lightgmb'. Hint: did you mean 'lightgbm'"):
         rw.load(tmp_path / "odd")
 
 

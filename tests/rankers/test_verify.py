@@ -279,5 +279,5 @@ def test_a_model_of_a_stranger_in_a_process_of_its_own(lightgbm, data, tmp_path)
 def test_linear_leaves_cannot_be_explained(data):
     plain = data.with_(categorical=())
     model = rw.LightGBMRanker("xendcg", linear_tree=True, **TREES).fit(plain)
-    with pytest.raises(ValueError, match="LightGBM cannot explain these trees: got .* Cure: train without linear_tree"):
+    with pytest.raises(ValueError, match="LightGBM cannot explain these trees: got .* Hint: train without linear_tree"):
         model.explain(plain)

@@ -88,7 +88,7 @@ def test_our_callable_in_their_loop_grows_the_rankers_trees(method, weighted, da
 
 
 def test_a_matrix_without_groups_is_an_error(data):
-    with pytest.raises(ValueError, match="the DMatrix has no groups. Cure: pass qid="):
+    with pytest.raises(ValueError, match="the DMatrix has no groups. Hint: pass qid="):
         xgb.train({"nthread": 1}, xgb.DMatrix(data.features, data.labels), obj=rw.xgboost_objective("xendcg"))
 
 
@@ -132,7 +132,7 @@ def test_an_older_model_of_finer_bins_is_scored_by_its_own_borders(data):
     ("changes", "message"),
     [
         ({"booster": "gblinear"}, "cannot be trained so: got booster=gblinear grows no trees"),
-        ({"booster": "dart"}, "booster=dart changes earlier trees.*Cure: train without valid"),
+        ({"booster": "dart"}, "booster=dart changes earlier trees.*Hint: train without valid"),
         ({"tree_method": "exact"}, "tree_method=exact counts the depth"),
         ({"process_type": "update"}, "process_type=update grows no trees"),
         ({"base_score": 0.5}, "base_score moves all scores alike"),

@@ -449,7 +449,7 @@ def test_searches_are_read_back():
     assert again.parameters == {"leaves": 19}
     assert again.to_dict() == search()
     with pytest.raises(
-        ValueError, match=r"not the description of a search: got no 'space'\. Cure: give the output of 'rankwise"
+        ValueError, match=r"not the description of a search: got no 'space'\. Hint: give the output of 'rankwise"
     ):
         Tuning.from_dict({key: value for key, value in search().items() if key != "space"})
     first: Any = search()["trials"]

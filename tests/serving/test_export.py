@@ -276,7 +276,7 @@ def test_what_cannot_be_expressed_says_so(tmp_path):
     with pytest.raises(ValueError, match="splits by categories, of which CatBoost keeps statistics or hashes"):
         rw.export(cat, tmp_path / "model", "onnx")
     linear = rw.LightGBMRanker("xendcg", **SMALL, linear_tree=True).fit(lists(missing=0.0))
-    with pytest.raises(ValueError, match=r"linear models \(linear_tree\)\. Cure: train without linear_tree"):
+    with pytest.raises(ValueError, match=r"linear models \(linear_tree\)\. Hint: train without linear_tree"):
         rw.export(linear, tmp_path / "model", "treelite")
     zero = rw.LightGBMRanker("xendcg", **SMALL, zero_as_missing=True).fit(lists(missing=0.0))
     with pytest.raises(ValueError, match="zeros that stand for missing values"):
@@ -399,7 +399,7 @@ def test_files_are_kept_and_models_checked(models, tmp_path):
         rw.export(model, path, "onnx")
     assert path.read_text() == "mine"
     assert rw.export(model, path, "onnx", force=True) == path
-    with pytest.raises(ValueError, match="unknown format: got 'onx'. Cure: did you mean 'onnx'"):
+    with pytest.raises(ValueError, match="unknown format: got 'onx'. Hint: did you mean 'onnx'"):
         rw.export(model, tmp_path / "other", "onx")
     with pytest.raises(ValueError, match="is not trained yet"):
         rw.export(rw.LightGBMRanker(), tmp_path / "other", "onnx")

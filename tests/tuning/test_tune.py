@@ -170,7 +170,7 @@ BAD_RANGES = [
     ("choice(1)", "a choice needs at least two values"),
     ("choice(1, 2, start=3)", "the start of a choice must be one of its values: got 3"),
     ("choice(1, None)", "a choice is between words, numbers or truths: got None"),
-    ("lgo(1, 2)", "unknown range: got 'lgo' at character 1 of 'lgo(1, 2)'. Cure: did you mean 'log'"),
+    ("lgo(1, 2)", "unknown range: got 'lgo' at character 1 of 'lgo(1, 2)'. Hint: did you mean 'log'"),
     ("7", "the expression does not describe a range: got '7'"),
 ]
 
@@ -183,13 +183,13 @@ def test_bad_ranges(text: str, sentence: str):
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
-    ({"space": "kang2025"}, "unknown space: got 'kang2025'. Cure: did you mean 'kang2024'"),
+    ({"space": "kang2025"}, "unknown space: got 'kang2025'. Hint: did you mean 'kang2024'"),
     ({"space": "none", "search": {}}, "there is nothing to search"),
     ({"search": {"leafs": "whole(3, 9)"}}, "LightGBMRanker has no such parameter: got 'leafs'"),
     ({"search": {"lambdarank.sgima": "log(1, 2)"}}, "lambdarank has no such parameter: got 'lambdarank.sgima'"),
-    ({"search": {"seed": "whole(1, 2)"}}, "seed is no parameter to search or fix. Cure: pass it to tune itself: seed="),
-    ({"fixed": {"metrics": "ap"}}, "Cure: pass it to tune itself: metric="),
-    ({"fixed": {"lambdarank.sigma": 2}}, "Cure: write it into the objective's expression"),
+    ({"search": {"seed": "whole(1, 2)"}}, "seed is no parameter to search or fix. Hint: pass it to tune itself: seed="),
+    ({"fixed": {"metrics": "ap"}}, "Hint: pass it to tune itself: metric="),
+    ({"fixed": {"lambdarank.sigma": 2}}, "Hint: write it into the objective's expression"),
     ({"trials": 0}, "trials must be a whole number of at least 1: got 0"),
     ({"minutes": 0}, "minutes must be a number in (0, inf): got 0"),
     ({"ranker": "lightgmb"}, "did you mean 'lightgbm'"),
@@ -374,7 +374,7 @@ def _complete(study: Path) -> int:
 def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
     rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
-    with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Cure: resume .*resume=True"):
+    with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Hint: resume .*resume=True"):
         rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
     again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
     with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):
@@ -422,7 +422,7 @@ def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path
     ):
         study.write_bytes(damaged)
         with pytest.raises(
-            ValueError, match=r"cannot open the file of a search: got .* at .*search\.db. Cure: name ano"
+            ValueError, match=r"cannot open the file of a search: got .* at .*search\.db. Hint: name ano"
         ):
             rw.tune(*parts, trials=2, study=study, resume=True, **QUICK)
         assert study.read_bytes()[:4000] == damaged[:4000]
@@ -556,5 +556,5 @@ def test_factorization_is_searched_over_lists_of_interactions():
     found = rw.tune(lists, held_out, "softmax_ce", **settings)
     assert found.parameters["epochs"] == 2
     assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
-    with pytest.raises(ValueError, match=r"got Interactions. Cure: make lists of interactions with .dataset"):
+    with pytest.raises(ValueError, match=r"got Interactions. Hint: make lists of interactions with .dataset"):
         rw.tune(train, held_out, "softmax_ce", **settings)  # type: ignore[arg-type]

@@ -56,8 +56,8 @@ class Commands(TyperGroup):
             if missing_extra or isinstance(raised, ValueError | OSError):
                 screen.problem(_sentence(raised))
                 raise typer.Exit(2) from None
-            cure = "" if ctx.params.get("debug") else "; run it again with --debug for the traceback"
-            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{cure}.")
+            hint = "" if ctx.params.get("debug") else "; run it again with --debug for the traceback"
+            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
             raise typer.Exit(1) from None
 
 

@@ -58,9 +58,9 @@ def named(pairs: Sequence[str]) -> dict[str, Path]:
         if not name or not path:
             raise check.error("rankings are given as name=FILE", got=repr(pair))
         if name in found:
-            cure = "give each a name of its own: name=FILE"
+            hint = "give each a name of its own: name=FILE"
             raise check.error(
-                "two rankings have the same name", got=f"{name!r} for {found[name]} and {path}", cure=cure
+                "two rankings have the same name", got=f"{name!r} for {found[name]} and {path}", hint=hint
             )
         found[name] = Path(path)
     return found
@@ -78,7 +78,7 @@ def read_data(
         return load.load_dataset(name, fold, part=part or "test")  # type: ignore[no-any-return, call-overload]
     if part is not None or fold is not None:
         what = "--part and --fold belong to sets of the catalog and to .toml files"
-        raise check.error(what, got=f"the plain file {name}", cure="leave them out")
+        raise check.error(what, got=f"the plain file {name}", hint="leave them out")
     return files.read_data(path) if files.is_parquet(path) else files.read_data(path, progress=progress)
 
 
@@ -92,7 +92,7 @@ def read_parts(data: str, valid: str | None, fold: int | None) -> "tuple[Ranking
 
     whole = load_dataset(data, fold)
     if not hasattr(whole, "train"):
-        raise check.error("ratings are no ranking data", got=data, cure=f"use 'rankwise recommend {data}'")
+        raise check.error("ratings are no ranking data", got=data, hint=f"use 'rankwise recommend {data}'")
     return whole.train, held_out or whole.valid
 
 
@@ -162,8 +162,8 @@ def _scores(content: bytes, path: Path) -> "NDArray[np.float64]":
     except ValueError:
         bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
         got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {path}"
-        cure = "write one number per document, in the order of the data, or a TREC run"
-        raise check.error("a file of scores holds one number per line", got=got, where=where, cure=cure) from None
+        hint = "write one number per document, in the order of the data, or a TREC run"
+        raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
 
 
 def _is_array(content: bytes, path: Path) -> bool:
@@ -214,8 +214,8 @@ def _predicted(path: Path, data: "RankingDataset | None") -> "tuple[NDArray[np.f
 
     model = rw.load(path)
     if data is None:
-        cure = "pass DATA instead of --qrels, or write a run with 'rankwise predict'"
-        raise check.error("a model needs data with features", got=str(path), cure=cure)
+        hint = "pass DATA instead of --qrels, or write a run with 'rankwise predict'"
+        raise check.error("a model needs data with features", got=str(path), hint=hint)
     with check.naming(path):
         return model.predict(data), data
 
@@ -227,8 +227,8 @@ def _join(run: "pl.DataFrame", data: "RankingDataset", path: Path) -> "tuple[NDA
     from rankwise.evaluation import trec
 
     if data.document_ids is None:
-        cure = "give one score per line instead, in the order of the data, or judge the run with --qrels"
-        raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", cure=cure)
+        hint = "give one score per line instead, in the order of the data, or judge the run with --qrels"
+        raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", hint=hint)
     frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
     with check.naming(path):
         scores, judged = trec.judge(run, frame, all_topics=True)

@@ -25,10 +25,10 @@ def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, besid
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
-        raise check.error("a file's ending says its format", got=str(path), cure=f"end it with {', '.join(endings)}")
+        raise check.error("a file's ending says its format", got=str(path), hint=f"end it with {', '.join(endings)}")
     files.ready(path, force=force)
     if beside is not None and path.resolve() == beside.resolve() and not files.is_device(path):
-        raise check.error("two outputs cannot go to the same file", got=str(path), cure="name another for one of them")
+        raise check.error("two outputs cannot go to the same file", got=str(path), hint="name another for one of them")
 
 
 def free_model(path: Path, *, force: bool) -> None:
@@ -59,8 +59,8 @@ def scores_format(path: Path) -> str:
     packed = path.suffix.lower() in (".gz", ".zst")
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     if ending not in ((".run", ".trec", ".txt") if packed else (".run", ".trec", ".txt", ".npy", ".parquet")):
-        cure = "end it with .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
-        raise check.error("a file's ending says its format", got=str(path), cure=cure)
+        hint = "end it with .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
+        raise check.error("a file's ending says its format", got=str(path), hint=hint)
     return ending
 
 

@@ -79,12 +79,12 @@ def recommend(
         import rankwise as rw
 
         if save is not None:
-            raise check.error("--save keeps what is learned from ratings", got=f"the model {source}", cure="copy it")
+            raise check.error("--save keeps what is learned from ratings", got=f"the model {source}", hint="copy it")
 
         model = rw.load(Path(source))
         if model.name != "factorization":
-            cure = "use 'rankwise predict'"
-            raise check.error("only a factorization recommends", got=f"a model of {model.name}", cure=cure)
+            hint = "use 'rankwise predict'"
+            raise check.error("only a factorization recommends", got=f"a model of {model.name}", hint=hint)
     else:
         settings: dict[str, Any] = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
         settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])
@@ -118,8 +118,8 @@ def read_ratings(source: str, relevant: float, least_relevant: int) -> "Interact
 
         whole: Any = load_dataset(source)
         if not isinstance(whole, Interactions):
-            cure = "name a table of ratings or one of MovieLens"
-            raise check.error("recommending needs ratings of users", got=f"the ranking data {source}", cure=cure)
+            hint = "name a table of ratings or one of MovieLens"
+            raise check.error("recommending needs ratings of users", got=f"the ranking data {source}", hint=hint)
         return replace(whole, relevant=relevant).active(least_relevant)
     return Interactions.read(source, relevant=relevant, least_relevant=least_relevant)
 

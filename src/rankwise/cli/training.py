@@ -89,7 +89,7 @@ def train(
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     if plot is not None and valid is None and not inputs.is_set(data):
-        raise check.error("a learning curve needs validation data", cure="add --valid DATA")
+        raise check.error("a learning curve needs validation data", hint="add --valid DATA")
     given = {
         "objective": objective,
         "rounds": rounds,
@@ -195,8 +195,8 @@ def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native
 
         of, kept = read_parameters(params)
         if name is not None and of is not None and name != of:
-            cure = "leave --ranker out, or tune that ranker"
-            raise check.error(f"the parameters are of {of}", got=f"--ranker {name}", where=str(params), cure=cure)
+            hint = "leave --ranker out, or tune that ranker"
+            raise check.error(f"the parameters are of {of}", got=f"--ranker {name}", where=str(params), hint=hint)
         name = name or of
         if "metrics" in kept:
             kept["metrics"] = tuple(kept["metrics"])
@@ -236,7 +236,7 @@ def _held_out(data: str, valid: str | None, fold: int | None) -> "tuple[None, Ra
     from rankwise.data import formats as files
 
     if inputs.is_set(data) or not files.is_parquet(Path(data)):
-        raise check.error("the workers of a cluster read Parquet", got=data, cure="convert it: rankwise data convert")
+        raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
     return None, None if valid is None else inputs.read_valid(valid, fold)
 
 

@@ -68,7 +68,7 @@ def tune(
     outputs.free(plot, outputs.PICTURES, force=force or resume)
     study = study or output.with_suffix(".db")
     if study in (output, plot):
-        raise check.error("the study needs a file of its own", got=str(study), cure="name another with --study")
+        raise check.error("the study needs a file of its own", got=str(study), hint="name another with --study")
     ready(study, resume=resume)
     import rankwise as rw
 
@@ -81,7 +81,7 @@ def tune(
         bar.step(f"Reading {data}")
         parts = inputs.read_parts(data, valid, fold)
     if parts[1] is None:
-        raise check.error("a search needs validation data", cure="add --valid DATA")
+        raise check.error("a search needs validation data", hint="add --valid DATA")
     result = rw.tune(
         parts[0],
         parts[1],

@@ -46,7 +46,7 @@ def lists(given: Mapping[int, Sequence[Any]] | None, categorical: tuple[int, ...
             raise check.error(
                 "categories belong to categorical columns",
                 got=f"those of column {column!r}",
-                cure=f"set categorical=(…, {column!r}), or leave them out",
+                hint=f"set categorical=(…, {column!r}), or leave them out",
             )
         found[int(column)] = values(listed, f"column {column}")
     return found
@@ -93,8 +93,8 @@ def translated(codes: NDArray[np.float32], table: NDArray[np.float32], where: st
 
 def beyond(code: float, count: int, where: str) -> ValueError:
     """Say that a code is not the place of a category."""
-    cure = "number the categories from 0 in the order of their list; NaN stands for one that is missing"
-    return check.error(f"a code must be one of the {count} categories", got=f"{code:g}", where=where, cure=cure)
+    hint = "number the categories from 0 in the order of their list; NaN stands for one that is missing"
+    return check.error(f"a code must be one of the {count} categories", got=f"{code:g}", where=where, hint=hint)
 
 
 def _same_kind(one: Values, other: Values, where: str) -> None:
@@ -104,5 +104,5 @@ def _same_kind(one: Values, other: Values, where: str) -> None:
             "categories must be text on both sides, or numbers on both",
             got=f"{texts[0]!r} and {numbers[0]!r}",
             where=where,
-            cure="cast the column of one of them",
+            hint="cast the column of one of them",
         )

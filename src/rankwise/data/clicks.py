@@ -99,7 +99,7 @@ def simulate_clicks(
         raise check.error(
             "no impression got a click",
             got=f"{lengths.size} impressions",
-            cure="raise the click probabilities or the number of impressions, or keep_empty=True",
+            hint="raise the click probabilities or the number of impressions, or keep_empty=True",
         )
     threads.over_queries(_simulate, data.offsets, *users, lengths, starts, rows, labels, work=work)
 
@@ -141,7 +141,7 @@ def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArr
             "a list needs a document that can be shown",
             got="only scores of -inf",
             where=check.query_of_row(row, data.offsets, data.query_ids),
-            cure="leave the query out",
+            hint="leave the query out",
         )
     return scores
 

@@ -46,9 +46,9 @@ def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             except (EOFError, zstandard.ZstdError) as broken:
                 raise _cannot_unpack(path, broken) from None
         else:
-            for beginning, (what, cure) in _NO_TEXT.items():
+            for beginning, (what, hint) in _NO_TEXT.items():
                 if magic.startswith(beginning):
-                    raise check.error("cannot read this kind of file", got=what, where=str(path), cure=cure)
+                    raise check.error("cannot read this kind of file", got=what, where=str(path), hint=hint)
             yield raw, raw
 
 
@@ -86,7 +86,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
-    return check.error("cannot unpack a compressed file", got=str(broken), where=str(path), cure="get the file again")
+    return check.error("cannot unpack a compressed file", got=str(broken), where=str(path), hint="get the file again")
 
 
 class _Zstandard:

@@ -67,8 +67,8 @@ def _joined(parts: Sequence[RankingDataset]) -> dict[int, Values]:
         known = [one for one in listed if one is not None]
         where = parts[0].column_name(column)
         if 0 < len(known) < len(listed):
-            cure = "give all of them the list of its categories, or none"
-            raise check.error("data sets to be joined must all know their categories, or none", where=where, cure=cure)
+            hint = "give all of them the list of its categories, or none"
+            raise check.error("data sets to be joined must all know their categories, or none", where=where, hint=hint)
         if known:
             found[column] = join(known, where)
     return found

@@ -123,7 +123,7 @@ class RankingDataset:
             raise check.error(
                 "qids must be one query id per document",
                 got=f"{column.size} ids for {array.shape[0]} documents",
-                cure="for one number per query use from_sizes",
+                hint="for one number per query use from_sizes",
             )
         offsets = check.runs(column)
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
@@ -193,7 +193,7 @@ class RankingDataset:
             taken: NDArray[np.int64] = numbers[chosen]
         except IndexError as outside:
             what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
-            raise check.error(what, got=str(outside), cure="pass [5] for a single query") from None
+            raise check.error(what, got=str(outside), hint="pass [5] for a single query") from None
         return taken
 
     def with_(self, **changes: Any) -> Self:

@@ -32,7 +32,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
     >>> write_data(None, "ranking.csv")
     Traceback (most recent call last):
-    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Cure: end it in .parquet, or for
+    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in .parquet, or for
     LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
     """
     path = Path(path)
@@ -51,5 +51,5 @@ def format_of(path: Path) -> str:
     raise check.error(
         "cannot tell the format of a data file from its name",
         got=repr(path.name),
-        cure="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
+        hint="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
     )

@@ -157,7 +157,7 @@ def _build(
     if sort:
         order = np.argsort(ids, kind="stable")
         ids, columns = ids[order], columns[order]
-    offsets = check.runs(ids, cure="pass sort=True, or sort the rows by query id")
+    offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
     starts = offsets[:-1]
     values: dict[str, Any] = {"query_ids": ids[starts]}
     if "weight" in roles:
@@ -166,8 +166,8 @@ def _build(
         if changes.size:
             row = int(changes[0])
             where = check.query_of_row(row, offsets, values["query_ids"])
-            cure = "weights belong to queries: give all rows of a query the same"
-            raise check.error("the weight changes within a query", got=f"{weights[row]:g}", where=where, cure=cure)
+            hint = "weights belong to queries: give all rows of a query the same"
+            raise check.error("the weight changes within a query", got=f"{weights[row]:g}", where=where, hint=hint)
         values["weights"] = weights[starts]
     if "document" in roles:
         values["document_ids"] = _ids(columns, roles, "document")
@@ -210,8 +210,8 @@ def feature_columns(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
 
 def _require(what: str, name: str | None, schema: pl.Schema) -> None:
     if name not in schema:
-        cure = check.suggestion(str(name), schema.names()).rstrip("?")
-        raise check.error(f"the table has no such column for {what}", got=repr(name), cure=cure)
+        hint = check.suggestion(str(name), schema.names()).rstrip("?")
+        raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
 def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any]:
@@ -222,14 +222,14 @@ def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any
         raise check.error(
             f"the {role} column must hold integers or strings",
             got=f"{series.dtype} in column {series.name!r}",
-            cure="cast it before",
+            hint="cast it before",
         )
     if str(series.dtype).endswith("Int128"):  # which NumPy does not have
         narrow = series.cast(pl.Int64, strict=False)
         if narrow.null_count():
             row = int(narrow.is_null().arg_max() or 0)
-            where, cure = f"row {row} of column {series.name!r}", "make them strings"
-            raise check.error(f"a number as {role} id must fit into 64 bits", got=series[row], where=where, cure=cure)
+            where, hint = f"row {row} of column {series.name!r}", "make them strings"
+            raise check.error(f"a number as {role} id must fit into 64 bits", got=series[row], where=where, hint=hint)
         series = narrow
     return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
 
@@ -238,7 +238,7 @@ def _numbers(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray
     series = _whole(columns, roles, role)
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         got = f"{series.dtype} in column {series.name!r}"
-        raise check.error(f"the {role} column must hold numbers", got=got, cure="cast it before")
+        raise check.error(f"the {role} column must hold numbers", got=got, hint="cast it before")
     return series.cast(pl.Float64).to_numpy()
 
 
@@ -249,6 +249,6 @@ def _whole(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> pl.Series
         row = int(series.is_null().arg_max() or 0)
         where = f"row {row} of column {series.name!r}"
         raise check.error(
-            f"the {role} must be known for every document", got="null", where=where, cure="fill or drop it"
+            f"the {role} must be known for every document", got="null", where=where, hint="fill or drop it"
         )
     return series

@@ -48,12 +48,12 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     fraction = check.number("fraction", fraction, least=0.0, most=1000.0)
     if fraction > 0.0 and data.n_queries == 1:
         raise check.error(
-            "negatives are documents of other queries, and there is only one query", cure="give data of more queries"
+            "negatives are documents of other queries, and there is only one query", hint="give data of more queries"
         )
     if data.positions is not None or data.propensities is not None:
         raise check.error(
             "negatives cannot join lists that were displayed to a user: they have no position",
-            cure="add negatives before simulate_clicks, or drop the columns: "
+            hint="add negatives before simulate_clicks, or drop the columns: "
             "data.with_(positions=None, propensities=None)",
         )
     stream = data.stream(seed).child("negatives")
@@ -106,14 +106,14 @@ def flip_labels(
         raise check.error(
             "there must be a flip probability for every grade",
             got=f"{chances.size} probabilities for {count} grades",
-            cure="pass one probability for each grade",
+            hint="pass one probability for each grade",
         )
     chances = chances[:count]
     if not chances.any():
         raise check.error(
             f"the first {count} flip probabilities must not all be zero",
             got=tuple(probabilities),
-            cure=f"labels here are the grades 0 to {count - 1}: make one of them likely",
+            hint=f"labels here are the grades 0 to {count - 1}: make one of them likely",
         )
     stream = data.stream(seed).child("flips")
     counts = _how_many(fraction, data.sizes, stream)

@@ -72,7 +72,7 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
         raise check.error(
             "folds need at least three parts: to train, to validate and to test",
             got=n,
-            cure="choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves",
+            hint="choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves",
         )
     part = _part_of_query(_counts(data, (1.0 / n,) * n), _stream(data, seed))
     return (_fold(data, (part - first) % n, n) for first in range(n))
@@ -110,6 +110,6 @@ def _counts(data: RankingDataset, fractions: Sequence[float]) -> NDArray[np.int6
         raise check.error(
             "every part of a split needs at least one query",
             got=f"{data.n_queries} queries cut into {parts}",
-            cure="give the part a larger proportion, split into fewer parts, or use more queries",
+            hint="give the part a larger proportion, split into fewer parts, or use more queries",
         )
     return counts

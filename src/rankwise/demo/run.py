@@ -102,7 +102,7 @@ def _prepare(folder: Path, force: bool) -> Path:
         if not ours and not (force and folder.is_dir()):
             raise FileExistsError(
                 f"{folder} exists already and was not made by rankwise demo. "
-                "Cure: choose another folder with --output, or add files to this one with --force."
+                "Hint: choose another folder with --output, or add files to this one with --force."
             )
     ready_folder(folder)
     (folder / _MODELS).mkdir(parents=True, exist_ok=True)

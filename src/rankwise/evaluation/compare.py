@@ -55,8 +55,8 @@ def compare(
     (6 queries), α = 0.05, Holm's correction over the 1 pair of each metric.
     """
     if not isinstance(systems, Mapping) or len(systems) < 2:
-        cure = "pass a dictionary from names to scores, models or evaluations"
-        raise check.error("compare needs at least two systems by name", got=_described(systems), cure=cure)
+        hint = "pass a dictionary from names to scores, models or evaluations"
+        raise check.error("compare needs at least two systems by name", got=_described(systems), hint=hint)
     names = tuple(map(str, systems))
     check.number("alpha", alpha, least=0.0, most=1.0, open_ends=True)
     check.choice("correction", correction, ["holm", "none"])
@@ -66,8 +66,8 @@ def compare(
     overlap = _overlap(split, paired)
     test = check.choice("test", test or ("fisher" if overlap is None else "corrected_t"), TESTS)
     if test == "corrected_t" and overlap is None:
-        cure = "compare lists with one entry per trial and pass split=(train, …, test)"
-        raise check.error("the corrected t-test needs trials and the proportions of their split", cure=cure)
+        hint = "compare lists with one entry per trial and pass split=(train, …, test)"
+        raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
     chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
     if baseline is not None:
         chosen = [(name, baseline) for name in names if name != baseline]
@@ -133,7 +133,7 @@ def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
         raise check.error(
             "split is the proportions of train, …, test of the trials that are compared",
             got=f"{tuple(split)} for pairs by {paired.unit}",
-            cure="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
+            hint="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
         )
     return parts[-1] / parts[0]
 

@@ -83,7 +83,7 @@ def evaluate(
         drawn = SAMPLES if samples is None else samples
         return evaluate_policy(scores, data, asked, policy, samples=drawn, **settings)
     if samples is not None:
-        raise check.error("samples belong to a policy", got=f"samples={samples!r}", cure="set policy='plackett_luce'")
+        raise check.error("samples belong to a policy", got=f"samples={samples!r}", hint="set policy='plackett_luce'")
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets) for one in asked}

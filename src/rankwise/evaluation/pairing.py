@@ -56,7 +56,7 @@ def pair(
             raise check.error(
                 "either all systems have trials or none has",
                 got=f"{by_query[0]!r} without, {next(name for name in trials if trials[name])!r} with",
-                cure="give every system a list with one evaluation (or mean) per trial",
+                hint="give every system a list with one evaluation (or mean) per trial",
             )
         return _by_trial(systems, asked)
     evaluations = {}
@@ -67,7 +67,7 @@ def pair(
                     "scores and models need the data that they are evaluated on",
                     got=type(value).__name__,
                     where=f"system {name!r}",
-                    cure="pass data as the second argument, or give evaluations",
+                    hint="pass data as the second argument, or give evaluations",
                 )
             value = evaluate(cast("ArrayLike | Model", value), data, asked or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
@@ -91,7 +91,7 @@ def _by_query(evaluations: Mapping[str, Evaluation], asked: "list[str | Metric] 
             raise check.error(
                 "systems to be compared must have the same query weights",
                 got=f"other weights in {name!r} than in {first_name!r}",
-                cure="evaluate all systems on the same data",
+                hint="evaluate all systems on the same data",
             )
         for expression in metrics:
             columns[expression].append(other[expression][positions])
@@ -113,8 +113,8 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
         got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
     else:
         got = f"query ids of {mine.dtype} in {first_name!r} and of {theirs.dtype} in {name!r}"
-    cure = "evaluate all systems on the same queries; for TREC runs use judge(..., all_topics=True)"
-    raise check.error("systems to be compared must have the same queries", got=got, cure=cure)
+    hint = "evaluate all systems on the same queries; for TREC runs use judge(..., all_topics=True)"
+    raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
 def _by_trial(systems: Mapping[str, Any], asked: "list[str | Metric] | None") -> Paired:
@@ -122,16 +122,16 @@ def _by_trial(systems: Mapping[str, Any], asked: "list[str | Metric] | None") ->
     for name, entries in systems.items():
         if any(isinstance(entry, int | float | np.number) for entry in entries):
             if asked is None or len(asked) != 1:
-                cure = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
+                hint = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
                 raise check.error(
-                    "plain numbers per trial need the one metric that they are of", where=repr(name), cure=cure
+                    "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
                 )
             entries = [{str(metric(asked[0])): float(entry)} for entry in entries]
         trials[name] = [entry.mean if isinstance(entry, Evaluation) else entry for entry in entries]
     counts = {name: len(entries) for name, entries in trials.items()}
     if len(set(counts.values())) > 1:
-        cure = "run every system on the same trials, in the same order"
-        raise check.error("systems to be compared must have the same number of trials", got=str(counts), cure=cure)
+        hint = "run every system on the same trials, in the same order"
+        raise check.error("systems to be compared must have the same number of trials", got=str(counts), hint=hint)
     metrics = _common({f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, asked)
     values = {
         expression: np.array([[entry[expression] for entry in entries] for entries in trials.values()])
@@ -157,8 +157,8 @@ def _common(has: Mapping[str, tuple[str, ...]], asked: "list[str | Metric] | Non
     for name, known in has.items():
         for expression in metrics:
             if expression not in known:
-                cure = check.suggestion(expression, known).rstrip("?")
-                raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, cure=cure)
+                hint = check.suggestion(expression, known).rstrip("?")
+                raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, hint=hint)
     return metrics
 
 

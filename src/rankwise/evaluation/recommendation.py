@@ -79,7 +79,7 @@ def evaluate_interactions(
             column.append(one(scores, labels, offsets))
         users.append(block)
     if not users:
-        raise check.error("no user has a relevant item to be found", got=repr(test), cure="look at the split")
+        raise check.error("no user has a relevant item to be found", got=repr(test), hint="look at the split")
     values = {str(one): np.concatenate(column) for one, column in zip(asked, columns, strict=True)}
     left_out = ", those known from training among them"
     if exclude is not None:
@@ -113,7 +113,7 @@ def _scored_users(
                 raise check.error(
                     "an item cannot be both left out and to be found",
                     got=f"item {item!r} of user {user!r} in test and in exclude",
-                    cure="pass the training part of the same split as exclude",
+                    hint="pass the training part of the same split as exclude",
                 )
             scores[hidden] = -np.inf
         yield block, scores.ravel(), labels.ravel()

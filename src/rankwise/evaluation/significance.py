@@ -214,6 +214,6 @@ def _pairs(differences: ArrayLike, weights: ArrayLike | None) -> tuple[NDArray[n
     importance = np.ones(values.size) if weights is None else check.query_weights(weights, values.size)
     counted = int(np.count_nonzero(importance))
     if counted < 2:
-        cure = "compare on more queries or more trials"
-        raise check.error("a paired test needs at least two pairs that count", got=counted, cure=cure)
+        hint = "compare on more queries or more trials"
+        raise check.error("a paired test needs at least two pairs that count", got=counted, hint=hint)
     return values, importance / math.fsum(importance)

@@ -84,8 +84,8 @@ def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) 
     if broken.any():
         row = int(np.argmax(broken))
         where = check.query_of_row(row, data.offsets, data.query_ids)
-        cure = "round the labels, or map them to grades first"
-        raise check.error("qrels hold whole grades", got=f"label {data.labels[row]:g}", where=where, cure=cure)
+        hint = "round the labels, or map them to grades first"
+        raise check.error("qrels hold whole grades", got=f"label {data.labels[row]:g}", where=where, hint=hint)
     frame = _identified(data).with_columns(grade=pl.Series(data.labels.astype(np.int64)))
     return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path, force)
 
@@ -115,7 +115,7 @@ def judge(
         raise check.error(
             "run and qrels have no query in common",
             got=f"{_few(run)} in the run, {_few(qrels)} in the qrels",
-            cure="check that both files belong to the same topics and spell their ids alike",
+            hint="check that both files belong to the same topics and spell their ids alike",
         )
     topics = (topics if all_topics else shared).with_row_index("topic")
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
@@ -169,13 +169,13 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
         where = f"line {first['number']} of {path}"
         text = repr(first["line"][:_SHOWN] + ("…" if len(first["line"]) > _SHOWN else ""))
         if errors == "raise":
-            cure = "mend the line, or leave broken lines out with errors='skip'"
-            raise check.error(first["reason"], got=text, where=where, cure=cure)
+            hint = "mend the line, or leave broken lines out with errors='skip'"
+            raise check.error(first["reason"], got=text, where=where, hint=hint)
         left_out = tables.count(broken.height, "broken line")
         warnings.warn(f"left out {left_out}; the first is {where}: {text} ({first['reason']})", stacklevel=3)
         frame = frame.filter(pl.col("reason").is_null())
     if frame.is_empty():
-        raise check.error("the file has no lines that can be read", where=str(path), cure=f"each must read '{form}'")
+        raise check.error("the file has no lines that can be read", where=str(path), hint=f"each must read '{form}'")
     return frame.drop("number", "line", "reason")
 
 
@@ -184,7 +184,7 @@ def _absent(content: bytes, path: str | Path) -> str:
     for byte in _NEVER_IN_TEXT:
         if byte not in content:
             return chr(byte)
-    raise check.error("the file holds no text", where=str(path), cure="check that it is a run or qrels")
+    raise check.error("the file holds no text", where=str(path), hint="check that it is a run or qrels")
 
 
 def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: str, value: str) -> "pl.DataFrame":
@@ -239,9 +239,9 @@ def _identified(data: RankingDataset) -> "pl.DataFrame":
     twice = ~frame.select(pl.struct("number", "document").is_first_distinct()).to_series()
     if twice.any():
         _, query_id, again = frame.row(int(np.argmax(twice.to_numpy())))
-        cure = "give every document of a query its own id"
+        hint = "give every document of a query its own id"
         raise check.error(
-            "a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", cure=cure
+            "a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", hint=hint
         )
     return frame
 

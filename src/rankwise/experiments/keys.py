@@ -54,11 +54,11 @@ def checked(key: str, value: Any, kind: Any) -> Any:
 
     >>> checked("data", "synthetic", tuple[str, ...])
     Traceback (most recent call last):
-    ValueError: data must be a list of strings: got 'synthetic'. Cure: write data = ["…"].
+    ValueError: data must be a list of strings: got 'synthetic'. Hint: write data = ["…"].
     """
     if not _fits(value, kind):
         words, example = _WORDS[kind]
-        raise check.error(f"{key} must be {words}", got=repr(value), cure=f"write {example.replace('key', key)}")
+        raise check.error(f"{key} must be {words}", got=repr(value), hint=f"write {example.replace('key', key)}")
     value = tuple(value) if isinstance(value, list) else value
     if key not in _CHECKS:
         return value
@@ -88,6 +88,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def _folder_name(name: str) -> str:
     if not name.isprintable() or set(name) & set("/\\") or not name.strip(". ") or len(name) > 100:
-        cure = "write a few letters, without slashes"
-        raise check.error("the name of an experiment is that of its folder", got=repr(name), cure=cure)
+        hint = "write a few letters, without slashes"
+        raise check.error("the name of an experiment is that of its folder", got=repr(name), hint=hint)
     return name

@@ -37,7 +37,7 @@ def method(text: str) -> Method:
     'native:rank:ndcg'
     >>> method("lightgmb(xendcg)")
     Traceback (most recent call last):
-    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Cure: did you mean
+    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
     'lightgbm'.
     """
     rankers: dict[str, Callable[..., Any]] = {name: functools.partial(_made, name) for name in RANKERS}

@@ -173,7 +173,7 @@ def _rated(parts: Triple) -> Triple:
         raise check.error(
             "a negative ratio is for ratings of items by users",
             got=type(parts[0]).__name__,
-            cure="choose the protocol ratings",
+            hint="choose the protocol ratings",
         )
     return parts
 

@@ -50,7 +50,7 @@ class Results:
     def gathered(cls, folder: str | Path, description: dict[str, Any]) -> "Results":
         """Read the trials that a description lists from a folder of results."""
         kept = Store(folder).read(description["files"])
-        with check.library("the trials", folder, cure="delete them, and run the experiment again"):
+        with check.library("the trials", folder, hint="delete them, and run the experiment again"):
             frames = {
                 "queries": together(kept.queries, QUERIES),
                 "curves": together(kept.curves, CURVES),
@@ -132,7 +132,7 @@ def _description(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / DESCRIPTION
     if not path.is_file():
         raise check.error(
-            "not a folder of results", got=str(folder), cure="give the folder that 'rankwise reproduce' wrote"
+            "not a folder of results", got=str(folder), hint="give the folder that 'rankwise reproduce' wrote"
         )
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -144,6 +144,6 @@ def _description(folder: str | Path) -> dict[str, Any]:
         raise check.error(
             "the description of an experiment is damaged",
             where=str(path),
-            cure="delete it and run the experiment again: its trials are kept",
+            hint="delete it and run the experiment again: its trials are kept",
         )
     return found

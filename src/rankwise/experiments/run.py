@@ -132,7 +132,7 @@ def run(
         raise check.error(
             f"{len(state.failed)} of {state.total} trials failed; the others are kept",
             got=f"first {state.failed[0].rstrip('.')}",
-            cure="change the settings there and run again: what is kept is not computed again",
+            hint="change the settings there and run again: what is kept is not computed again",
         )
     work.store.describe(_text(description), DESCRIPTION)  # another run in this folder may have put its own there
     results = Results.gathered(folder, description)
@@ -146,11 +146,11 @@ def _check_ours(folder: Path, spec: Spec) -> None:
     if not folder.is_dir() or all(one.name in ours or files.is_part(one) for one in folder.iterdir()):
         return  # nothing, or what is left of a run without its description
     if not (folder / DESCRIPTION).is_file():
-        raise check.error("the folder holds other files", got=str(folder), cure="choose another folder")
+        raise check.error("the folder holds other files", got=str(folder), hint="choose another folder")
     other = Results.name_in(folder)
     if other != spec.name:
-        cure = "choose another folder"
-        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", cure=cure)
+        hint = "choose another folder"
+        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", hint=hint)
 
 
 def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:

@@ -88,8 +88,8 @@ class Source:
     def interactions(self, relevant: float = 4.0) -> Interactions:
         """All ratings; those of ``relevant`` or more make an item relevant."""
         if not self.holds_ratings():
-            cure = "name one of the MovieLens sets, a file of ratings, or synthetic_ratings"
-            raise check.error("this protocol is made for ratings of items by users", got=self.text, cure=cure)
+            hint = "name one of the MovieLens sets, a file of ratings, or synthetic_ratings"
+            raise check.error("this protocol is made for ratings of items by users", got=self.text, hint=hint)
         every = _ratings(self)
         if self.queries is not None and self.queries < every.n_users:
             draws = Stream(0, query_ids=every.users).child("some").per_query(every.n_users)[:, 0]
@@ -121,8 +121,8 @@ class Source:
 
     def _only_documents(self) -> None:
         if self.holds_ratings():
-            cure = "choose the protocol that is made for ratings: protocol = 'ratings'"
-            raise check.error("ratings of items are no documents with features", got=self.text, cure=cure)
+            hint = "choose the protocol that is made for ratings: protocol = 'ratings'"
+            raise check.error("ratings of items are no documents with features", got=self.text, hint=hint)
 
     def _named(self) -> tuple[str, str, str]:
         """(name, "=", text), or (text, "", "") where there is no name before it."""

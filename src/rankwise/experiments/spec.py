@@ -95,7 +95,7 @@ class Spec:
         cells = self.trials * len(self.methods) * len(self.levels) * len(self.data)
         if cells > MOST_CELLS:
             what = f"an experiment may have {MOST_CELLS} trainings at most: trials by methods, levels and data sets"
-            raise check.error(what, got=str(cells), cure="set trials to a smaller number")
+            raise check.error(what, got=str(cells), hint="set trials to a smaller number")
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
@@ -167,8 +167,8 @@ def _kinds() -> dict[str, Any]:
 def _known(keys: Iterable[str], place: Callable[[str], str]) -> None:
     for key in keys:
         if key not in _kinds():
-            what, cure = "unknown key in the description of an experiment", check.suggestion(key, _kinds()).rstrip("?")
-            raise check.error(what, got=repr(key), where=place(key), cure=cure)
+            what, hint = "unknown key in the description of an experiment", check.suggestion(key, _kinds()).rstrip("?")
+            raise check.error(what, got=repr(key), where=place(key), hint=hint)
 
 
 def read_spec(text: str, *, where: str, name: str) -> Spec:
@@ -176,7 +176,7 @@ def read_spec(text: str, *, where: str, name: str) -> Spec:
 
     >>> read_spec('methdos = {a = "lightgbm"}', where="mine.toml", name="mine")
     Traceback (most recent call last):
-    ValueError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml. Cure: did you
+    ValueError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml. Hint: did you
     mean 'methods'.
     """
     return _made(settings_files.read(text, _WHAT, where), name)
@@ -214,7 +214,7 @@ def find_spec(name: str) -> Spec:
 
     >>> find_spec("2021-tabel1")
     Traceback (most recent call last):
-    ValueError: unknown experiment: got '2021-tabel1'. Cure: did you mean '2021-table1'.
+    ValueError: unknown experiment: got '2021-tabel1'. Hint: did you mean '2021-table1'.
     """
     if name.endswith(".toml"):
         path = check.readable(name)

@@ -129,7 +129,7 @@ class Store:
         path = self._path(name, kind)
         hint = f"delete {self._path(name).name} and run the experiment again: only that trial is computed"
         sealed.verify(path, hint=hint)
-        with check.library("a file of results", path, cure=hint):
+        with check.library("a file of results", path, hint=hint):
             yield path
 
 

@@ -185,7 +185,7 @@ def require_scored(name: str, values: Array, weights: Array | None = None) -> No
             f"{name} scores no query",
             got=f"{values.size:,} {'query' if values.size == 1 else 'queries'} without a relevant document "
             "(or of weight 0)",
-            cure="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
+            hint="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
         )
 
 
@@ -258,8 +258,8 @@ def checked_gain(gain: object) -> Gain:
     if isinstance(gain, str):
         return check.choice("gain", gain, ("exponential", "linear"))
     if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
-        cure = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
-        raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), cure=cure)
+        hint = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
+        raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), hint=hint)
     return tuple(check.number("a gain in the table", value, least=0.0, most=_TOO_MUCH) for value in gain)
 
 
@@ -274,14 +274,14 @@ def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gai
     row = int(np.argmax(bad))
     where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
     if isinstance(gain, str):
-        cure = "set gain=linear" if gain == "exponential" else "divide all labels by a number"
-        return check.error(f"a label is too large for the gain {gain}", got=got, where=where, cure=cure)
+        hint = "set gain=linear" if gain == "exponential" else "divide all labels by a number"
+        return check.error(f"a label is too large for the gain {gain}", got=got, where=where, hint=hint)
     if not whole[row]:
         return check.error(
-            "a gain table needs whole labels", got=got, where=where, cure="set gain=exponential or gain=linear"
+            "a gain table needs whole labels", got=got, where=where, hint="set gain=exponential or gain=linear"
         )
     what = f"a label is beyond the gain table, which ends at {len(gain) - 1}"
-    return check.error(what, got=got, where=where, cure="give the table one more number for each higher label")
+    return check.error(what, got=got, where=where, hint="give the table one more number for each higher label")
 
 
 def _column(

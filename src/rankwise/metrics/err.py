@@ -47,7 +47,7 @@ class ERR(Metric):
             f"a label is above err's highest grade of {self.highest}",
             got=f"{labels[row]:g}",
             where=check.query_of_row(row, offsets),
-            cure=f"set highest= to the highest grade, for example err(highest={int(np.ceil(labels.max()))})",
+            hint=f"set highest= to the highest grade, for example err(highest={int(np.ceil(labels.max()))})",
         )
 
 

@@ -30,7 +30,7 @@ def metric(expression: str | Metric, **options: Any) -> Metric:
         known = [field.name for field in fields(parsed)]
         for word in options:
             if word not in known:
-                cure = check.suggestion(word, known).rstrip("?")
-                raise check.error(f"unknown option of {parsed.name}", got=repr(word), cure=cure)
+                hint = check.suggestion(word, known).rstrip("?")
+                raise check.error(f"unknown option of {parsed.name}", got=repr(word), hint=hint)
         parsed = replace(parsed, **options)
     return parsed

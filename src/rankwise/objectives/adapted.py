@@ -40,7 +40,7 @@ def as_objective(thing: object, wrapper: str = "") -> Objective:
     raise check.error(
         f"{wrapper} goes around an objective" if wrapper else "an objective is an object, an expression or a function",
         got=repr(thing),
-        cure="write rw.XENDCG(), rw.objective('xendcg'), or a function f(scores, labels, offsets)",
+        hint="write rw.XENDCG(), rw.objective('xendcg'), or a function f(scores, labels, offsets)",
     )
 
 
@@ -115,7 +115,7 @@ class _PreparedFunction(Prepared):
 
     def _unexpected(self, got: str) -> ValueError:
         return check.error(
-            f"the objective {self.objective!r} returned what is no set of derivatives", got=got, cure=_EXPECTED
+            f"the objective {self.objective!r} returned what is no set of derivatives", got=got, hint=_EXPECTED
         )
 
 

@@ -218,6 +218,6 @@ def drawing(stream: "Stream | None", who: object) -> "Stream":
         raise check.error(
             f"{who} draws random numbers and needs a stream",
             got="None",
-            cure="pass stream=rw.Stream(seed, round, query_ids)",
+            hint="pass stream=rw.Stream(seed, round, query_ids)",
         )
     return stream

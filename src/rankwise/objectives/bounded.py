@@ -71,7 +71,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the metric, and find what the orderings of each list can reach."""
         if "document_rewards" in documents:
-            raise check.error(f"{self} cannot bound document_rewards", cure="bound what the labels are worth instead")
+            raise check.error(f"{self} cannot bound document_rewards", hint="bound what the labels are worth instead")
         lists = checked_lists(labels, offsets)
         return _PreparedBounded(self, self.inner.prepare(*lists, **documents), self._bounds(lists))
 
@@ -136,5 +136,5 @@ def _not_a_metric(inner: Objective) -> ValueError:
     return check.error(
         "only a metric can be bounded",
         got=repr(inner),
-        cure="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic or weighted",
+        hint="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic or weighted",
     )

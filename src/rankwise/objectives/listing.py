@@ -155,7 +155,7 @@ def rewritten(text: str, name: str = "the text") -> str:
         found += len(parts) // 2
         text = "".join(parts)
     if not found:
-        raise check.error(f"{name} has no place for a table", cure="write <!-- objectives:begin --> and …:end -->")
+        raise check.error(f"{name} has no place for a table", hint="write <!-- objectives:begin --> and …:end -->")
     return text
 
 

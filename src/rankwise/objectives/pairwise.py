@@ -130,7 +130,7 @@ class LambdaRank(Objective):
             raise check.error(
                 f"the weights {self.weights} are made for NDCG",
                 got=f"metric={self.metric}",
-                cure="set metric=ndcg or weights=lambda",
+                hint="set metric=ndcg or weights=lambda",
             )
         object.__setattr__(self, "gain", self.pairs().gain)
 

@@ -165,8 +165,8 @@ class PLRank(Objective):
 
 def _checked_discounts(values: object) -> tuple[float, ...]:
     if not isinstance(values, tuple | list | np.ndarray) or not len(values):
-        cure = "write one number per rank, such as (1.0, 0.5, 0.25)"
-        raise check.error("discounts must be the weights of the ranks", got=repr(values), cure=cure)
+        hint = "write one number per rank, such as (1.0, 0.5, 0.25)"
+        raise check.error("discounts must be the weights of the ranks", got=repr(values), hint=hint)
     return tuple(check.number("a rank's weight", value, least=0.0, most=1e300) for value in values)
 
 

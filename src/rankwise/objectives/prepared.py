@@ -51,7 +51,7 @@ def refuse_columns(who: object, documents: dict[str, Any], taken: tuple[str, ...
     for name in documents:
         if name not in taken:
             known = ", ".join(f"{column} go to {takers}" for column, takers in _COLUMNS.items())
-            raise check.error(f"{who} takes no {name}", cure=f"leave it out; {known}")
+            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
 
 
 def document_weights(documents: dict[str, Any], lists: Lists) -> Array:

@@ -37,7 +37,7 @@ def objective(expression: object) -> Objective:
     0.7*xendcg + 0.3*approx_ndcg(eta=5)
     >>> objective("0.5*3")
     Traceback (most recent call last):
-    ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Cure:
+    ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Hint:
     write numbers out: nothing is computed.
     """
     if not isinstance(expression, str):

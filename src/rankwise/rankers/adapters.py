@@ -128,7 +128,7 @@ def xgboost_metric(metric: str | Metric) -> Callable[..., tuple[str, float]]:
 def _offsets(data: Any) -> NDArray[np.int64]:
     sizes = data.get_group()
     if sizes is None:
-        raise check.error("the data set has no groups", cure="pass group=, the number of documents of each query")
+        raise check.error("the data set has no groups", hint="pass group=, the number of documents of each query")
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
@@ -141,7 +141,7 @@ def _groups(data: Any) -> tuple[NDArray[np.int64], Array | None]:
     """Offsets and weights by query of a DMatrix, which has no weights or one for each query."""
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
-        cure = "pass qid=, an id for each document, or group=, the number of documents of each query"
-        raise check.error("the DMatrix has no groups", cure=cure)
+        hint = "pass qid=, an id for each document, or group=, the number of documents of each query"
+        raise check.error("the DMatrix has no groups", hint=hint)
     weights = np.asarray(data.get_weight(), np.float64)
     return offsets, check.query_weights(weights, offsets.size - 1) if weights.size else None

@@ -101,8 +101,8 @@ class Ranker(Estimator, ABC):
     def _check_native(self, native: dict[str, Any]) -> None:
         for name in native:
             own = list(self.own_parameters())
-            cure = check.suggestion(name, own).rstrip("?")
-            raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), cure=cure)
+            hint = check.suggestion(name, own).rstrip("?")
+            raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _objective(self) -> Any:
         """The objective as an object."""
@@ -258,7 +258,7 @@ class Ranker(Estimator, ABC):
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise check.error(f"this {type(self).__name__} is not trained yet", cure="call fit, or rw.load a model")
+            raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
     def _metrics(self) -> tuple[Any, ...]:
         given: Any = self.metrics  # type: ignore[attr-defined]

@@ -33,17 +33,17 @@ def dataset(
     if isinstance(data, RankingDataset):
         given = [name for name, value in beside.items() if value is not None]
         if given:
-            raise check.error(f"a RankingDataset says itself what {given[0]} is", cure=f"leave {given[0]} out")
+            raise check.error(f"a RankingDataset says itself what {given[0]} is", hint=f"leave {given[0]} out")
         return data
     if labels is None and qid is None and group is None and is_frame(data):
         return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
     if labels is None:
-        raise check.error("labels are needed beside the features", cure="pass y, or one RankingDataset")
+        raise check.error("labels are needed beside the features", hint="pass y, or one RankingDataset")
     if (qid is None) == (group is None):
         raise check.error(
             "either qid or group must say which documents belong together",
             got="both" if qid is not None else "neither",
-            cure="pass qid=, an id for each document, or group=, the number of documents of each query; in "
+            hint="pass qid=, an id for each document, or group=, the number of documents of each query; in "
             "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True)",
         )
     count = int(np.size(labels))
@@ -72,7 +72,7 @@ def parts(
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
-            raise check.error("validation data were passed twice", cure="write fit(train, valid)")
+            raise check.error("validation data were passed twice", hint="write fit(train, valid)")
         labels, valid = None, labels
     train = dataset(data, labels, **beside)
     if older is not None:
@@ -103,7 +103,7 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: NDArra
             "the weight changes within a query",
             got=f"{column[row]:g}",
             where=check.query_of_row(row, offsets, query_ids),
-            cure="weights belong to queries: give all documents of a query the same",
+            hint="weights belong to queries: give all documents of a query the same",
         )
     return weights
 

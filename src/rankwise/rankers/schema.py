@@ -85,7 +85,7 @@ class Schema:
                 raise check.error(
                     "training went by the values of categories, and these data have plain numbers",
                     where=self.name(column),
-                    cure="build them from a table that holds the categories, or with categories={…}: see model."
+                    hint="build them from a table that holds the categories, or with categories={…}: see model."
                     "categories_",
                 )
             if theirs is not None and extend:
@@ -109,7 +109,7 @@ class Schema:
             raise check.error(
                 f"the model was trained on {self.count} features",
                 got=f"{count}" + (f", without {missing[0]!r}" if missing else ""),
-                cure="pass the same columns as in training",
+                hint="pass the same columns as in training",
             )
 
     def _in_order(self, data: RankingDataset) -> RankingDataset:
@@ -118,8 +118,8 @@ class Schema:
             return data
         unknown = [name for name in own if name not in names]
         if unknown:
-            cure = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass those of training"
-            raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), cure=cure)
+            hint = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass those of training"
+            raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), hint=hint)
         order = [own.index(name) for name in names]
         return replace(
             data,
@@ -131,11 +131,11 @@ class Schema:
 
     def _unknown_values(self, column: int, values: Values) -> ValueError:
         got = f"{', '.join(map(repr, values[:2]))}{' …' if len(values) > 2 else ''}"
-        what, cure = "training knew only numbers, and these data have categories", "pass the numbers"
+        what, hint = "training knew only numbers, and these data have categories", "pass the numbers"
         if column in self.categorical:
             what = "training knew only codes of categories, and these data have values"
-            cure = "pass the codes, or train on data that list their categories"
-        return check.error(what, got=got, where=self.name(column), cure=cure)
+            hint = "pass the codes, or train on data that list their categories"
+        return check.error(what, got=got, where=self.name(column), hint=hint)
 
 
 def is_frame(data: Any) -> bool:

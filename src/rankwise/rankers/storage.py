@@ -40,7 +40,7 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
     if not path.exists():
         return files.ready(path)
     if not (path / DESCRIPTION).is_file():
-        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Cure: choose another name.")
+        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Hint: choose another name.")
     return files.ready_folder(path)
 
 
@@ -65,7 +65,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             "not a model of rankwise",
             got=f"a {'folder without ' + DESCRIPTION if path.is_dir() else 'single file'}",
             where=str(path),
-            cure="pass the folder that save() wrote; a library's own model file opens in that library",
+            hint="pass the folder that save() wrote; a library's own model file opens in that library",
         )
     for _ in range(_ATTEMPTS):
         text = (path / DESCRIPTION).read_bytes()
@@ -225,7 +225,7 @@ def _parse(path: Path, text: bytes) -> dict[str, Any]:
             f"the model was written by a later rankwise ({version})",
             got=f"format {number}, where this one reads up to {FORMAT}",
             where=str(path),
-            cure="update rankwise",
+            hint="update rankwise",
         )
     if _checksum(description) != checksum:
         raise _damaged(path, f"{DESCRIPTION} has other contents than were written")
@@ -253,4 +253,4 @@ def _digest(content: bytes) -> str:
 
 
 def _damaged(path: Path, how: str) -> ValueError:
-    return check.error("the model is damaged", got=how, where=str(path), cure="get the folder again, or train anew")
+    return check.error("the model is damaged", got=how, where=str(path), hint="get the folder again, or train anew")

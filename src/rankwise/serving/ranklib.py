@@ -19,7 +19,7 @@ def write(source: Source) -> Written:
     if (nodes.missing_left != (nodes.threshold >= 0))[splits].any():
         warnings.warn(
             "RankLib takes a missing value for 0, and this model may not: documents with missing values can get other "
-            "scores there. Cure: put numbers in their place before training, or export to elasticsearch.",
+            "scores there. Hint: put numbers in their place before training, or export to elasticsearch.",
             RuntimeWarning,
             stacklevel=4,
         )

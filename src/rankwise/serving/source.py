@@ -41,7 +41,7 @@ class Source:
             raise check.error(
                 "only rankers of trees and nets can be exported",
                 got=type(ranker).__name__,
-                cure="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker",
+                hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker",
             )
         ranker._check_fitted()
         found = check.feature_names(names, ranker.n_features_in_)
@@ -68,7 +68,7 @@ class Source:
             raise check.error(
                 f"{system} takes trees, and no nets",
                 got=type(self.model).__name__,
-                cure="export the net to onnx, or train a ranker of trees",
+                hint="export the net to onnx, or train a ranker of trees",
             )
         nodes = nodes_of(self.model)
         if nodes.categories and not categories:
@@ -76,7 +76,7 @@ class Source:
             raise check.error(
                 f"{system} asks of a feature only whether it is below a number",
                 got=f"splits by category, of column {column}",
-                cure="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
+                hint="make a column of 0 and 1 for each category, or export to onnx, treelite or vespa",
             )
         if nodes.base:
             roots = [*nodes.roots, nodes.feature.size]
@@ -88,6 +88,6 @@ class Source:
         if self.names is None:
             raise check.error(
                 f"{system} finds features by their names, and the model was trained without",
-                cure=f"name all {self.n_features} with names=[…], in the order of training",
+                hint=f"name all {self.n_features} with names=[…], in the order of training",
             )
         return self.names

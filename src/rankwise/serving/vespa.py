@@ -21,7 +21,7 @@ def write(source: Source) -> Written:
             raise check.error(
                 "the name of a feature must be a rank feature or a function of Vespa",
                 got=repr(name),
-                cure="name it as in attribute(price), fieldMatch(title).completeness or my_function",
+                hint="name it as in attribute(price), fieldMatch(title).completeness or my_function",
             )
     nodes = source.trees("Vespa")
     like_lightgbm = source.model.name == "lightgbm" or nodes.categories

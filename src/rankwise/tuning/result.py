@@ -97,7 +97,7 @@ class Tuning:
             raise check.error(
                 "an objective without an expression cannot be written to a file",
                 got=repr(flat["objective"]),
-                cure="take tuning.ranker(), or set the objective as an expression",
+                hint="take tuning.ranker(), or set the objective as an expression",
             )
         best = self.best
         origin = {
@@ -185,8 +185,8 @@ class Tuning:
                 study=None,
             )
         except (KeyError, TypeError, AttributeError) as missing:
-            cure = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
-            raise check.error("not the description of a search", got=f"no {missing}", cure=cure) from None
+            hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
+            raise check.error("not the description of a search", got=f"no {missing}", hint=hint) from None
 
     def table(self) -> tables.Table:
         """Give the best value of each searched parameter beside the range that it was searched in."""
@@ -218,9 +218,9 @@ def read_parameters(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     flat.pop("tuning", None)
     nested = [name for name, value in flat.items() if isinstance(value, dict)]
     if nested:
-        cure = "write every parameter as name = value"
+        hint = "write every parameter as name = value"
         raise check.error(
-            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), cure=cure
+            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), hint=hint
         )
     ranker = flat.pop("ranker", None)
     if ranker is not None:

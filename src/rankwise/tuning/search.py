@@ -80,29 +80,29 @@ def checked_search(
     parts: dict[str, object] = {"train": train, "valid": valid}
     for name, part in parts.items():
         if not isinstance(part, RankingDataset):
-            cure = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
-            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, cure=cure)
+            hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
+            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = objective if isinstance(objective, str) and objective.startswith("native:") else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)
     ranges |= {name: spaces.dimension(one) for name, one in search.items()}
     for name in (*search, *fixed):
         if name in _CHOSEN:
             raise check.error(
-                f"{name} is no parameter to search or fix", cure=f"pass it to tune itself: {_CHOSEN[name]}=…"
+                f"{name} is no parameter to search or fix", hint=f"pass it to tune itself: {_CHOSEN[name]}=…"
             )
         if name in fixed and "." in name:
-            cure = "write it into the objective's expression"
-            raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), cure=cure)
+            hint = "write it into the objective's expression"
+            raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), hint=hint)
     if "debias" in search:
-        cure = "fix it: fixed={'debias': True}"
-        raise check.error("debias is no parameter to search, since validation data are measured by it", cure=cure)
+        hint = "fix it: fixed={'debias': True}"
+        raise check.error("debias is no parameter to search, since validation data are measured by it", hint=hint)
     known = {part: [*vars(node)] for part, node in spaces.parts(base)}
     for name in ranges:
         word, dot, inner = name.partition(".")
         if dot and inner not in known.get(word, ()):
             names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
-            cure = check.suggestion(name, names).rstrip("?") if names else "leave it out"
-            raise check.error(f"{base} has no such parameter", got=repr(name), cure=cure)
+            hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
+            raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)
     checked = Search(
         train=train,
         valid=valid,
@@ -115,7 +115,7 @@ def checked_search(
         threads=threads,
     )
     if not checked.ranges:
-        raise check.error("there is nothing to search", cure="name a space, or give ranges: search={'leaves': …}")
+        raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")
     tried = {
         name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
     }

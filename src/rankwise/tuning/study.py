@@ -64,7 +64,7 @@ def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a study can be kept in the file ``path``."""
     if path.exists() and not resume:
         raise FileExistsError(
-            f"{path} exists already and is kept. Cure: resume the search in it with resume=True, or name another."
+            f"{path} exists already and is kept. Hint: resume the search in it with resume=True, or name another."
         )
     files.ready(path, force=True)
 
@@ -104,7 +104,7 @@ def _damaged(path: Path | None, reason: str) -> ValueError:
         "cannot open the file of a search",
         got=(reason.splitlines() or [""])[0],
         where=str(path),
-        cure="name another file; the trials in this one can no longer be read",
+        hint="name another file; the trials in this one can no longer be read",
     )
 
 
@@ -118,7 +118,7 @@ def _changed(path: Path | None, was: Mapping[str, Any], now: Mapping[str, Any]) 
         f"the file holds another search ({what} differs)",
         got=f"{new!r}, and {old!r} in the file",
         where=str(path),
-        cure="search with the same settings and data, or name another file",
+        hint="search with the same settings and data, or name another file",
     )
 
 
@@ -159,7 +159,7 @@ def mend(optuna: Any, study: Any) -> None:
         where = running.user_attrs.get("process")
         if _alive(where):
             raise check.error(
-                "another process is at work on this search", got=f"process {where[1]}", cure="wait for it"
+                "another process is at work on this search", got=f"process {where[1]}", hint="wait for it"
             )
         study.tell(running.number, state=states.FAIL)
 

@@ -23,8 +23,8 @@ def describe(path: Path) -> Entry:
     keys = file.keys
     for key in keys:
         if key not in KEYS:
-            cure, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
-            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, cure=cure)
+            hint, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
+            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, hint=hint)
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
@@ -36,7 +36,7 @@ def describe(path: Path) -> Entry:
             "{fold} in every path and folds belong together in the description of a data set",
             got=", ".join(f'{part} = "{pattern}"' for part, (pattern,) in files.items()),
             where=str(path),
-            cure="write folds = 5 and put {fold} where the number of the fold stands, or neither",
+            hint="write folds = 5 and put {fold} where the number of the fold stands, or neither",
         )
     with check.naming(file.place("format")):
         form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
@@ -48,7 +48,7 @@ def describe(path: Path) -> Entry:
                 f"{key} does not go with the format of the data set",
                 got=f"format {form!r}",
                 where=file.place(key),
-                cure="query and label name columns of parquet files; n_features and first_index are for letor text",
+                hint="query and label name columns of parquet files; n_features and first_index are for letor text",
             )
     title = texts.get("name", path.stem)
     return Entry(

@@ -50,7 +50,7 @@ def fetch(archive: Archive, into: Path) -> Path:
         if not absent:
             raise FileExistsError(
                 f"{target} exists already and is kept, though files of the set are missing in it. "
-                "Cure: move it away, or complete it by hand."
+                "Hint: move it away, or complete it by hand."
             )
         staging = into / ".rankwise-download"
         staging.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
         _transfer(archive, part)
     _verify(archive, part)
     try:
-        with check.library("the archive", archive.url, also=True, cure=_BY_HAND), check.naming(archive.url):
+        with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
         own = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
         (own if own.is_dir() else unpacked).rename(target)
@@ -117,7 +117,7 @@ def _transfer(archive: Archive, part: Path) -> None:
 
 def _broken(archive: Archive, why: str) -> ConnectionError:
     return ConnectionError(
-        f"cannot download {archive.url}: {why}. Cure: try again, which resumes where it stopped, "
+        f"cannot download {archive.url}: {why}. Hint: try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
     )
 
@@ -154,7 +154,7 @@ def _verify(archive: Archive, part: Path) -> None:
         raise check.error(
             f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
             got=f"sha256 {digest} instead of {archive.sha256}",
-            cure="try again; if it stays so, the distributor has changed the archive: "
+            hint="try again; if it stays so, the distributor has changed the archive: "
             f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
         )
 
@@ -168,7 +168,7 @@ def _unpack(path: Path, into: Path) -> None:
             raise check.error(
                 "the archive holds a member that would leave its folder, or is no plain file; nothing was kept",
                 got=repr(name),
-                cure="do not trust this archive",
+                hint="do not trust this archive",
             )
         with file, _created(into.joinpath(*parts), name) as out:
             shutil.copyfileobj(file, out, _CHUNK)
@@ -191,7 +191,7 @@ def _created(target: Path, name: str) -> IO[bytes]:
         ):
             raise
         what = "the archive holds a member that cannot be written beside the others; nothing was kept"
-        raise check.error(what, got=repr(name), where=str(failed.strerror), cure=_BY_HAND) from None
+        raise check.error(what, got=repr(name), where=str(failed.strerror), hint=_BY_HAND) from None
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
@@ -209,4 +209,4 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
                 if not entry.isdir():
                     yield entry.name, rolled.extractfile(entry) if entry.isreg() else None
     else:
-        raise check.error("the archive is neither zip nor tar", got=path.name, cure="unpack it by hand")
+        raise check.error("the archive is neither zip nor tar", got=path.name, hint="unpack it by hand")

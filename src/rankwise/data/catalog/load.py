@@ -121,7 +121,7 @@ def _data_folder(folder: str | Path | None) -> Path:
     except (RuntimeError, KeyError):
         raise check.error(
             "there is no home folder to look for data sets in",
-            cure="name the data folder with folder= or the environment variable RANKWISE_DATA",
+            hint="name the data folder with folder= or the environment variable RANKWISE_DATA",
         ) from None
 
 
@@ -135,7 +135,7 @@ def _fold(entry: Entry, fold: int | None) -> int | None:
     if not entry.folds:
         if fold not in (None, 1):
             raise check.error(
-                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", cure="leave fold out"
+                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", hint="leave fold out"
             )
         return None
     fold = 1 if fold is None else check.integer("fold", fold, least=1)
@@ -152,7 +152,7 @@ def _wanted(entry: Entry, part: str | None) -> list[str]:
     if check.choice("part", part, PARTS) not in entry.files:
         raise check.error(
             f"{entry.title} has no part {part!r}",
-            cure="take one off train: train, valid = rw.split(train, (0.8, 0.2), seed=1)",
+            hint="take one off train: train, valid = rw.split(train, (0.8, 0.2), seed=1)",
         )
     return [part]
 
@@ -199,11 +199,11 @@ def _missing(entry: Entry, wanted: list[str], fold: int | None, bases: list[Path
     if entry.source:
         lines.append(f"Where to get it: {entry.source}. Terms: {entry.terms}.")
         lines.append(
-            "Cure: unpack it there, name another data folder with folder= or the environment variable RANKWISE_DATA"
+            "Hint: unpack it there, name another data folder with folder= or the environment variable RANKWISE_DATA"
             + (", or pass download=True." if entry.archive else ".")
         )
     else:
-        lines.append("Cure: correct the paths, which are relative to the .toml file.")
+        lines.append("Hint: correct the paths, which are relative to the .toml file.")
     return FileNotFoundError("\n".join(lines))
 
 
@@ -211,7 +211,7 @@ def _download(entry: Entry, folder: Path) -> None:
     if entry.archive is None:
         raise check.error(
             f"{entry.title} cannot be downloaded by a program",
-            cure=f"get it from {entry.source} ({entry.terms}) and unpack it to {folder / entry.folders[0]}",
+            hint=f"get it from {entry.source} ({entry.terms}) and unpack it to {folder / entry.folders[0]}",
         )
     fetch(entry.archive, folder)
 
@@ -238,5 +238,5 @@ def _same_features(entry: Entry, parts: Mapping[str, RankingDataset]) -> None:
         raise check.error(
             f"the parts of {entry.title} differ in their number of features",
             got=", ".join(f"{number} in {part}" for part, number in numbers.items()),
-            cure=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
+            hint=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
         )

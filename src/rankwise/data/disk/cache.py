@@ -61,7 +61,7 @@ def mapped(
     def fill(place: Path) -> RankingDataset:
         data = spill(source, place / "features.npy", **options)
         if _stamp(source, files, options) != stamp:
-            raise check.error("the data changed while they were read", where=str(source), cure="open them again")
+            raise check.error("the data changed while they were read", where=str(source), hint="open them again")
         return data
 
     def make(places: list[Path]) -> RankingDataset:
@@ -144,5 +144,5 @@ def _write_one(places: list[Path], stamp: dict[str, Any], fill: Callable[[Path],
 def _no_room(source: Path, folder: object, failed: OSError) -> OSError:
     return OSError(
         f"the features of {source} could not be copied to {folder}: {failed}. "
-        "Cure: set folder=… to one with enough space."
+        "Hint: set folder=… to one with enough space."
     )

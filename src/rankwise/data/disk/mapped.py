@@ -129,7 +129,7 @@ class Mapping:
         while view:
             count = os.preadv(self.handle, [view], at)
             if not count:
-                raise check.error("a file of features is shorter than it was", where=self.path, cure="open it again")
+                raise check.error("a file of features is shorter than it was", where=self.path, hint="open it again")
             view, at = view[count:], at + count
         return found
 

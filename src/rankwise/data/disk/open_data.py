@@ -35,7 +35,7 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
     if not path.is_dir():
         check.readable(path)
     if options.get("sort") or options.get("progress"):
-        raise check.error("data that stay on disk cannot be sorted, nor show progress", cure="sort the file before")
+        raise check.error("data that stay on disk cannot be sorted, nor show progress", hint="sort the file before")
     check.integer("block", block, least=1)
     options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
     if is_parquet(path):

@@ -145,8 +145,8 @@ class Interactions:
         kept = self.take(counts >= least)
         if not kept.n_users:
             got = f"at most {counts.max(initial=0)} relevant items for any of {self.n_users} users"
-            cure = "lower least_relevant, or the rating from which on items are relevant"
-            raise check.error(f"no user has {least} relevant items", got=got, cure=cure)
+            hint = "lower least_relevant, or the rating from which on items are relevant"
+            raise check.error(f"no user has {least} relevant items", got=got, hint=hint)
         gone = self.n_users - kept.n_users
         text = f"{gone:,} {'user' if gone == 1 else 'users'} with fewer than {least}"
         return replace(kept, left_out=text)
@@ -203,7 +203,7 @@ class Interactions:
         """
         by_time = check.choice("way to split", by, ("random", "time")) == "time"
         if by_time and self.times is None:
-            raise check.error("a split by time needs times", cure="name their column: from_frame(…, time='timestamp')")
+            raise check.error("a split by time needs times", hint="name their column: from_frame(…, time='timestamp')")
         cuts = np.cumsum(check.fractions(fractions)).round(12)
         numbers, key = self._divide(cuts, seed, by_time=by_time)
         every = np.ones(self.items.size, np.bool_)

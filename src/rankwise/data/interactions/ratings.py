@@ -62,7 +62,7 @@ def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | No
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
-            cure="keep one of the rows, for example with frame.group_by('user', 'item').max()",
+            hint="keep one of the rows, for example with frame.group_by('user', 'item').max()",
         )
     return {
         "users": users,
@@ -101,8 +101,8 @@ def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
     schema = table.collect_schema()
     for role, name in named.items():
         if name not in schema:
-            cure = check.suggestion(name, schema.names()).rstrip("?") + f", or set {role}='…'"
-            raise check.error(f"the table has no such column for the {role}", got=repr(name), cure=cure)
+            hint = check.suggestion(name, schema.names()).rstrip("?") + f", or set {role}='…'"
+            raise check.error(f"the table has no such column for the {role}", got=repr(name), hint=hint)
     taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
     return taken.with_columns(_checked(series, place) for series in taken.iter_columns())
 
@@ -120,8 +120,8 @@ def numbered(
     numbers = ids.to_frame().join(table, on=ids.name, how="left", maintain_order="left")["number"]
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
-        cure = "leave catalogue out, or list every item in it"
-        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), cure=cure)
+        hint = "leave catalogue out, or list every item in it"
+        raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), hint=hint)
     array = np.array(different.to_list(), np.str_) if different.dtype == pl.String else different.to_numpy()
     return array, numbers.to_numpy()
 
@@ -131,7 +131,7 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)
         raise check.error(
-            f"the {role} must be known in every row", got="null", where=place(row), cure="fill or drop it"
+            f"the {role} must be known in every row", got="null", where=place(row), hint="fill or drop it"
         )
     return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
 
@@ -146,9 +146,9 @@ def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
         if not narrow.null_count():
             return narrow
         row = int(narrow.is_null().arg_max() or 0)
-        cure = "make them strings, in every row"
+        hint = "make them strings, in every row"
         raise check.error(
-            f"a number as {series.name} must fit into 64 bits", got=series[row], where=place(row), cure=cure
+            f"a number as {series.name} must fit into 64 bits", got=series[row], where=place(row), hint=hint
         )
     broken = series != series.floor() if series.dtype.is_float() else series.is_not_null()
     row = int(broken.arg_max() or 0)
@@ -156,7 +156,7 @@ def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
         f"the column of the {series.name} must hold integers or strings",
         got=f"{series[row]!r}, {series.dtype}",
         where=place(row),
-        cure="cast it",
+        hint="cast it",
     )
 
 
@@ -173,11 +173,11 @@ def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
             f"the column of the {role} must hold numbers",
             got=f"{series[row]!r}, {series.dtype}",
             where=place(row),
-            cure="cast it, or mend the row",
+            hint="cast it, or mend the row",
         )
     beyond = ~numbers.is_finite() if role == "rating" else ~(numbers.abs() < 2.0**63)
     if beyond.any():
         row = int(beyond.arg_max() or 0)
         what = "ratings must be finite" if role == "rating" else "times must be whole numbers of at most 64 bits"
-        raise check.error(what, got=f"{series[row]}", where=place(row), cure="drop the row")
+        raise check.error(what, got=f"{series[row]}", where=place(row), hint="drop the row")
     return numbers if role == "rating" else (series if series.dtype.is_integer() else numbers).cast(pl.Int64)

@@ -50,15 +50,15 @@ def read_text(path: Path) -> TextTable:
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as broken:
         what, line = _damage(text, between.decode())
-        cure = "mend the line; text with commas, quotes or line ends in it stands in quotes"
-        raise check.error(what, where=f"{path}, line {line}", cure=cure) from broken
+        hint = "mend the line; text with commas, quotes or line ends in it stands in quotes"
+        raise check.error(what, where=f"{path}, line {line}", hint=hint) from broken
     if not header:
         table = table.rename(dict(zip(table.columns, ROLES, strict=False)))
     numbered = table.select(pl.all(), pl.Series(_lines(table, header), dtype=pl.Int64).alias(_LINE)).filter(
         ~pl.all_horizontal(pl.exclude(_LINE).is_null())
     )
     if numbered.is_empty():
-        raise check.error("there are no ratings in the file", where=str(path), cure="write one line per rating")
+        raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
     return TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
 
 

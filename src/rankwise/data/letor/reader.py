@@ -126,7 +126,7 @@ class Reader:
             f"a line must have at most max_line_bytes={self.longest:,} bytes",
             got="more",
             where=f"{self.path}, line {self.state[kernel.LINE]}",
-            cure="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
+            hint="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
         )
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
@@ -201,16 +201,16 @@ class Reader:
         if wrong == kernel.NO_QUERY and not self.labels.rows and side is not None:
             self.take_sizes(side)
             return
-        what, cure = _WRONG[kernel.BAD_INDEX if wrong == kernel.BEYOND and self.limit else wrong]
+        what, hint = _WRONG[kernel.BAD_INDEX if wrong == kernel.BEYOND and self.limit else wrong]
         if not self.skip:
-            raise self.error(text, what, f"{cure}; or pass errors='skip' to leave such lines out")
+            raise self.error(text, what, f"{hint}; or pass errors='skip' to leave such lines out")
         if not self.skipped:
             self.first_error = what
         self.skipped.append(line)
         self.state[kernel.AT] = kernel.line_end(text, self.state[kernel.AT]) + 1
         self.state[kernel.LINE] += 1
 
-    def error(self, text: NDArray[np.uint8], what: str, cure: str) -> ValueError:
+    def error(self, text: NDArray[np.uint8], what: str, hint: str) -> ValueError:
         """Say what is wrong, which word it is, in which line, and what stands around it."""
         begin, spot = int(self.state[kernel.AT]), int(self.state[kernel.SPOT])
         end = int(kernel.line_end(text, spot))
@@ -219,14 +219,14 @@ class Reader:
         dots = ("…" if spot - 24 > begin else "", "…" if spot + 24 < end else "")
         where = f"{self.path}, line {self.state[kernel.LINE]}, near '{dots[0]}{near}{dots[1]}'"
         got = repr(word[0][:60]) if word and end > spot else "the end of the line"
-        return check.error(what, got=got, where=where, cure=cure)
+        return check.error(what, got=got, where=where, hint=hint)
 
     def take_sizes(self, sizes: Sizes) -> None:
         """Read the number of documents of each query, from a file if it is one."""
         if self.skip:
             raise check.error(
                 "errors='skip' cannot be used where the queries are given by their sizes",
-                cure="mend the lines; a line left out would move documents into another query",
+                hint="mend the lines; a line left out would move documents into another query",
             )
         if isinstance(sizes, str | Path):
             self.sizes_from, sizes = Path(sizes), _sizes_in(Path(sizes))
@@ -278,7 +278,7 @@ class Reader:
                 "the documents of a query must lie together",
                 got=f"query {ids[again].item()!r} again after another query",
                 where=f"{self.path}, line {self.lines.flat[again]}",
-                cure="sort the lines by query id (a stable sort keeps the order of documents)",
+                hint="sort the lines by query id (a stable sort keeps the order of documents)",
             )
 
 
@@ -292,6 +292,6 @@ def _sizes_in(path: Path) -> NDArray[np.int64]:
                     "a file of sizes must hold whole numbers",
                     got=repr(word[:60].decode(errors="replace")),
                     where=f"{path}, line {number}",
-                    cure="write the number of documents of each query",
+                    hint="write the number of documents of each query",
                 )
     return np.array([word for line in lines for word in line.split()], dtype=np.int64)

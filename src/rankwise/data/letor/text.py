@@ -94,7 +94,7 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     if held and not lossy:
         raise check.error(
             f"LETOR text cannot hold {', '.join(held)}",
-            cure="write Parquet, which keeps everything, or pass lossy=True to leave them out",
+            hint="write Parquet, which keeps everything, or pass lossy=True to leave them out",
         )
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     heads = [f" qid:{name}" for name in _words("query ids", ids)]
@@ -139,7 +139,7 @@ def _words(what: str, ids: NDArray[Any]) -> list[str]:
                 raise check.error(
                     f"{what} must be single words of at most {MOST_ID} bytes to be written as LETOR text",
                     got=repr(word[:60]),
-                    cure="rename them, or write Parquet",
+                    hint="rename them, or write Parquet",
                 )
     return words
 

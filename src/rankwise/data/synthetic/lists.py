@@ -68,7 +68,7 @@ def synthetic(
     n_features = check.integer("n_features", n_features, least=1)
     n_docs = check.number("n_docs", n_docs, least=2.0, most=100_000.0)
     noise = check.number("noise", noise, least=0.0, most=1000.0)
-    check.affordable("synthetic data", n_queries * n_docs * n_features, cure="set n_queries= or n_docs= lower")
+    check.affordable("synthetic data", n_queries * n_docs * n_features, hint="set n_queries= or n_docs= lower")
     shares = check.distribution("shares of the grades", grades)
     world = Stream(seed, query_ids=np.arange(n_queries)).child("synthetic")
 
@@ -110,7 +110,7 @@ def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float6
         "the ideal scores are known only for documents that synthetic made, in their order",
         got=f"other documents than those of seed {seed}",
         where=f"{data!r}",
-        cure="pass the seed that made the data, and the data before documents or the first feature are changed",
+        hint="pass the seed that made the data, and the data before documents or the first feature are changed",
     )
 
 

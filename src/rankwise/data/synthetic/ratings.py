@@ -25,7 +25,7 @@ def synthetic_ratings(
     n_users = check.integer("n_users", n_users, least=1)
     n_items = check.integer("n_items", n_items, least=2)
     wanted = check.number("n_ratings", n_ratings, least=1.0, most=float(n_items))
-    check.affordable("synthetic ratings", n_users * n_items, cure="set n_users= or n_items= lower")
+    check.affordable("synthetic ratings", n_users * n_items, hint="set n_users= or n_items= lower")
     users = Stream(seed, query_ids=np.arange(n_users)).child("users")
     items = Stream(seed, query_ids=np.arange(n_items)).child("items")
     likes, traits = (2.0 * one.per_query(n, _TASTES) - 1.0 for one, n in ((users, n_users), (items, n_items)))

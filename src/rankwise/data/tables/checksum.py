@@ -41,7 +41,7 @@ def verify(path: Path, *, hint: str) -> None:
             file.seek(at)
             intact = file.read(_DIGITS) == _checksum(file, at)
     if not intact:
-        raise check.error("the file is damaged", got="another checksum than its own", where=str(path), cure=hint)
+        raise check.error("the file is damaged", got="another checksum than its own", where=str(path), hint=hint)
 
 
 def _place(file: BinaryIO, mark: bytes) -> int | None:

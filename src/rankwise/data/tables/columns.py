@@ -43,10 +43,10 @@ def category_lists(
         elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
             open_ended.append(name)
         elif not (kind.is_numeric() or kind == pl.Boolean):
-            cure = "leave the column out with features=[…], or encode it as numbers"
+            hint = "leave the column out with features=[…], or encode it as numbers"
             if kind == pl.String:
-                cure = "name it in categorical=[…], cast it to pl.Enum([…]) or pandas' category, or leave it out"
-            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", cure=cure)
+                hint = "name it in categorical=[…], cast it to pl.Enum([…]) or pandas' category, or leave it out"
+            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
         row = table.select(different).collect()
@@ -89,7 +89,7 @@ def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
     raise check.error(
         f"a column whose categories are {what} must hold {what}",
         got=f"{kind} in column {name!r}, whose first category is {listed[0]!r}",
-        cure="cast it, so that it holds the categories themselves",
+        hint="cast it, so that it holds the categories themselves",
     )
 
 

@@ -93,7 +93,7 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
                 "the files of a folder must say the same about their columns",
                 got=f"{paths[0].name} and {path.name}, which differ",
                 where=str(path.parent),
-                cure="read them one by one, or write them anew with the same columns and ids",
+                hint="read them one by one, or write them anew with the same columns and ids",
             )
     with reading(paths):
         scan(paths).collect_schema()
@@ -105,7 +105,7 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
             "several files of data without query ids cannot be told apart",
             got=f"{len(paths)} files whose queries are numbered from 0",
             where=str(paths[0].parent),
-            cure="write them with query_ids, different in all files",
+            hint="write them with query_ids, different in all files",
         )
     coded = {"categorical": known["categorical"], "categories": categories}
     if not columns:
@@ -168,7 +168,7 @@ def _description(path: Path) -> dict[str, Any]:
         raise check.error(
             "what rankwise wrote about the columns of a Parquet file is damaged",
             where=str(path),
-            cure=_HINT,
+            hint=_HINT,
         )
     described = {name: known[name] for name in ("roles", "features", "categorical", "absent")}
     return {**described, "categories": known.get("categories", {})}

@@ -24,7 +24,7 @@ def as_polars(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     raise check.error(
         "a frame must be a polars, pandas or Arrow table",
         got=f"{type(frame).__module__}.{type(frame).__name__}",
-        cure="make it one, or use RankingDataset.from_qids with arrays",
+        hint="make it one, or use RankingDataset.from_qids with arrays",
     )
 
 

@@ -99,7 +99,7 @@ class PreparedLoss:
             raise check.error(
                 "scores must be flat, one number per document",
                 got=f"shape {tuple(scores.shape)} for {self.prepared.offsets[-1]} documents",
-                cure="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
             )
         sizes = self._sizes.to(scores.device)
         value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
@@ -122,7 +122,7 @@ class PreparedLoss:
         if np.isnan(found.value).any():
             raise check.error(
                 f"{self.loss.objective!r} gives no value, which a loss needs",
-                cure="let the function return (value, gradient, hessian)",
+                hint="let the function return (value, gradient, hessian)",
             )
         return _tensor(found.value).to(device, precision), _tensor(found.gradient).to(device, precision)
 
@@ -145,7 +145,7 @@ def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
         raise check.error(
             f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
             got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
-            cure="make the mask with positions < sizes[:, None]; it is True where there is a document",
+            hint="make the mask with positions < sizes[:, None]; it is True where there is a document",
         )
     return torch.masked_select(column, inside.to(column.device))
 
@@ -205,7 +205,7 @@ class _Gradient(torch.autograd.Function):
         raise check.error(
             "the loss of an objective can be differentiated once",
             got="a derivative of its gradient",
-            cure="leave create_graph=True out; an objective's own call gives the diagonal of the Hessian",
+            hint="leave create_graph=True out; an objective's own call gives the diagonal of the Hessian",
         )
 
 

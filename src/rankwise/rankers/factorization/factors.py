@@ -166,7 +166,7 @@ def _numbers(what: str, known: NDArray[Any], ids: ArrayLike, unknown: str) -> ND
             raise check.error(
                 f"the model was not trained on this {what}",
                 got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
-                cure="train with it, or choose what stands for such: set_params(unknown='popular') or 'mean'",
+                hint="train with it, or choose what stands for such: set_params(unknown='popular') or 'mean'",
             )
         numbers[strange] = -1
     return numbers

@@ -66,8 +66,8 @@ def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int
         return _of_interactions(data, negatives, resample, graded, seed)
     train = by_ids(data)
     if resample:
-        cure = "train on Interactions, or leave resample out"
-        raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", cure=cure)
+        hint = "train on Interactions, or leave resample out"
+        raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", hint=hint)
     user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
     item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
     order = np.argsort(users)
@@ -90,11 +90,11 @@ def by_ids(data: Any) -> RankingDataset:
     """Check that data are lists of items by user; features are left behind."""
     if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
         got = type(data).__name__
-        cure = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
+        hint = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
         raise check.error(
             "FactorizationRanker goes by the ids of users and items",
             got=f"{got} without them" if isinstance(data, RankingDataset) else got,
-            cure=cure,
+            hint=hint,
         )
     bare = np.empty((data.n_docs, 0), np.float32)
     return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())
@@ -106,8 +106,8 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
 
     first = draw(0)
     if not first.users.size:
-        cure = "lower the rating from which on items are relevant"
-        raise check.error("no user has a relevant item to learn from", got=repr(data), cure=cure)
+        hint = "lower the rating from which on items are relevant"
+        raise check.error("no user has a relevant item to learn from", got=repr(data), hint=hint)
     train = data.dataset(negatives, seed=seed, graded=graded)
     user_ids, users = np.unique(data.users[first.users], return_inverse=True)
     offsets, items = data.take(first.users[np.argsort(users)]).seen()

@@ -227,7 +227,7 @@ class FactorizationRanker(TorchRanker):
         """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
         raise check.error(
             "a factorization has no features to explain scores by, and its factors mean nothing one by one",
-            cure="look at similar_items, or at model_.item_vectors as a whole",
+            hint="look at similar_items, or at model_.item_vectors as a whole",
         )
 
     def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
@@ -286,7 +286,7 @@ class FactorizationRanker(TorchRanker):
             data=None if source.redraw is None else source.epoch,
         )
         if self.optimizer == "sparse_adam" and not learner.processes.alone:
-            raise check.error("sparse_adam trains in a single process", cure="use adam under torchrun")
+            raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
     def _net(self, source: sources.Source, seed: int) -> Any:
@@ -309,7 +309,7 @@ class FactorizationRanker(TorchRanker):
         if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "adam":
             return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         if decay:
-            raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", cure="use adam")
+            raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
 
     def _continue(self, net: Any, source: sources.Source, older: Factors) -> None:

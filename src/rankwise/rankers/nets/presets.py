@@ -20,7 +20,7 @@ def _layers(given: Any) -> tuple[int, ...]:
         given = [int(word) if word.isdecimal() else word for word in words]
     sizes = [given] if isinstance(given, int) else given
     if not isinstance(sizes, list | tuple):
-        raise check.error("hidden must be the sizes of layers", got=repr(given), cure="write (64, 32) or '64-32'")
+        raise check.error("hidden must be the sizes of layers", got=repr(given), hint="write (64, 32) or '64-32'")
     return tuple(check.integer("a layer of hidden", size, least=1) for size in sizes)
 
 
@@ -33,7 +33,7 @@ def _dropout(value: Any) -> float:
     share = check.number("dropout", value, least=0.0, most=1.0)
     if share == 1.0:
         raise check.error(
-            "dropout must leave something", got="1.0", cure="it is the share that is dropped, as in torch"
+            "dropout must leave something", got="1.0", hint="it is the share that is dropped, as in torch"
         )
     return share
 

@@ -182,7 +182,7 @@ class NeuralRanker(TorchRanker):
             raise check.error(
                 "NeuralRanker takes numbers, and no categories",
                 got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                cure="make a column of 0 and 1 for each category, or use a ranker of trees",
+                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
             )
         seed = check.integer("seed", self.seed, least=0)
         net = self._net(train.n_features, settings, seed)
@@ -230,7 +230,7 @@ class NeuralRanker(TorchRanker):
     def _check_native(self, native: dict[str, Any]) -> None:
         for name in native:
             if name in _THEIRS:
-                raise check.error(f"{name!r} has another name here", cure=f"say {_THEIRS[name]}")
+                raise check.error(f"{name!r} has another name here", hint=f"say {_THEIRS[name]}")
         super()._check_native(native)
 
     def _ready(self) -> Any:
@@ -255,7 +255,7 @@ class NeuralRanker(TorchRanker):
                 "a net needs features that are finite, or NaN where they are missing",
                 got=f"a score of {scores[row]}",
                 where=f"row {row}",
-                cure="look at the features there; clip what is infinite, or make it NaN",
+                hint="look at the features there; clip what is infinite, or make it NaN",
             )
         return scores
 
@@ -300,7 +300,7 @@ def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
         raise check.error(
             "init_model must be a net of the same layers",
             got=f"{theirs.get(name)} for {name}, and {ours.get(name)} here",
-            cure="give this ranker the preset, hidden and batch_norm of the older one",
+            hint="give this ranker the preset, hidden and batch_norm of the older one",
         )
     net.load_state_dict(older.state_dict())
 

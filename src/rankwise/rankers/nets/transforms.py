@@ -99,5 +99,5 @@ def _check_finite(block: Array, start: int) -> None:
             "a net needs features that are finite, or NaN where they are missing",
             got=block[row, column],
             where=f"row {start + row}, column {column}",
-            cure="clip the feature, or make it NaN",
+            hint="clip the feature, or make it NaN",
         )

@@ -262,5 +262,5 @@ class CannotSplitError(ValueError):
     """Trees that are more than plain splits."""
 
 
-def _impossible(what: str, cure: str) -> ValueError:
-    return CannotSplitError(str(check.error("these trees are more than plain splits", got=what, cure=cure)))
+def _impossible(what: str, hint: str) -> ValueError:
+    return CannotSplitError(str(check.error("these trees are more than plain splits", got=what, hint=hint)))

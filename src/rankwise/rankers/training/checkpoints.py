@@ -71,7 +71,7 @@ class Checkpoint:
             raise check.error(
                 "a finished model is no checkpoint",
                 where=str(self.path),
-                cure="continue it with fit(…, init_model=…), or name another folder for checkpoints",
+                hint="continue it with fit(…, init_model=…), or name another folder for checkpoints",
             )
         with storage.making_sense(self.path):
             for what, now in self.identity.items():
@@ -89,7 +89,7 @@ class Checkpoint:
             f"the checkpoint belongs to another training ({what} differs)",
             got=f"{now!r}, and {was!r} in the checkpoint",
             where=str(self.path),
-            cure="train with the same settings and data, or remove the checkpoint",
+            hint="train with the same settings and data, or remove the checkpoint",
         )
 
 
@@ -98,7 +98,7 @@ def ready(path: Path, *, resume: bool) -> None:
     if path.exists() and not resume:
         raise FileExistsError(
             f"{path} exists already and is kept. "
-            "Cure: go on from the checkpoint there with fit(…, resume=True), or remove it."
+            "Hint: go on from the checkpoint there with fit(…, resume=True), or remove it."
         )
     storage.ready(path, force=True)
 

@@ -21,21 +21,21 @@ class Exhausted(Exception):  # noqa: N818 (the end of a training, and as a rule 
         self.reason, self.error = reason, error
 
 
-def nothing_learned(n_queries: int, got: str, cure: str) -> NothingLearnedError:
+def nothing_learned(n_queries: int, got: str, hint: str) -> NothingLearnedError:
     """Say that a model learned nothing, and why."""
     what = f"the model learned nothing from {n_queries} queries"
-    return NothingLearnedError(str(check.error(what, got=got, cure=cure)))
+    return NothingLearnedError(str(check.error(what, got=got, hint=hint)))
 
 
 def no_gradient(data: RankingDataset, objective: Any) -> NothingLearnedError:
     """Say why every gradient was 0 from the start."""
     firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
     if (data.labels == firsts).all():
-        got, cure = "no query with documents of different labels", "check the labels and the query ids"
+        got, hint = "no query with documents of different labels", "check the labels and the query ids"
     else:
         got = f"a gradient of 0 for every document from {objective}"
-        cure = "check the weights, and which labels the objective takes for relevant"
-    return nothing_learned(data.n_queries, got, cure)
+        hint = "check the weights, and which labels the objective takes for relevant"
+    return nothing_learned(data.n_queries, got, hint)
 
 
 def no_feature(data: RankingDataset) -> NothingLearnedError:

@@ -155,7 +155,7 @@ class Trained(Ranker):
         every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
         if self.checkpoint is None:
             if resume:
-                raise check.error("resume needs a checkpoint", cure="set checkpoint= to the folder where it is")
+                raise check.error("resume needs a checkpoint", hint="set checkpoint= to the folder where it is")
             return None
         files = None if older is None else b"".join(older._files().values())
         identity = {
@@ -197,8 +197,8 @@ class Trained(Ranker):
             return {}
         if train.propensities is None or objective is None:
             got = "data without propensities" if objective is not None else self.objective  # type: ignore[attr-defined]
-            cure = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
-            raise check.error("debias needs propensities and an objective that weighs documents", got=got, cure=cure)
+            hint = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
+            raise check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)
         return {"document_weights": 1.0 / train.propensities}
 
     def _thread_count(self) -> int:

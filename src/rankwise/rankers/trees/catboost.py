@@ -308,7 +308,7 @@ class Growing:
             if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.scores[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
-                    cure="train on all data at once, or say one_hot_max_size=255 in both trainings",
+                    hint="train on all data at once, or say one_hot_max_size=255 in both trainings",
                 )
 
     def valid_scores(self) -> Array:

@@ -57,7 +57,7 @@ class CatBoostForest:
         parts = numbers(self.booster.get_feature_importance(pool, "ShapValues", thread_count=thread_count()))
         if not np.allclose(parts.sum(axis=1), scores_of(self.booster, pool), atol=1e-6):  # seen with other trees
             what = "CatBoost's contributions do not add up to the scores of these trees"
-            raise check.error(what, cure="train symmetric trees: leave out grow_policy")
+            raise check.error(what, hint="train symmetric trees: leave out grow_policy")
         return parts
 
     def importances(self, kind: str) -> Array:

@@ -162,5 +162,5 @@ def block_seed(seed: int, number: int) -> int:
 def no_split(n_queries: int, n_docs: int, settings: Settings) -> NothingLearnedError:
     """Say why there was no split, and what to do."""
     got = f"no split of {n_docs} documents that leaves min_documents={settings.min_documents} on each side and improves"
-    cure = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
-    return exhausted.nothing_learned(n_queries, f"{got} the loss", cure)
+    hint = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
+    return exhausted.nothing_learned(n_queries, f"{got} the loss", hint)

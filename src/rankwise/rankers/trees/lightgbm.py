@@ -271,8 +271,8 @@ class LightGBMForest:
         try:
             return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
         except lightgbm.basic.LightGBMError as failed:  # it says so of linear leaves
-            cure = "train without linear_tree"
-            raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), cure=cure) from None
+            hint = "train without linear_tree"
+            raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), hint=hint) from None
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
         about: dict[str, Any] = {**trees, "raw_score": True, "num_threads": thread_count()}
@@ -333,7 +333,7 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
             f"native:{settings.builtin} needs whole labels",
             got=f"{data.labels[row]:g}",
             where=check.query_of_row(row, data.offsets, data.query_ids),
-            cure="use our own objective, which takes real ones, or round the labels",
+            hint="use our own objective, which takes real ones, or round the labels",
         )
     return data.labels
 
@@ -343,8 +343,8 @@ def _positions(parameters: Mapping[str, Any], data: RankingDataset) -> NDArray[n
     if _POSITION_BIAS not in parameters:
         return None
     if data.positions is None:
-        cure = "use click data that has them, such as rw.simulate_clicks(…)"
-        raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", cure=cure)
+        hint = "use click data that has them, such as rw.simulate_clicks(…)"
+        raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
 
 

@@ -122,7 +122,7 @@ def check_parameters(
             cures.append(f"set it {place}, {ours}")
         cures += [f"train native:{other}" for other in loss.builtins[:1]]
         what = f"{name!r} belongs to other objectives of {library} and would have no effect"
-        raise check.error(what, got=f"the objective {objective}", cure=", or ".join(cures))
+        raise check.error(what, got=f"the objective {objective}", hint=", or ".join(cures))
 
 
 def check_options(builtin: str, options: str) -> None:
@@ -131,8 +131,8 @@ def check_options(builtin: str, options: str) -> None:
     for option in filter(None, options.split(";")):
         name = option.partition("=")[0].strip()
         if known is not None and name not in (*known, "hints"):
-            cure = check.suggestion(name, known).rstrip("?")
-            raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), cure=cure)
+            hint = check.suggestion(name, known).rstrip("?")
+            raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), hint=hint)
 
 
 def _takes(builtin: str, loss: Loss) -> bool:

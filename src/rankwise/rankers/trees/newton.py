@@ -62,7 +62,7 @@ def newton(
                 f"the {name} of an objective must be finite in float32",
                 got=given[row],
                 where=check.query_of_row(row, offsets, query_ids),
-                cure="look at the objective and at the labels there; a lower learning rate keeps scores small",
+                hint="look at the objective and at the labels there; a lower learning rate keeps scores small",
             )
     return numerator, hessian
 

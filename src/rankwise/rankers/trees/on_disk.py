@@ -120,7 +120,7 @@ def _scratch(beside: Path, made: contextlib.ExitStack) -> Path:
         raise check.error(
             "XGBoost reads features from disk through an ASCII path alone",
             got=f"the temporary folder {elsewhere.parent}",
-            cure="set the environment variable TMPDIR to a folder whose path is ASCII",
+            hint="set the environment variable TMPDIR to a folder whose path is ASCII",
         )
     link = elsewhere / "pages"
     link.symlink_to(folder.resolve(), target_is_directory=True)

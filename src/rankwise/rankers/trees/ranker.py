@@ -131,13 +131,13 @@ class TreeRanker(Trained):
             floor=bool(self.floor),
             native=dict(self.native),
         )
-        for cure, asked in (
+        for hint, asked in (
             ("leave that parameter out", {"stopping": False, "checkpoints": False}),
             ("train without valid", {"stopping": stopping, "checkpoints": False}),
             ("train without a checkpoint", {"stopping": stopping, "checkpoints": self.checkpoint is not None}),
         ):
             if why := self.library.refusal(settings, **asked):
-                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, cure=cure)
+                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
         return settings
 
     def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: "TreeRanker | None") -> TreeLearner:
@@ -178,13 +178,13 @@ class TreeRanker(Trained):
             ours = self.library.ours.get(self.library.canonical(name))
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
-                raise check.error(what, cure=f"say {ours}")
+                raise check.error(what, hint=f"say {ours}")
             if self.library.canonical(name) in self.library.idle:
-                raise check.error(f"{name!r} of {self.library.name} has no effect here", cure="leave it out")
+                raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in known:
                 near = check.suggestion(name, [*self.own_parameters(), *known]).rstrip("?")
-                cure = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
-                raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), cure=cure)
+                hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
+                raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _check_losses(self) -> None:
         given = self.objective

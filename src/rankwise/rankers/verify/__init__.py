@@ -29,7 +29,7 @@ def refusing() -> Iterator[None]:
             "the model file is damaged or forged",
             got=found.got,
             where=found.where,
-            cure="get the model again from whom you trust, or train anew",
+            hint="get the model again from whom you trust, or train anew",
         ) from None
 
 

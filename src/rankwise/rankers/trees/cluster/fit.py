@@ -76,8 +76,8 @@ def fit(
             )
         sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=known)
         if sample.feature_names != parts.sample.feature_names:
-            got, cure = "the same columns in another order", "name them in the older model's order with features=[…]"
-            raise check.error("a model is continued on its own columns", got=got, cure=cure)
+            got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
+            raise check.error("a model is continued on its own columns", got=got, hint=hint)
         learners: list[ClusterLearner] = []
 
         def learner() -> ClusterLearner:
@@ -103,7 +103,7 @@ def _client(client: Any) -> Any:
             client = get_client()
         except ValueError:
             raise check.error(
-                "there is no Dask cluster", cure="make a client: client = distributed.Client(address)"
+                "there is no Dask cluster", hint="make a client: client = distributed.Client(address)"
             ) from None
     if not isinstance(client, Client) or client.asynchronous:
         got = type(client).__name__ + (" that is asynchronous" if isinstance(client, Client) else "")

@@ -22,10 +22,10 @@ class LostWorkerError(ConnectionError):
     """A worker of the cluster, or its scheduler, is gone or does not answer."""
 
 
-def lost(what: str, cure: str = "") -> LostWorkerError:
+def lost(what: str, hint: str = "") -> LostWorkerError:
     """Say what was lost, and how to resume."""
     resume = "with a checkpoint, fit(…, resume=True) goes on from the last block with the workers that are there then"
-    return LostWorkerError(str(check.error(what, cure=resume + cure)))
+    return LostWorkerError(str(check.error(what, hint=resume + hint)))
 
 
 def broken(failed: BaseException) -> bool:

@@ -143,7 +143,7 @@ def supported(library: str) -> None:
     """Raise unless the library can train on several machines."""
     if library not in ("lightgbm", "xgboost"):
         raise check.error(
-            "only LightGBM and XGBoost train on a cluster", got=library, cure="use LightGBMRanker or XGBoostRanker"
+            "only LightGBM and XGBoost train on a cluster", got=library, hint="use LightGBMRanker or XGBoostRanker"
         )
 
 

@@ -108,13 +108,13 @@ def spread(workers: Workers, data: Any, columns: dict[str, Any], older: Schema |
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
-            raise check.error("the partitions differ in their features", cure="give all the same columns")
+            raise check.error("the partitions differ in their features", hint="give all the same columns")
     read = sum(one.queries for one in facts), sum(one.documents for one in facts)
     if read != (plan.n_queries, plan.n_docs):
         raise check.error(
             "the data changed while they were read",
             got=f"{read[0]} queries with {read[1]} documents, of {plan.n_queries} with {plan.n_docs}",
-            cure="persist the frame, or wait until the files are written",
+            hint="persist the frame, or wait until the files are written",
         )
     digest = sum(one.digest for one in facts) % 2**64
     return Parts(workers, futures, about, sample, f"{digest:016x}")
@@ -192,7 +192,7 @@ def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list
         raise check.error(
             "data for a cluster must be a Parquet file or folder, or a Dask DataFrame",
             got=type(data).__name__,
-            cure="write Parquet with rw.write_parquet, or make a frame with dask.dataframe.from_pandas",
+            hint="write Parquet with rw.write_parquet, or make a frame with dask.dataframe.from_pandas",
         )
     with workers.connected("the data are asked for"):
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
@@ -299,12 +299,12 @@ def _agree(runs: Sequence[Runs]) -> None:
             raise check.error("all partitions must have the same columns", got=f"{different[0]!r} in only some of them")
         if one.ids.dtype.kind != filled[0].ids.dtype.kind:
             got = f"{filled[0].ids.dtype} and {one.ids.dtype}"
-            raise check.error("the query ids of all partitions must be of one type", got=got, cure="cast them before")
+            raise check.error("the query ids of all partitions must be of one type", got=got, hint="cast them before")
         for name in one.categories.keys() ^ filled[0].categories.keys():
             raise check.error(
                 "a column must hold categories in all partitions or in none",
                 got=f"plain numbers in column {name!r} of only some of them",
-                cure="cast it to one type before",
+                hint="cast it to one type before",
             )
 
 

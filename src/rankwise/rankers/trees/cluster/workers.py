@@ -159,7 +159,7 @@ def processes(client: Any, timeout: float) -> list[str]:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
         warnings.warn(text, RuntimeWarning, stacklevel=4)
     if not workers:
-        raise check.error("the Dask cluster has no workers", got=str(client), cure="start some, and wait for them")
+        raise check.error("the Dask cluster has no workers", got=str(client), hint="start some, and wait for them")
     # Workers that are threads of this process share one copy of each library, which has one network at most.
     return [worker for number, worker in enumerate(workers) if number == 0 or not worker.startswith("inproc:")]
 
