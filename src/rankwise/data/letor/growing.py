@@ -38,7 +38,7 @@ class Growing:
     """A matrix (or, with width 1, a column) to which rows are added; what has not been written is zero.
 
     >>> column = Growing(np.int64)
-    >>> column.append([1, 2])
+    >>> column.append(np.array([1, 2]))
     >>> column.append([3])
     >>> column.finish()
     array([[1],
