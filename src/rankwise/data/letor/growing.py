@@ -39,7 +39,7 @@ class Growing:
 
     >>> column = Growing(np.int64)
     >>> column.append(np.array([1, 2]))
-    >>> column.append([3])
+    >>> column.append(np.array([3]))
     >>> column.finish()
     array([[1],
            [2],
