@@ -159,7 +159,8 @@ class _Step:
         learner, weights = self.learner, part.weights
         learner.module.train(bool(part.offsets[-1] > 1))  # a single document has no spread to be normalised by
         mixed = learner.precision == "bf16"
-        with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed):
+        # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
+        with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
             scores = learner.module(*learner.inputs(part)).float()
         scores.retain_grad()
         values = self.prepared.take(part.queries)(scores, stream=part.stream)
