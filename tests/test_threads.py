@@ -51,6 +51,27 @@ def test_the_given_work_decides_the_ranges():
     with threads.use_threads(2):
         threads.over_queries(lambda first, last, offsets: ranges.append((first, last)), offsets, work=work)
     assert (0, 1) in ranges
+    assert sorted(q for first, last in ranges for q in range(first, last)) == list(range(100))
+
+
+def test_the_last_ranges_are_small():
+    ranges = []
+    with threads.use_threads(2):
+        threads.over_queries(lambda first, last, offsets: ranges.append(last - first), np.arange(0, 10_001))
+    assert sum(ranges) == 10_000
+    assert min(ranges) <= 10_000 / 16
+    assert max(ranges) >= 10_000 / 5
+
+
+def test_a_thread_that_has_not_begun_is_not_waited_for():
+    busy, done = threading.Event(), list[int]()
+    with threads.use_threads(2):
+        threads.over_queries(lambda first, last, offsets: None, np.arange(0, 1001))  # there is a pool
+        blocked = threads._pools[2].submit(busy.wait)
+        threads.over_queries(lambda first, last, offsets: done.extend(range(first, last)), np.arange(0, 1001))
+        assert not blocked.done()
+        busy.set()
+    assert sorted(done) == list(range(1000))
 
 
 def test_more_than_one_thread_works_and_one_stays_in_the_caller():

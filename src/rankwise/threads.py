@@ -7,6 +7,7 @@ call kernels at once (Dask workers do), an error in a kernel is an ordinary exce
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from rankwise import check
 MOST = 1024
 """Threads at most."""
 _WORTH_THREADS = 1_000_000
-_RANGES_PER_THREAD = 4
+_RANGES_PER_THREAD = 8  # if all were as small as the last ones
 
 _chosen: ContextVar[int | None] = ContextVar("rankwise_threads", default=None)
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -73,30 +74,42 @@ def over_queries(
     """Call ``kernel(first, last, offsets, *arguments)`` over ranges that together cover every query once.
 
     ``work`` estimates each query's cost in units of about two nanoseconds; by default its number of documents times
-    ten. Ranges are cut so that they hold about the same work.
+    ten.
     """
     offsets = offsets.view()
     offsets.flags.writeable = False  # Numba would compile every kernel once more for offsets that can be written
-    n_queries = offsets.size - 1
-    cumulative = 10.0 * offsets if work is None else np.concatenate(([0.0], np.cumsum(work)))
-    count = thread_count()
-    if count == 1 or n_queries < 2 or cumulative[-1] < _WORTH_THREADS:
+    n_queries, count = offsets.size - 1, thread_count()
+    total = 10.0 * float(offsets[-1]) if work is None else float(work.sum())
+    if count == 1 or n_queries < 2 or total < _WORTH_THREADS:
         kernel(0, n_queries, offsets, *arguments)
         return
-    targets = np.linspace(0.0, cumulative[-1], count * _RANGES_PER_THREAD + 1)
-    cuts = np.unique(np.searchsorted(cumulative, targets).clip(0, n_queries))
-    ranges = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-    if count not in _pools:
-        _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="rankwise")
-    waiting = iter(ranges)  # every thread takes the next range when it is done with one; the caller takes part
+    ends = 10.0 * offsets[1:] if work is None else np.cumsum(work)
+    cuts = np.searchsorted(ends, total * _shares(count)) + 1
+    cuts[0], cuts[-1] = 0, n_queries  # those at the end may be no work at all
+    cuts = np.unique(cuts.clip(0, n_queries))
+    # Every thread takes the next range when it is done with one; the caller takes part.
+    waiting = iter(list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
 
     def take_ranges() -> None:
         for first, last in waiting:
             kernel(first, last, offsets, *arguments)
 
+    if count not in _pools:
+        _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="rankwise")
     helping = [_pools[count].submit(take_ranges) for _ in range(count - 1)]
     try:
         take_ranges()
     finally:
         for task in helping:
-            task.result()
+            if not task.cancel():  # whoever has not begun by now, on a busy machine, is not waited for
+                task.result()
+
+
+@functools.cache
+def _shares(count: int) -> NDArray[np.float64]:
+    """Cuts of the work into ranges for so many threads: large ones first, so that small ones are left to wait for."""
+    cuts = [0.0]
+    while cuts[-1] < 1.0:
+        left = 1.0 - cuts[-1]
+        cuts.append(min(cuts[-1] + max(left / (2 * count), 1.0 / (_RANGES_PER_THREAD * count)), 1.0))
+    return np.array(cuts)

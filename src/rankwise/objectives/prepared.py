@@ -33,7 +33,7 @@ class Lists(NamedTuple):
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of documents of each list."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # np.diff takes several times as long for a few lists
 
     def sums(self, values: Array) -> Array:
         """Add up one number per document over each list."""

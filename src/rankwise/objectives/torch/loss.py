@@ -5,6 +5,8 @@ the backward pass multiplies. On the CPU tensors and arrays share memory; only w
 objectives' own, double, is widened, once.
 """
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,7 @@ class TorchLoss(torch.nn.Module):
         **documents: Any,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
-        loss: Tensor = self.prepare(labels, offsets, **documents)(scores, weights, stream)
-        return loss
+        return self.prepare(labels, offsets, **documents).reduced(scores, weights, stream)
 
     def prepare(
         self, labels: Tensor | ArrayLike, offsets: Tensor | ArrayLike, **documents: Tensor | ArrayLike
@@ -86,7 +87,7 @@ class PreparedLoss:
 
     def __init__(self, loss: TorchLoss, prepared: Prepared, labels: Any, documents: dict[str, Any]) -> None:
         self.loss, self.prepared, self._labels, self._documents = loss, prepared, labels, documents
-        self._sizes = torch.from_numpy(np.diff(prepared.offsets))
+        self._sizes = torch.from_numpy(prepared.offsets[1:] - prepared.offsets[:-1])
         self._on_device: dict[torch.device, DevicePrepared | None] = {}
 
     @torch.compiler.disable
@@ -94,6 +95,10 @@ class PreparedLoss:
         self, scores: Tensor, weights: Tensor | ArrayLike | None = None, stream: Stream | None = None
     ) -> Tensor:
         """Give the loss at ``scores``."""
+        return self.reduced(scores, weights, stream)
+
+    def reduced(self, scores: Tensor, weights: Tensor | ArrayLike | None, stream: Stream | None) -> Tensor:
+        """Give the loss at ``scores``, for callers that torch.compile keeps out of already."""
         scores = _tensor(scores)
         if scores.ndim != 1 or scores.numel() != self.prepared.offsets[-1]:
             raise check.error(
@@ -168,10 +173,17 @@ def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -
     return weighted.sum() / torch.where(total == 0, 1, total)
 
 
+def _with_signature(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Note a function's signature, which torch asks for at every call and would otherwise work out anew."""
+    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    return forward
+
+
 class _Loss(torch.autograd.Function):
     """The loss of each query; its gradient is known with it and waits for the backward pass."""
 
     @staticmethod
+    @_with_signature
     def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> Any:
         return prepared.differentiate(scores, stream)
 
@@ -193,6 +205,7 @@ class _Gradient(torch.autograd.Function):
     """The gradient, which depends on the scores but cannot say how: to differentiate it must not give silent zeros."""
 
     @staticmethod
+    @_with_signature
     def forward(factors: Tensor, scores: Tensor, gradient: Tensor, sizes: Tensor) -> Tensor:
         return (factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient).to(scores.dtype)
 
