@@ -253,10 +253,10 @@ def test_unknown_parameters_are_errors_with_a_suggestion(library):
     with pytest.raises(ValueError, match=f"no such parameter: got '{known}x'. Hint: did you mean '{known}'"):
         ranker(library, **{known + "x": 1})
     theirs = {"lightgbm": "num_leaves", "xgboost": "max_leaves", "catboost": "num_leaves"}[library]
-    with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: say leaves"):
+    with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: set leaves"):
         ranker(library, **{theirs: 5})
     for theirs, ours in {"n_estimators": "rounds", "random_state": "seed"}.items():
-        with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: say {ours}"):
+        with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: set {ours}"):
             ranker(library, **{theirs: 5})
     with pytest.raises(ValueError, match=f"unknown objective of {library} itself"):
         ranker(library, "native:nothing").fit(rw.synthetic(n_queries=5, n_docs=5, seed=1))
@@ -353,10 +353,10 @@ def test_a_parameter_of_another_native_objective_is_refused(data):
     assert not same(plain, steep, data)
 
 
-@pytest.mark.parametrize("alias", ["eval_at", "ndcg_at", "map_eval_at", "first_metric_only"])
+@pytest.mark.parametrize("alias", ["eval_at", "ndcg_at", "map_eval_at"])
 def test_what_is_measured_is_said_to_the_ranker(alias):
     for objective in ("lambdarank", "native:lambdarank"):
-        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Hint: say metrics"):
+        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Hint: set metrics"):
             ranker("lightgbm", objective, **{alias: [3]})
 
 

@@ -220,16 +220,16 @@ def test_a_hessian_that_newton_can_use_is_left_alone():
 
 def test_without_a_floor_a_hessian_is_what_the_objective_says(data):
     given = derivatives([0.1, -0.1, 0.0], [4.0, -4.0, 0.0])
-    _, hessian = newton(given, np.array([0, 3]), weights=np.array([0.5]), floor=False)
+    _, hessian = newton(given, np.array([0, 3]), weights=np.array([0.5]), floor_hessian=False)
     assert hessian.tolist() == [2.0, -2.0, 0.0]
     # At equal scores the Hessians of a query sum to 0 in expectation: as they are, no tree grows from them.
     text = "plrank(metric=dcg, cutoff=10, curvature=estimated)"
     settings: dict[str, Any] = {"rounds": 2, "reg_lambda": 1.0, "threads": 1}
     assert rw.XGBoostRanker(text, **settings).fit(data).model_.n_trees == 2
     with pytest.raises(ValueError, match="learned nothing"):
-        rw.XGBoostRanker(text, floor=False, **settings).fit(data)
+        rw.XGBoostRanker(text, floor_hessian=False, **settings).fit(data)
     with pytest.raises(ValueError, match="weights of documents, which CatBoost wants to be positive"):
-        rw.CatBoostRanker(text, floor=False).fit(data)
+        rw.CatBoostRanker(text, floor_hessian=False).fit(data)
 
 
 def test_a_hessian_that_newton_cannot_use_is_replaced_relative_to_its_query():
@@ -312,8 +312,9 @@ def test_unknown_parameters_are_errors_with_a_suggestion():
         rw.LightGBMRanker().set_params(roundz=1)
     with pytest.raises(ValueError, match="no such parameter: got 'qqqqqq'. Hint: see the parameters of lightgbm"):
         rw.LightGBMRanker(qqqqqq=1)
-    for theirs, ours in {"num_leaves": "leaves", "n_estimators": "rounds", "nthread": "threads"}.items():
-        with pytest.raises(ValueError, match=f"'{theirs}' of lightgbm has another name here. Hint: say {ours}"):
+    names = {"num_leaves": "leaves", "n_estimators": "rounds", "nthread": "threads", "first_metric_only": "stop_on"}
+    for theirs, ours in names.items():
+        with pytest.raises(ValueError, match=f"'{theirs}' of lightgbm has another name here. Hint: set {ours}"):
             ranker(**{theirs: 5})
 
 
@@ -497,7 +498,7 @@ def test_a_finished_run_resumes_to_itself_and_can_be_made_longer(data, valid, tm
 def test_resume_starts_anew_without_a_checkpoint_and_refuses_another_training(data, valid, tmp_path):
     place = {"checkpoint": tmp_path / "c", "checkpoint_every": 3}
     ranker(**place).fit(data, valid, resume=True)
-    with pytest.raises(FileExistsError, match=r"exists already and is kept. Hint: go on .*resume=True"):
+    with pytest.raises(FileExistsError, match=r"exists already and is kept. Hint: resume .*resume=True"):
         ranker(**place).fit(data, valid)
     with pytest.raises(ValueError, match=r"another training \(objective differs\): got 'listnet', and 'xendcg' in"):
         ranker("listnet", **place).fit(data, valid, resume=True)

@@ -380,7 +380,7 @@ def test_mixed_precision_learns_nearly_the_same(data):
         ({"transform": "none"}, "unknown transform: got 'none'. Hint: choose one of raw, standardize, log1p"),
         ({"batch_documents": 0}, "batch_documents must be a whole number of at least 1"),
         ({"precision": "half"}, "unknown precision: got 'half'"),
-        ({"device": "cuda:77"}, r"torch cannot use the device: got 'cuda:77' \(.*\). Hint: say device='cpu'"),
+        ({"device": "cuda:77"}, r"torch cannot use the device: got 'cuda:77' \(.*\). Hint: set device='cpu'"),
         ({"patience": 0}, "patience must be a whole number of at least 1"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
     ],
@@ -393,7 +393,7 @@ def test_wrong_parameters_say_what_is_wrong(changes, sentence, data):
 def test_unknown_parameters_are_errors_with_a_suggestion():
     with pytest.raises(ValueError, match="NeuralRanker has no such parameter: got 'drop_out'. Hint: did you mean 'dro"):
         rw.NeuralRanker(drop_out=0.1)
-    with pytest.raises(ValueError, match="'rounds' has another name here. Hint: say epochs"):
+    with pytest.raises(ValueError, match="'rounds' has another name here. Hint: set epochs"):
         rw.NeuralRanker(rounds=10)
 
 
@@ -489,7 +489,7 @@ def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypat
     assert best.settings.optimizer == "adamw"
     assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
     refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])
-    assert "'rounds' has another name here. Hint: say epochs" in refused.stderr
+    assert "'rounds' has another name here. Hint: set epochs" in refused.stderr
 
 
 @pytest.mark.parametrize("space", ["default", "kang2024"])

@@ -60,7 +60,7 @@ class FactorizationRanker(TorchRanker):
             compares single epochs, which are noise where validation data are few.
         stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
         metrics: What is measured on the validation data after every epoch.
-        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` goes on.
+        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many epochs lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
@@ -147,7 +147,7 @@ class FactorizationRanker(TorchRanker):
         """Train on interactions, or on a RankingDataset with ids of users and items.
 
         ``valid`` is either, too; negatives for interactions are drawn as for training, once. With ``init_model``, a
-        trained ranker or its folder, users and items that it knows start from its vectors. ``resume`` goes on from the
+        trained ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
         checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
         and keeps the best model so far. ``watch`` is called after every epoch with its number and the history so far.
         """

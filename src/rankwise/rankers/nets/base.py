@@ -28,7 +28,9 @@ class TorchRanker(Trained):
             return torch.empty(0, device=local_device(self.device)).device
         except (AssertionError, RuntimeError, TypeError) as missing:
             got = f"{self.device!r} ({(str(missing).splitlines() or [''])[0]})"
-            raise check.error("torch cannot use the device", got=got, hint="say device='cpu' or 'auto'") from None
+            raise check.error(
+                "torch cannot use the device", got=got, hint="set device='cpu' or device='auto'"
+            ) from None
 
     def _description(self) -> dict[str, Any]:
         return super()._description() | self._made_of(self.epochs_)

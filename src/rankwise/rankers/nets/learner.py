@@ -115,7 +115,7 @@ class NetLearner:
         return {MODEL: self.pack(best), TRAINING: packed(last | with_prefix("optimizer", remembered(self._stepper)))}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
-        """Go on from the last weights of a checkpoint."""
+        """Resume from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
         fill(self.module, of_prefix("weights", training))
         recall(self._stepper, of_prefix("optimizer", training))

@@ -64,7 +64,7 @@ class NeuralRanker(TorchRanker):
         metrics: What is measured on the validation data after every epoch.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
             ``document_weights``, and in validation data that have propensities.
-        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` goes on.
+        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many epochs lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
@@ -230,7 +230,7 @@ class NeuralRanker(TorchRanker):
     def _check_native(self, native: dict[str, Any]) -> None:
         for name in native:
             if name in _THEIRS:
-                raise check.error(f"{name!r} has another name here", hint=f"say {_THEIRS[name]}")
+                raise check.error(f"{name!r} has another name here", hint=f"set {_THEIRS[name]}=")
         super()._check_native(native)
 
     def _ready(self) -> Any:

@@ -56,7 +56,7 @@ class Checkpoint:
         except OSError as failed:
             warnings.warn(
                 f"the checkpoint of {self.unit[:-1]} {state.done} could not be written to {self.path} ({failed}); "
-                "training goes on, and the checkpoint before it is kept",
+                "training continues, and the checkpoint before it is kept",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -98,7 +98,7 @@ def ready(path: Path, *, resume: bool) -> None:
     if path.exists() and not resume:
         raise FileExistsError(
             f"{path} exists already and is kept. "
-            "Hint: go on from the checkpoint there with fit(…, resume=True), or remove it."
+            "Hint: resume from the checkpoint there with fit(…, resume=True), or remove it."
         )
     storage.ready(path, force=True)
 

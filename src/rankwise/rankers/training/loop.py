@@ -108,7 +108,7 @@ class Learner(Protocol[Kept]):
         ...
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Kept:
-        """Go on from a checkpoint; gives the model that was the best."""
+        """Resume from a checkpoint; gives the model that was the best."""
         ...
 
 

@@ -64,7 +64,7 @@ class Trained(Ranker):
 
         ``qid`` has an id for each document, ``group`` the number of documents of each query. ``valid`` is a
         RankingDataset or a tuple (X, y, qid). ``init_model``, a trained ranker or its folder, is continued by as many
-        rounds more. ``resume`` goes on from the checkpoint if there is one, and ends in the same model as a run that
+        rounds more. ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that
         was never interrupted. Ctrl-C ends training and keeps the best model so far; before the first round is complete
         it raises KeyboardInterrupt. ``watch`` is called after every round with its number and the history so far; what
         it raises ends training.

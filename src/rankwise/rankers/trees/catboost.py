@@ -135,8 +135,8 @@ class CatBoost:
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
         """Say why these settings cannot be trained so; empty if they can."""
         native = self._canonical(settings)
-        if not settings.floor:
-            return "floor=False, where Hessians are weights of documents, which CatBoost wants to be positive"
+        if not settings.floor_hessian:
+            return "floor_hessian=False, where Hessians are weights of documents, which CatBoost wants to be positive"
         if native.get("boosting_type", "Plain") != "Plain":
             return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
         if native.get("task_type", "CPU") != "CPU":
@@ -308,7 +308,7 @@ class Growing:
             if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.scores[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
-                    hint="train on all data at once, or say one_hot_max_size=255 in both trainings",
+                    hint="train on all data at once, or set one_hot_max_size=255 in both trainings",
                 )
 
     def valid_scores(self) -> Array:

@@ -57,7 +57,7 @@ class Trees:
         return {self.library.file: self.content()}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> int:
-        """Go on from the trees of a checkpoint."""
+        """Resume from the trees of a checkpoint."""
         self.start, self.done = files[self.library.file], state.done
         return state.before + state.best
 
@@ -137,7 +137,7 @@ class Step:
     stream: Stream
 
     def __init__(self, learner: TreeLearner) -> None:
-        self.data, self.floor = learner.train, learner.settings.floor
+        self.data, self.floor = learner.train, learner.settings.floor_hessian
         self.loss, self.flat = np.nan, False
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
@@ -146,7 +146,7 @@ class Step:
         """Give numerator and Hessian for the scores of all trees so far."""
         data = self.data
         derivatives = self.prepared(scores, self.stream)
-        numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor=self.floor)
+        numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=self.floor)
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError

@@ -58,7 +58,7 @@ class LightGBM:
         "num_threads": "threads",
         "metric": "metrics",
         "eval_at": "metrics",
-        "first_metric_only": "metrics",
+        "first_metric_only": "stop_on",
         "early_stopping_round": "patience",
         "early_stopping_min_delta": "patience",
         "categorical_feature": "RankingDataset(categorical=…)",

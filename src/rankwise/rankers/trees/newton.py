@@ -32,9 +32,9 @@ def newton(
     query_ids: NDArray[Any] | None = None,
     weights: Array | None = None,
     *,
-    floor: bool = True,
+    floor_hessian: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Give numerator and Hessian as finite float32, weighted by query; the Hessian positive, unless without ``floor``.
+    """Give numerator and Hessian as finite float32, weighted by query; with ``floor_hessian`` the Hessian is positive.
 
     >>> from rankwise.objectives.base import Derivatives
     >>> gradient = np.array([-1.0, 1.0, 0.5])
@@ -53,7 +53,7 @@ def newton(
     if weights is None:
         weights = np.ones(offsets.size - 1)
     numerator, hessian = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    over_queries(_newton, offsets, *parts, weights, floor, numerator, hessian)
+    over_queries(_newton, offsets, *parts, weights, floor_hessian, numerator, hessian)
     for name, given, cast in zip(("numerator", "hessian"), parts, (numerator, hessian), strict=True):
         bad = ~np.isfinite(cast)
         if bad.any():

@@ -37,7 +37,7 @@ class Settings:
     threads: int
     native: Mapping[str, Any] = field(default_factory=dict)
     """The library's parameters by their own names; they are known to exist."""
-    floor: bool = True
+    floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""
 
 

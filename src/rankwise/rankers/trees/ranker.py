@@ -36,9 +36,10 @@ class TreeRanker(Trained):
         metrics: What is measured on the validation data after every round.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
             ``document_weights``, and in validation data that have propensities.
-        floor: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's may be
-            with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does.
-        checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` goes on.
+        floor_hessian: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's
+            may be with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code
+            does.
+        checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many rounds lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
         **native: The library's own parameters by their own names.
@@ -63,7 +64,7 @@ class TreeRanker(Trained):
         stop_on: str = "first",
         metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
         debias: bool = False,
-        floor: bool = True,
+        floor_hessian: bool = True,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
         progress: bool | None = None,
@@ -81,7 +82,7 @@ class TreeRanker(Trained):
         self.stop_on = stop_on
         self.metrics = metrics
         self.debias = debias
-        self.floor = floor
+        self.floor_hessian = floor_hessian
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.progress = progress
@@ -128,7 +129,7 @@ class TreeRanker(Trained):
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
             threads=self._thread_count(),
-            floor=bool(self.floor),
+            floor_hessian=bool(self.floor_hessian),
             native=dict(self.native),
         )
         for hint, asked in (
@@ -178,7 +179,7 @@ class TreeRanker(Trained):
             ours = self.library.ours.get(self.library.canonical(name))
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
-                raise check.error(what, hint=f"say {ours}")
+                raise check.error(what, hint=f"set {ours}")
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in known:
