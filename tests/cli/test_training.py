@@ -100,7 +100,7 @@ def test_train_on_a_set_takes_its_own_parts(data: dict[str, rw.RankingDataset]):
     assert found["queries"] == data["test"].n_queries
 
 
-def test_train_goes_on_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
+def test_train_resumes_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
     checkpoint = ("--checkpoint", "kept", "--checkpoint-every", "2")
     run(
         "train",
@@ -115,7 +115,7 @@ def test_train_goes_on_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
         "1",
         *checkpoint,
     )
-    assert "go on from the checkpoint there" in refused(
+    assert "resume from the checkpoint there" in refused(
         "train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK, *checkpoint
     )
     train(*checkpoint, "--resume")
@@ -271,7 +271,7 @@ REFUSALS = [
     ("train train.parquet -o model --set leaves", "settings are written NAME=VALUE: got 'leaves'"),
     (
         "train train.parquet -o model --set num_leaves=3",
-        "'num_leaves' of lightgbm has another name here. Hint: say leaves",
+        "'num_leaves' of lightgbm has another name here. Hint: set leaves",
     ),
     ("train train.parquet -o model --resume", "resume needs a checkpoint"),
     ("train train.parquet -o model --params bad.toml", "bad.toml: LightGBMRanker has no such parameter: got 'leafs'"),
