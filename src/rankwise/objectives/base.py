@@ -84,6 +84,8 @@ class Objective:
     """What it is called in expressions."""
     paper: ClassVar[str] = ""
     """Where it comes from."""
+    steepness: ClassVar[str] = ""
+    """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
 
     @property
     def inside(self) -> "tuple[Objective, ...]":
@@ -104,6 +106,13 @@ class Objective:
     def held_fixed(self) -> str:
         """What depends on the scores and is held fixed when derivatives are taken."""
         return ", ".join(dict.fromkeys(part.held_fixed for part in self.inside if part.held_fixed))
+
+    @property
+    def score_scale(self) -> float:
+        """The difference of scores that matters to the loss: 1/σ or 1/η where it has such a steepness, else 1."""
+        if self.steepness:
+            return 1.0 / float(getattr(self, self.steepness))
+        return min((part.score_scale for part in self.inside), default=1.0)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Check labels and do once what scores do not change.

@@ -60,6 +60,7 @@ class Pairwise(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "pairwise"
+    steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018"
 
@@ -120,6 +121,7 @@ class LambdaRank(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
+    steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
 
@@ -170,6 +172,7 @@ class RankNet(Objective):
     sigma: float = 1.0
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "ranknet"
+    steepness: ClassVar[str] = "sigma"
     paper: ClassVar[str] = "Burges et al. 2005"
 
     def __post_init__(self) -> None:

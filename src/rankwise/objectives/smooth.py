@@ -45,6 +45,7 @@ class ApproxNDCG(Objective):
     gain: Gain = "exponential"
     curvature: str = "floored"
     name: ClassVar[str] = "approx_ndcg"
+    steepness: ClassVar[str] = "eta"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
@@ -81,6 +82,7 @@ class SmoothAP(Objective):
     relevant: float = 1.0
     curvature: str = "floored"
     name: ClassVar[str] = "smooth_ap"
+    steepness: ClassVar[str] = "eta"
     paper: ClassVar[str] = "Westerborg 2022"
 
     def __post_init__(self) -> None:
@@ -117,6 +119,7 @@ class SmoothRBP(Objective):
     relevant: float = 1.0
     curvature: str = "floored"
     name: ClassVar[str] = "smooth_rbp"
+    steepness: ClassVar[str] = "eta"
     paper: ClassVar[str] = "Westerborg 2022"
 
     def __post_init__(self) -> None:

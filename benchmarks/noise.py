@@ -1,0 +1,98 @@
+"""How much noise `stochastic` should add: validation NDCG@10 by the scale of the noise, for several losses.
+
+    python benchmarks/noise.py FOLDER [--data mq2008 mq2007] [--seeds 3] [--nets] [--processes 2] [--out noise.csv]
+
+FOLDER and the folds are those of `benchmarks/quality.py`; the test part of a fold is never looked at. Four fifths of its
+training queries train a model, one fifth stops it, and the fold's validation part measures it. The scale is given as a
+multiple of the loss's own scale (`Objective.score_scale`: 1/sigma, 1/eta, or 1), 0 is the loss without noise. Shown is
+the mean difference to it, paired by fold and seed, with a 95% interval over folds and seeds.
+"""
+
+import argparse
+import concurrent.futures
+import csv
+import itertools
+import multiprocessing
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from quality import FOLDS, SETTINGS, parts
+
+import rankwise as rw
+
+LOSSES = (
+    "lambdarank", "lambdarank(sigma=2.0, norm=False)", "ranknet", "xendcg", "softmax_ce", "listnet",
+    "approx_ndcg", "approx_ndcg(eta=1.0)", "smooth_ap",
+)  # fmt: skip
+NET_LOSSES = ("lambdarank", "softmax_ce", "approx_ndcg", "smooth_ap")
+FACTORS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+METRIC = "ndcg@10"
+Job = tuple[str, str, bool, int, int, str, float]
+
+
+def measure(job: Job) -> float:
+    """Train a model with one amount of noise; give its NDCG on the validation part."""
+    folder, data, nets, seed, fold, loss, factor = job
+    train, valid, _ = parts(folder, data, fold)
+    inner = rw.objective(loss)
+    noisy = rw.stochastic(inner, scale=factor * inner.score_scale) if factor else inner
+    fitted, stopping = rw.split(train, (0.8, 0.2), seed=seed)
+    common: dict[str, Any] = {"metrics": [METRIC], "seed": seed, "threads": 1, "progress": False}
+    if nets:
+        model = rw.NeuralRanker(noisy, hidden=(64, 32), epochs=100, patience=15, **common)
+    else:
+        model = rw.LightGBMRanker(noisy, **SETTINGS, **common)  # type: ignore[assignment]
+    model.fit(fitted, stopping)
+    return float(rw.evaluate(model, valid, [METRIC]).mean[METRIC])
+
+
+def table(rows: list[tuple[Job, float]]) -> str:
+    """One row per data set and loss: NDCG without noise, and the paired differences to it."""
+    values: dict[tuple[str, str], dict[float, dict[tuple[int, int], float]]] = defaultdict(lambda: defaultdict(dict))
+    for (_, data, _, seed, fold, loss, factor), value in rows:
+        values[data, loss][factor][seed, fold] = value
+    lines = ["| data | loss | no noise | " + " | ".join(f"× {factor:g}" for factor in FACTORS[1:]) + " |"]
+    lines.append("|---" * (len(FACTORS) + 2) + "|")
+    for (data, loss), by_factor in values.items():
+        plain, cells = by_factor[0.0], []
+        for factor in FACTORS[1:]:
+            differences = [by_factor[factor][run] - plain[run] for run in plain if run in by_factor[factor]]
+            spread = 1.96 * np.std(differences, ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else np.nan
+            cells.append(f"{np.mean(differences):+.4f} ± {spread:.4f}" if differences else "")
+        lines.append(f"| {data} | `{loss}` | {np.mean(list(plain.values())):.4f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--data", nargs="+", default=["mq2008", "mq2007"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--nets", action="store_true")
+    parser.add_argument("--losses", nargs="+")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("noise.csv"))
+    args = parser.parse_args()
+    losses = args.losses or (NET_LOSSES if args.nets else LOSSES)
+    runs = itertools.product(range(args.seeds), range(1, FOLDS + 1), args.data, losses, FACTORS)
+    jobs: list[Job] = [(args.folder, data, args.nets, seed, fold, loss, f) for seed, fold, data, loss, f in runs]
+    rows: list[tuple[Job, float]] = []
+    context = multiprocessing.get_context("spawn")
+    with (
+        args.out.open("w", newline="") as file,
+        concurrent.futures.ProcessPoolExecutor(args.processes, mp_context=context) as pool,
+    ):
+        writer = csv.writer(file)
+        for job, value in zip(jobs, pool.map(measure, jobs, chunksize=4), strict=True):
+            rows.append((job, value))
+            writer.writerow([*job[1:], value])
+            file.flush()
+            if len(rows) % (len(losses) * len(FACTORS) * len(args.data)) == 0:
+                print(f"{len(rows)} of {len(jobs)} models", flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
