@@ -11,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Offsets = NDArray[np.int64]
+Column = NDArray[Any]
+"""Values of any type."""
+Ids = NDArray[Any]
+"""Ids of queries, documents, users or items: integers or strings."""
 
 NONE = np.empty(0)
 """Stands for a column that was not given."""
@@ -25,12 +29,12 @@ _pool: list[Array] = []
 _taking = threading.Lock()
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: Column) -> Column:
     """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
     return read_only_view(np.ascontiguousarray(array))
 
 
-def read_only_view(array: NDArray[Any]) -> NDArray[Any]:
+def read_only_view(array: Column) -> Column:
     """Give a view of the same memory, contiguous or not, that cannot be written."""
     array = array.view()
     array.flags.writeable = False

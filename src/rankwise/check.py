@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Ids, offsets_of
 
 _MOST_NUMBERS = 1e11
 _LARGEST_SCORE = 1e15
@@ -181,7 +181,7 @@ def features(values: ArrayLike) -> NDArray[np.float32]:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def query_ids(values: ArrayLike, n_queries: int) -> NDArray[Any]:
+def query_ids(values: ArrayLike, n_queries: int) -> Ids:
     """Check that there is one id per query, integers or strings, all different."""
     array = identifiers("query ids", values, n_queries, "query")
     unique, first = np.unique(array, return_index=True)
@@ -196,12 +196,12 @@ def query_ids(values: ArrayLike, n_queries: int) -> NDArray[Any]:
     return array
 
 
-def document_ids(values: ArrayLike, n_docs: int) -> NDArray[Any]:
+def document_ids(values: ArrayLike, n_docs: int) -> Ids:
     """Check that there is one id per document, integers or strings."""
     return identifiers("document ids", values, n_docs, "document")
 
 
-def identifiers(what: str, values: ArrayLike, count: int, one: str) -> NDArray[Any]:
+def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
     """Check a column of integers or strings and give it a plain NumPy type."""
     array = np.asarray(values)
     if array.dtype.kind == "O":
@@ -270,17 +270,13 @@ def categories(
             )
 
 
-def propensities(
-    values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
-) -> NDArray[np.float64]:
+def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
     """Check examination probabilities: greater than 0."""
     hint = "give every displayed document a positive probability of being examined"
     return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
-def positions(
-    values: ArrayLike, query_offsets: NDArray[np.int64], ids: NDArray[Any] | None = None
-) -> NDArray[np.int64]:
+def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
     array = np.asarray(values)
     hint = "count displayed positions from 1"
@@ -361,9 +357,7 @@ def runs(
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
 
-def query_of_row(
-    row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | NDArray[Any] | None = None
-) -> str:
+def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | Ids | None = None) -> str:
     """Say where a row is: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
@@ -374,7 +368,7 @@ def document_values(
     what: str,
     values: ArrayLike,
     query_offsets: NDArray[np.int64],
-    query_ids: NDArray[Any] | None = None,
+    query_ids: Ids | None = None,
     *,
     least: float | None = None,
     above: float | None = None,
@@ -426,17 +420,13 @@ def _extremes_allow(array: NDArray[np.float64], least: float | None, above: floa
     )
 
 
-def labels(
-    values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
-) -> NDArray[np.float64]:
+def labels(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
     """Check the relevance labels: finite and not negative."""
     hint = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
     return document_values("labels", values, query_offsets, query_ids, least=0.0, hint=hint)
 
 
-def scores(
-    values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None
-) -> NDArray[np.float64]:
+def scores(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
     """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
     hint = "look at the model's output there; -inf is allowed and means 'not retrieved'"
     return document_values("scores", values, query_offsets, query_ids, missing_scores=True, hint=hint)
@@ -473,7 +463,7 @@ def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) 
     return array
 
 
-def query_values(what: str, values: ArrayLike, ids: NDArray[Any]) -> NDArray[np.float64]:
+def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
     """Check one number per query, such as the values of a metric; NaN stands for a query that is skipped."""
     array = np.asarray(values)
     if array.shape != ids.shape or array.dtype.kind not in "fiub":
@@ -513,7 +503,7 @@ def distribution(what: str, values: Sequence[float]) -> NDArray[np.float64]:
 def grades(
     values: NDArray[np.float64],
     query_offsets: NDArray[np.int64],
-    ids: NDArray[Any] | None,
+    ids: Ids | None,
     what: str,
     chances: NDArray[np.float64],
 ) -> NDArray[np.int64]:

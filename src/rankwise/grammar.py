@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check, syntax
+from rankwise.plain import Keywords
 from rankwise.syntax import Call, Chain, Constant, Items, Name, Node
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -85,7 +86,7 @@ class _Builder:
             case _:
                 return self.build(node)
 
-    def make(self, node: Node, name: str, args: list[Any], named: dict[str, Any]) -> Any:
+    def make(self, node: Node, name: str, args: list[Any], named: Keywords) -> Any:
         if name not in self.table:
             hint = check.suggestion(name, self.table).rstrip("?")
             raise check.error(

@@ -15,6 +15,7 @@ import numba
 from numba.core.caching import FunctionCache
 
 from rankwise import caches
+from rankwise.plain import Keywords
 
 FUSED: Final = frozenset({"contract"})
 """Lets a multiplication and an addition become one instruction; a function that sets nothing takes its caller's."""
@@ -47,7 +48,7 @@ def kernel(
 
     ``inline`` puts its text into its callers, ``forceinline`` its machine code.
     """
-    options: dict[str, Any] = {
+    options: Keywords = {
         "nogil": True,
         "error_model": "numpy",
         "fastmath": set(fastmath) if fastmath else False,
@@ -56,7 +57,7 @@ def kernel(
     }
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        dispatcher: Any = numba.njit(**options)(function)
         try:
             dispatcher._cache = _Kept(function)  # type: ignore[no-untyped-call]
         except RuntimeError:  # Numba finds no place for it

@@ -5,9 +5,9 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rankwise import check
+from rankwise.plain import Keywords
 
 MOST_BYTES = 2**20
 
@@ -16,7 +16,7 @@ MOST_BYTES = 2**20
 class Settings:
     """What such a file says, and where."""
 
-    keys: dict[str, Any]
+    keys: Keywords
     file: str
     text: str
 

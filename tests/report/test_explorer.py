@@ -280,7 +280,7 @@ def many(count: int) -> Results:
                 {"data": ["d"] * 3 * count, "method": [method] * 3 * count, "document": places,
                  "query": np.repeat(np.array(ids), 3).tolist(), "id": [None] * 3 * count,
                  "label": (places == 0).astype(float), "score": sign * places},
-                schema=dict(DOCUMENTS),
+                schema=DOCUMENTS,
             )
         )  # fmt: skip
     frame = pl.concat(queries).cast({name: kind for name, kind in QUERIES.items() if name != "query"})

@@ -8,6 +8,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -253,7 +254,7 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
     screen.note(f"wrote {target}: {data!r}")
 
 
-def _facts(facts: dict[str, Any]) -> "Table":
+def _facts(facts: Json) -> "Table":
     """Lay the summary out in two columns: what, how much."""
     from rankwise.evaluation.tables import Table
 

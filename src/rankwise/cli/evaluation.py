@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,7 +154,7 @@ def _evaluations(
     all_topics: bool,
     part: str | None,
     fold: int | None,
-    how: "dict[str, Any]",
+    how: "Keywords",
     progress: bool | None,
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""

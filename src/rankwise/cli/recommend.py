@@ -7,6 +7,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,7 +87,7 @@ def recommend(
             hint = "use 'rankwise predict'"
             raise check.error("only a factorization recommends", got=f"a model of {model.name}", hint=hint)
     else:
-        settings: dict[str, Any] = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
+        settings: Keywords = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
         settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])
         with screen.progress(4, progress) as bar:
             bar.step(f"Reading {source}")
@@ -125,7 +126,7 @@ def read_ratings(source: str, relevant: float, least_relevant: int) -> "Interact
 
 
 def _learn(
-    ratings: "Interactions", settings: dict[str, Any], test: float, metrics: list[str], bar: screen.Steps
+    ratings: "Interactions", settings: Keywords, test: float, metrics: list[str], bar: screen.Steps
 ) -> "tuple[FactorizationRanker, Comparison | None]":
     """Train and measure on parts, then train on everything for as many epochs as were best."""
     import rankwise as rw

@@ -8,6 +8,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -185,11 +186,11 @@ def predict(
         outputs.said(output)
 
 
-def _ranker(name: str | None, params: Path | None, given: dict[str, Any], native: dict[str, Any]) -> Any:
+def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keywords) -> Any:
     """Make the ranker: what the command line says goes before what the file says."""
     from rankwise.rankers.table import ranker_class
 
-    kept: dict[str, Any] = {}
+    kept: Keywords = {}
     if params is not None:
         from rankwise.tuning.result import read_parameters
 
@@ -216,7 +217,7 @@ def _curve(model: Any) -> dict[str, list[float]]:
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
-def _described(model: Any, output: Path) -> dict[str, Any]:
+def _described(model: Any, output: Path) -> Json:
     best = model.best_round_
     return {
         "model": output,

@@ -7,13 +7,13 @@ Each list that a user sees is an *impression* and becomes a query of its own: qu
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, offsets_of
+from rankwise.arrays import Array, Ids, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.kernels import kernel
 from rankwise.stream import uniform_pair
@@ -146,7 +146,7 @@ def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArr
     return scores
 
 
-def _impression_ids(data: RankingDataset, query: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[Any]:
+def _impression_ids(data: RankingDataset, query: NDArray[np.int64], number: NDArray[np.int64]) -> Ids:
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     return np.array([f"{name}#{count}" for name, count in zip(ids[query].tolist(), number.tolist(), strict=True)])
 

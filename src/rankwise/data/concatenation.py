@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from rankwise.arrays import offsets_of
 from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.data.disk.mapped import translate
+from rankwise.plain import Keywords
 
 
 def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
@@ -27,7 +27,7 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
-    changes: dict[str, Any] = {"categories": _joined(parts)}
+    changes: Keywords = {"categories": _joined(parts)}
     parts = [recode(part, changes["categories"]) for part in parts]
     for name in PER_DOCUMENT + PER_QUERY:
         columns = [getattr(part, name) for part in parts]
@@ -53,7 +53,7 @@ def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset
         table = translation(data.categories[column], listed, data.column_name(column))
         if table is not None:
             tables[column] = table
-    changes: dict[str, Any] = {"categories": {**data.categories, **wanted}}
+    changes: Keywords = {"categories": {**data.categories, **wanted}}
     if tables:
         changes["features"] = translate(data.features, tables, data.column_name)
     return replace(data, **changes)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import read_only_view, rows_of
+from rankwise.arrays import Column, Ids, read_only_view, rows_of
 from rankwise.data.categories import lists
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
@@ -39,11 +40,11 @@ class RankingDataset:
     offsets: NDArray[np.int64]
     """(n_queries + 1,) the row where each query starts; the last is the number of documents."""
     _: KW_ONLY
-    query_ids: NDArray[Any] | None = None
+    query_ids: Ids | None = None
     """(n_queries,) integers or strings, all different. Randomness is keyed by them."""
     weights: NDArray[np.float64] | None = None
     """(n_queries,) how much each query counts."""
-    document_ids: NDArray[Any] | None = None
+    document_ids: Ids | None = None
     """(n_docs,) integers or strings."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
@@ -80,7 +81,7 @@ class RankingDataset:
         offsets = check.offsets(self.offsets, n_docs)
         n_queries = offsets.size - 1
         ids = None if self.query_ids is None else check.query_ids(self.query_ids, n_queries)
-        checked: dict[str, Any] = {
+        checked: Keywords = {
             "features": features,
             "offsets": offsets,
             "query_ids": ids,
@@ -163,7 +164,7 @@ class RankingDataset:
         """
         numbers = self.query_numbers(queries)
         rows, offsets = self.rows(numbers)
-        changes: dict[str, Any] = {"offsets": offsets}
+        changes: Keywords = {"offsets": offsets}
         changes |= {name: _part(getattr(self, name), rows) for name in PER_DOCUMENT}
         changes |= {name: _part(getattr(self, name), numbers) for name in PER_QUERY}
         if changes["query_ids"] is None:
@@ -183,7 +184,7 @@ class RankingDataset:
         """Turn a slice, a mask or numbers into an array of query numbers."""
         if isinstance(queries, slice):
             return np.arange(self.n_queries)[queries]
-        chosen: NDArray[Any] = np.asarray(queries)
+        chosen: Column = np.asarray(queries)
         numbers: NDArray[np.int64] = np.arange(self.n_queries)
         if chosen.size == 0:
             chosen = chosen.astype(np.int64)
@@ -216,7 +217,7 @@ class RankingDataset:
 
         return Stream(seed, round, self.query_ids)
 
-    def qids(self) -> NDArray[Any]:
+    def qids(self) -> Ids:
         """One query id per document: the ids, or the queries' numbers where there are none."""
         ids = np.arange(self.n_queries) if self.query_ids is None else self.query_ids
         return np.repeat(ids, self.sizes)
@@ -235,5 +236,5 @@ class RankingDataset:
         return f"RankingDataset({', '.join(parts)})"
 
 
-def _part(column: NDArray[Any] | None, rows: slice | NDArray[np.int64]) -> NDArray[Any] | None:
+def _part(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
     return None if column is None else column[rows]

@@ -12,9 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Ids
 from rankwise.data.categories import Values
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -114,7 +116,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     return pl.DataFrame(series)
 
 
-def query_ids(table: pl.LazyFrame, query: str) -> NDArray[Any]:
+def query_ids(table: pl.LazyFrame, query: str) -> Ids:
     """Give the query id of every row."""
     _require("the query", query, table.collect_schema())
     return _ids(table.select(query).collect(), {"query": query}, "query")
@@ -159,7 +161,7 @@ def _build(
         ids, columns = ids[order], columns[order]
     offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
     starts = offsets[:-1]
-    values: dict[str, Any] = {"query_ids": ids[starts]}
+    values: Keywords = {"query_ids": ids[starts]}
     if "weight" in roles:
         weights = _numbers(columns, roles, "weight")
         changes = np.flatnonzero(weights != np.repeat(weights[starts], np.diff(offsets)))
@@ -188,7 +190,7 @@ def _build(
     )
 
 
-def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> dict[str, Any]:
+def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:
     """Say which columns are categorical, and what their categories are, by number."""
     return {
         "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
@@ -196,7 +198,7 @@ def coded_columns(features: Sequence[str], categorical: Collection[str], lists: 
     }
 
 
-def feature_columns(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
+def feature_columns(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
     schema = table.collect_schema()
     if columns.get("features") is None:
@@ -214,7 +216,7 @@ def _require(what: str, name: str | None, schema: pl.Schema) -> None:
         raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
-def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any]:
+def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(columns, roles, role)
     if isinstance(series.dtype, pl.Categorical | pl.Enum):
         series = series.cast(pl.String)
@@ -234,7 +236,7 @@ def _ids(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[Any
     return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
 
 
-def _numbers(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray[np.float64]:
+def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
     series = _whole(columns, roles, role)
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         got = f"{series.dtype} in column {series.name!r}"
@@ -242,7 +244,7 @@ def _numbers(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> NDArray
     return series.cast(pl.Float64).to_numpy()
 
 
-def _whole(columns: pl.DataFrame, roles: dict[str, Any], role: str) -> pl.Series:
+def _whole(columns: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     """Give the column of a role, which must have a value in every row."""
     series: pl.Series = columns[roles[role]]
     if series.null_count():

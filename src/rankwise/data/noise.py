@@ -7,15 +7,15 @@ lists are short; a fraction that makes a whole number of documents is met exactl
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Column, offsets_of
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.kernels import kernel
+from rankwise.plain import Keywords
 from rankwise.stream import Stream, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -73,7 +73,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
-    changes: dict[str, Any] = {name: _rows_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
+    changes: Keywords = {name: _rows_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
         data.sizes, data.sizes + extra
     )
@@ -134,7 +134,7 @@ def _how_many(fraction: float, sizes: NDArray[np.int64], stream: Stream) -> NDAr
     return count
 
 
-def _rows_of(column: NDArray[Any] | None, rows: NDArray[np.int64]) -> NDArray[Any] | None:
+def _rows_of(column: Column | None, rows: NDArray[np.int64]) -> Column | None:
     return None if column is None else column[rows]
 
 

@@ -1,19 +1,19 @@
 """What a data set is like, in numbers."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.kernels import kernel
+from rankwise.plain import Json
 
 _FEW_LABELS = 20
 _BINS = 10
 
 
-def summary(data: RankingDataset) -> dict[str, Any]:
+def summary(data: RankingDataset) -> Json:
     """Count what there is in ``data``: plain numbers, ready to print or to write as JSON.
 
     ``labels`` counts the documents of each label, or, where there are more than twenty different ones, of ten

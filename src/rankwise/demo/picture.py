@@ -8,6 +8,7 @@ from rankwise.demo.result import HEADLINE, Demonstration
 from rankwise.evaluation import tables
 from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.evaluation.verdict import p_value
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def draw(result: Demonstration, path: Path) -> Path:
         panel.set_xlim(floor - 0.02 * (ceiling - floor), ceiling + 0.02 * (ceiling - floor))
         n, confidence = result.floor.scored[HEADLINE], 100 * result.floor.confidence
         panel.set_xlabel(f"{HEADLINE}: mean and {confidence:g}% interval over {n} test queries")
-        beside: dict[str, Any] = {"xycoords": "axes fraction", "annotation_clip": False, "fontsize": 9}
+        beside: Keywords = {"xycoords": "axes fraction", "annotation_clip": False, "fontsize": 9}
         _say(panel, "behind the best", (1, 1), (10, 9), **beside, color="#555555")
         panel.grid(axis="x", color="#E4E4E4", linewidth=0.6)
         panel.set_axisbelow(True)
@@ -60,7 +61,7 @@ def _ranker(panel: "Axes", result: Demonstration, name: str, y: int) -> None:
         gain = result.gain(best, name)
         sure = gain.p < result.comparison.alpha
         text = f"{tables.number(-gain.difference, 3, signed=True)}   {p_value(gain.p)}"
-        beside: dict[str, Any] = {"xycoords": panel.get_yaxis_transform(), "annotation_clip": False, "fontsize": 9}
+        beside: Keywords = {"xycoords": panel.get_yaxis_transform(), "annotation_clip": False, "fontsize": 9}
         _say(panel, text, (1.0, y), (10, 0), **beside, color=VERMILLION if sure else GREY)
 
 

@@ -1,10 +1,11 @@
 """The rankers that the demonstration trains: the same trees, each time with another objective."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.rankers.trees.lightgbm import LightGBMRanker
@@ -18,7 +19,7 @@ OURS = {
 }
 BUILT_IN = {"LightGBM lambdarank": "native:lambdarank", "LightGBM rank_xendcg": "native:rank_xendcg"}
 OBJECTIVES = OURS | BUILT_IN
-SETTINGS: dict[str, Any] = {
+SETTINGS: Keywords = {
     "rounds": 200,
     "patience": 25,
     "learning_rate": 0.15,

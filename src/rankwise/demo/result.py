@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison
@@ -92,7 +93,7 @@ class Demonstration:
             "possible one."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Give everything as plain data that JSON can hold."""
         return {
             "made_by": "rankwise demo",

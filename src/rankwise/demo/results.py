@@ -1,9 +1,10 @@
 """The demonstration as the results of an experiment, from which its report is written."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise.demo.rankers import OBJECTIVES, SETTINGS
 from rankwise.demo.result import HEADLINE, METRICS, Demonstration
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.demo.baselines import Scores
@@ -27,7 +28,7 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
         pl.DataFrame({"round": range(1, len(values) + 1), "value": values}, schema_overrides={"value": pl.Float64})
         .with_columns(series=pl.lit(f"valid {HEADLINE}"), **{key: pl.lit(one) for key, one in keys[name].items()})
         .select(list(CURVES))
-        .cast(dict(CURVES))
+        .cast(CURVES)
         for name, values in result.curves.items()
     ]
     return Results(
@@ -46,7 +47,7 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
     )
 
 
-def _spec(result: Demonstration) -> dict[str, Any]:
+def _spec(result: Demonstration) -> Json:
     trained = ", ".join(f"{name}={value!r}" for name, value in SETTINGS.items() if name not in ("metrics", "progress"))
     texts = {name: f"lightgbm({_quoted(text)}, {trained})" for name, text in OBJECTIVES.items()}
     own = {"linear regression": "ridge regression of the labels on standardised features"}

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import significance
 from rankwise.evaluation.comparison import TESTS, Comparison, Pair
 from rankwise.evaluation.pairing import Paired, System, pair
+from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def compare(
 def _test(
     metric: str, system: str, against: str, differences: NDArray[np.float64], paired: Paired, stream: Stream,
     alpha: float, overlap: float | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> Keywords:  # fmt: skip
     """Every number about one pair that does not depend on the other pairs."""
     both = ~np.isnan(differences)
     values = differences[both]

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from rankwise.evaluation import significance, tables
 from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
 from rankwise.metrics.base import weighted_mean
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -185,7 +186,7 @@ class Comparison:
 
         return pl.DataFrame([asdict(one) for one in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
         ends = {m: {s: list(self.interval[m][s]) for s in self.systems} for m in self.metrics}
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
@@ -211,6 +212,6 @@ class Comparison:
         return self.table().html()
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
+def _finite(row: Json) -> Json:
     """JSON has no infinity, which an effect size is when all differences are the same."""
     return {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}

@@ -1,7 +1,7 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric
+from rankwise.plain import Keywords
 
 
 @runtime_checkable
@@ -79,7 +80,7 @@ def evaluate(
     asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
     scores = scores_or_model.predict(data) if isinstance(scores_or_model, Model) else scores_or_model
     if policy is not None:
-        settings: dict[str, Any] = {"seed": seed, "confidence": confidence, "resamples": resamples}
+        settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         return evaluate_policy(scores, data, asked, policy, samples=drawn, **settings)
     if samples is not None:

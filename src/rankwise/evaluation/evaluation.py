@@ -4,17 +4,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import read_only_view
+from rankwise.arrays import Ids, read_only_view
 from rankwise.evaluation import tables
 from rankwise.kernels import kernel
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.plain import Json
 from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Evaluation:
 
     values: Mapping[str, NDArray[np.float64]]
     """Metric -> (n_queries,) values; NaN where the metric skips the query."""
-    query_ids: NDArray[Any]
+    query_ids: Ids
     """(n_queries,) integers or strings; pairing and resampling go by them."""
     weights: NDArray[np.float64] | None = None
     """(n_queries,) how much each query counts; None: all the same."""
@@ -147,7 +148,7 @@ class Evaluation:
             orient="row",
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
         rows = self.summary().to_dicts()
         metrics = {row.pop("metric"): row for row in rows}

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import Model, evaluate
 from rankwise.evaluation.evaluation import Evaluation
@@ -31,7 +32,7 @@ class Paired:
     """"query" or "trial"."""
     values: Mapping[str, NDArray[np.float64]]
     """Metric -> (n_systems, n_units); NaN where the metric skips the query."""
-    ids: NDArray[Any]
+    ids: Ids
     """(n_units,) query ids, or numbers of trials."""
     weights: NDArray[np.float64] | None
     """(n_units,) query weights; None: all the same."""
@@ -58,7 +59,7 @@ def pair(
                 got=f"{by_query[0]!r} without, {next(name for name in trials if trials[name])!r} with",
                 hint="give every system a list with one evaluation (or mean) per trial",
             )
-        return _by_trial(systems, asked)
+        return _by_trial(cast("Mapping[str, Sequence[Trial]]", systems), asked)
     evaluations = {}
     for name, value in systems.items():
         if not isinstance(value, Evaluation):
@@ -117,17 +118,21 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
-def _by_trial(systems: Mapping[str, Any], asked: "list[str | Metric] | None") -> Paired:
+def _means(trial: Trial, asked: "list[str | Metric]") -> Mapping[str, float]:
+    if isinstance(trial, Evaluation):
+        return trial.mean
+    return trial if isinstance(trial, Mapping) else {str(metric(asked[0])): float(trial)}
+
+
+def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "list[str | Metric] | None") -> Paired:
     trials: dict[str, list[Mapping[str, float]]] = {}
     for name, entries in systems.items():
-        if any(isinstance(entry, int | float | np.number) for entry in entries):
-            if asked is None or len(asked) != 1:
-                hint = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
-                raise check.error(
-                    "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
-                )
-            entries = [{str(metric(asked[0])): float(entry)} for entry in entries]
-        trials[name] = [entry.mean if isinstance(entry, Evaluation) else entry for entry in entries]
+        if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (asked is None or len(asked) != 1):
+            hint = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
+            raise check.error(
+                "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
+            )
+        trials[name] = [_means(entry, asked or []) for entry in entries]
     counts = {name: len(entries) for name, entries in trials.items()}
     if len(set(counts.values())) > 1:
         hint = "run every system on the same trials, in the same order"

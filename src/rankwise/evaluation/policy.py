@@ -8,7 +8,7 @@ estimated here from draws, with the standard error that the draws leave.
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics.base import Metric, discounts
 from rankwise.objectives.plackett_luce import sample
+from rankwise.plain import Json
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class PolicyEvaluation(Evaluation):
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Give what :meth:`summary` says, and by what policy, as plain data that JSON can hold."""
         return {**super().to_dict(), "policy": self.policy, "samples": self.samples}
 

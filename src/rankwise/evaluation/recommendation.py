@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import offsets_of, row_blocks
+from rankwise.arrays import Ids, offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import rows_of
@@ -17,6 +17,7 @@ from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.tables import count
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric
+from rankwise.plain import Keywords
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 
@@ -25,7 +26,7 @@ _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 class MatrixModel(Protocol):
     """A model that scores many users at once."""
 
-    def matrix(self, users: NDArray[Any], items: NDArray[Any]) -> ArrayLike:
+    def matrix(self, users: Ids, items: Ids) -> ArrayLike:
         """Give the scores of users by items, both by their ids."""
         ...
 
@@ -64,7 +65,7 @@ def evaluate_interactions(
     <BLANKLINE>
     Candidates: the full catalogue of 4 items, without those that the user rated in training.
     """
-    settings: dict[str, Any] = {"seed": seed, "confidence": confidence, "resamples": resamples}
+    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
     if negatives is not None:
         data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)
@@ -119,7 +120,7 @@ def _scored_users(
         yield block, scores.ravel(), labels.ravel()
 
 
-def _scores(model: Model, test: Interactions, users: NDArray[Any]) -> NDArray[np.float64]:
+def _scores(model: Model, test: Interactions, users: Ids) -> NDArray[np.float64]:
     if isinstance(model, MatrixModel):
         scores = model.matrix(users, test.catalogue)
     else:

@@ -25,7 +25,7 @@ _MOST_NUMBERS = 6_000_000
 
 
 def queries(
-    key: Mapping[str, Any], test: RankingDataset, columns: Mapping[str, NDArray[np.float64]], relevant: float
+    key: Mapping[str, object], test: RankingDataset, columns: Mapping[str, NDArray[np.float64]], relevant: float
 ) -> pl.DataFrame:
     """One row per query, with one column per metric."""
     ids = np.arange(test.n_queries) if test.query_ids is None else test.query_ids
@@ -42,7 +42,7 @@ def queries(
     return frame.select([*QUERIES, *columns]).cast(QUERIES)
 
 
-def documents(key: Mapping[str, Any], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
+def documents(key: Mapping[str, object], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
     """Label and score of every document, of as many queries as a page can hold."""
     rows = _whole_queries(test, _MOST_DOCUMENTS)
     frame = pl.DataFrame(
@@ -58,7 +58,7 @@ def documents(key: Mapping[str, Any], test: RankingDataset, scores: NDArray[np.f
     return frame.with_columns(_constant(key)).select(list(DOCUMENTS)).cast(DOCUMENTS)
 
 
-def features(key: Mapping[str, Any], test: RankingDataset) -> pl.DataFrame:
+def features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
     """The features of as many of those documents as a page can hold."""
     rows = _whole_queries(test, min(_MOST_DOCUMENTS, _MOST_NUMBERS // max(test.n_features, 1)))
     frame = pl.DataFrame(
@@ -72,7 +72,7 @@ def features(key: Mapping[str, Any], test: RankingDataset) -> pl.DataFrame:
 
 
 def curves(
-    key: Mapping[str, Any], ranker: "Ranker | Untrained", spec: "Spec", valid: RankingDataset, test: RankingDataset
+    key: Mapping[str, object], ranker: "Ranker | Untrained", spec: "Spec", valid: RankingDataset, test: RankingDataset
 ) -> pl.DataFrame:
     """Loss and validation metric as the ranker kept them; the test metric and its guarantees at some rounds."""
     rows: list[tuple[int, str, float]] = []
@@ -115,7 +115,7 @@ def _mean(text: str, scores: NDArray[np.float64], data: RankingDataset) -> float
     return mean(metric(text), scores, data.labels, data.offsets, data.weights)
 
 
-def _constant(key: Mapping[str, Any]) -> list[pl.Expr]:
+def _constant(key: Mapping[str, object]) -> list[pl.Expr]:
     return [pl.lit(value).alias(name) for name, value in key.items()]
 
 

@@ -9,6 +9,7 @@ from rankwise import check
 from rankwise.experiments.methods import method
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS
 from rankwise.metrics import metric
+from rankwise.plain import Keywords
 from rankwise.tuning import spaces
 
 CURVES = ("valid", "test", "bound")
@@ -22,8 +23,8 @@ _WORDS: dict[Any, tuple[str, str]] = {
     tuple[str, ...]: ("a list of strings", 'key = ["…"]'),
     tuple[float, ...]: ("a list of numbers", "key = [0.5, 1.0]"),
     dict[str, str]: ("a table of strings", '[key] and below it name = "…"'),
-    dict[str, Any]: ("a table of settings", "[key] and below it name = value"),
-    dict[str, dict[str, Any]]: ("a table of tables of settings", "[key.name] and below it name = value"),
+    Keywords: ("a table of settings", "[key] and below it name = value"),
+    dict[str, Keywords]: ("a table of tables of settings", "[key.name] and below it name = value"),
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "name": lambda value: _folder_name(value),

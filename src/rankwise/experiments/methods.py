@@ -18,9 +18,9 @@ class Method:
 
     ranker: str
     objective: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
-    def build(self, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    def build(self, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Any:
         """Make the ranker; of ``defaults`` (seed, threads, …) it takes those that it has."""
         cls = ranker_class(self.ranker)
         known = cls.own_parameters()

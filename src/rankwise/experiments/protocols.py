@@ -13,6 +13,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.noise import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.sources import Source
+from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ TREATMENTS: dict[str, Callable[[Triple, Draw], Triple]] = {
 _SAMPLED = ("negative_ratio", "negative_ratio_in_training")
 
 
-def ranker_settings(spec: "Spec", level: float) -> dict[str, Any]:
+def ranker_settings(spec: "Spec", level: float) -> Keywords:
     """Settings that follow from the level: how many negatives, for rankers that draw them."""
     return {"negatives": ratio_of(level)} if spec.treatment in _SAMPLED else {}
 

@@ -40,7 +40,9 @@ def reproduce(
     return run(spec, folder, jobs=jobs, dask=dask, data_folder=data_folder, progress=progress, estimate=False)
 
 
-def described(experiment: str | Path | Spec, *, quick: bool = False, changes: Mapping[str, Any] | None = None) -> Spec:
+def described(
+    experiment: str | Path | Spec, *, quick: bool = False, changes: Mapping[str, object] | None = None
+) -> Spec:
     """Find the description of an experiment, in its small form if ``quick``, with some of its keys changed."""
     spec = experiment if isinstance(experiment, Spec) else find_spec(str(experiment))
     spec = spec.quickly() if quick else spec

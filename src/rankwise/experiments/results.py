@@ -5,7 +5,6 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -14,6 +13,7 @@ from rankwise.experiments import summary
 from rankwise.experiments.published import figures
 from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, KEY, PUBLISHED, QUERIES, empty, together
 from rankwise.experiments.store import Store
+from rankwise.plain import Json
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
@@ -25,7 +25,7 @@ PAGE = "results.md"
 class Results:
     """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder."""
 
-    spec: dict[str, Any]
+    spec: Json
     """The experiment as plain data: name, title, paper, claim, methods (name -> expression), metrics, levels, …"""
     queries: pl.DataFrame
     """One row per data set, level, trial, method and query, with one column per metric; null where it is skipped."""
@@ -38,7 +38,7 @@ class Results:
     feature_names: list[str] | None = None
     published: pl.DataFrame = field(default_factory=lambda: empty(PUBLISHED))
     """What the paper published, with table and page."""
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Json = field(default_factory=dict)
     """Versions, machine, dates, seconds of training, the command."""
 
     @classmethod
@@ -47,7 +47,7 @@ class Results:
         return cls.gathered(folder, _description(folder))
 
     @classmethod
-    def gathered(cls, folder: str | Path, description: dict[str, Any]) -> "Results":
+    def gathered(cls, folder: str | Path, description: Json) -> "Results":
         """Read the trials that a description lists from a folder of results."""
         kept = Store(folder).read(description["files"])
         with check.library("the trials", folder, hint="delete them, and run the experiment again"):
@@ -75,7 +75,7 @@ class Results:
         """Give the tables as a Markdown page, with how they were made."""
         return summary.markdown(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Give means, tests and verdicts as plain data."""
         return summary.to_dict(self)
 
@@ -128,14 +128,14 @@ class Results:
         return frame.with_columns(ratios).drop(ideals)
 
 
-def _description(folder: str | Path) -> dict[str, Any]:
+def _description(folder: str | Path) -> Json:
     path = Path(folder) / DESCRIPTION
     if not path.is_file():
         raise check.error(
             "not a folder of results", got=str(folder), hint="give the folder that 'rankwise reproduce' wrote"
         )
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
         spec, files, about = found["spec"], found["files"], found["about"]
     except (ValueError, KeyError, TypeError, RecursionError):
         spec = files = about = None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
 from rankwise.metrics.base import weighted_mean
+from rankwise.plain import Json
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
                 yield asked[future], wrong
 
 
-def _description(work: Work, command: str) -> dict[str, Any]:
+def _description(work: Work, command: str) -> Json:
     """What the folder says about itself."""
     about = {
         "rankwise": __version__,
@@ -185,7 +186,7 @@ def _description(work: Work, command: str) -> dict[str, Any]:
     return {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
 
 
-def _text(description: dict[str, Any]) -> str:
+def _text(description: Json) -> str:
     return json.dumps(description, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from rankwise import check, settings_files
 from rankwise.experiments.keys import checked
 from rankwise.experiments.methods import Method, method
+from rankwise.plain import Json, Keywords
 from rankwise.settings_files import Settings
 
 FORMAT = 1
@@ -60,9 +61,9 @@ class Spec:
 
     methods: dict[str, str] = field(default_factory=dict)
     """Name -> expression: ``lightgbm(xendcg)``."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Keywords = field(default_factory=dict)
     """Parameters of every method."""
-    settings_for: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings_for: dict[str, Keywords] = field(default_factory=dict)
     """Parameters by data set, ranker or level, all words of the key: ``yahoo-set1``, ``mslr-web30k lightgbm``, ``@1``.
     Later ones replace earlier ones; what a method's own expression sets stands above all."""
     metrics: tuple[str, ...] = ("ndcg@5", "ndcg@10")
@@ -84,7 +85,7 @@ class Spec:
     test: str = "t"
     """The test between methods, paired by trial."""
     alpha: float = 0.05
-    quick: dict[str, Any] = field(default_factory=dict)
+    quick: Keywords = field(default_factory=dict)
     """What ``--quick`` changes: keys of this description; its ``settings`` are added to the others."""
 
     def __post_init__(self) -> None:
@@ -103,7 +104,7 @@ class Spec:
         """Parse the expressions of the methods."""
         return {name: method(text) for name, text in self.methods.items()}
 
-    def settings_of(self, name: str, data: str, level: float) -> dict[str, Any]:
+    def settings_of(self, name: str, data: str, level: float) -> Keywords:
         """All settings of a method on a data set at a level."""
         chosen = self.parsed()[name]
         found = dict(self.settings)
@@ -128,14 +129,14 @@ class Spec:
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
-    def changed(self, changes: Mapping[str, Any]) -> "Spec":
+    def changed(self, changes: Mapping[str, object]) -> "Spec":
         """Give the experiment with some keys replaced; ``settings.rounds`` and ``settings`` win over all others.
 
         >>> spec = Spec(name="x", methods={"a": "lightgbm(xendcg)"}, settings={"rounds": 500})
         >>> spec.changed({"trials": 2, "settings.rounds": 5}).settings_of("a", "synthetic", 0.0)
         {'rounds': 5}
         """
-        plain: dict[str, Any] = {}
+        plain: Json = {}
         own = dict(checked("settings", changes.get("settings", {}), _kinds()["settings"]))
         for key, value in changes.items():
             if key.startswith("settings."):
@@ -153,14 +154,14 @@ class Spec:
         """Give the small form."""
         return self.changed(self.quick)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """Give the experiment as plain data."""
-        found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        found: Json = json.loads(json.dumps(dataclasses.asdict(self)))
         return found
 
 
 @cache
-def _kinds() -> dict[str, Any]:
+def _kinds() -> Keywords:
     return get_type_hints(Spec)
 
 
@@ -189,12 +190,12 @@ def _made(file: Settings, name: str) -> Spec:
     _known(quick, lambda key: file.place("quick", key))
     _check(quick, file, "quick")
     with check.naming(file.file):
-        spec = Spec(**({"name": name} | file.keys))
+        spec = Spec(**{"name": name, **file.keys})
         spec.quickly()  # an error in there is found now
     return spec
 
 
-def _check(keys: Mapping[str, Any], file: Settings, *table: str) -> None:
+def _check(keys: Keywords, file: Settings, *table: str) -> None:
     """Check each key by itself, so that the line can be told; methods one by one."""
     for key, value in keys.items():
         one_by_one = key == "methods" and isinstance(value, dict)

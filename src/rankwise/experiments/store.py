@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from rankwise import check
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
+from rankwise.plain import Json
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata
@@ -32,7 +32,7 @@ class Outcome:
     curves: pl.DataFrame
     documents: pl.DataFrame | None = None
     features: pl.DataFrame | None = None
-    about: dict[str, Any]
+    about: Json
     """Seed, versions, machine, seconds, best round, …: plain data."""
 
 
@@ -45,7 +45,7 @@ class Kept:
     documents: list[pl.DataFrame] = field(default_factory=list)
     features: list[pl.DataFrame] = field(default_factory=list)
     feature_names: list[str] | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Json = field(default_factory=dict)
 
 
 class Store:
@@ -58,10 +58,10 @@ class Store:
         """Whether a trial is there, complete."""
         return self._path(name).is_file()
 
-    def about(self, name: str) -> dict[str, Any]:
+    def about(self, name: str) -> Json:
         """Read what is known about a trial beside its values."""
         with self._reading(name) as path:
-            found: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_ABOUT])
+            found: Json = json.loads(pl.read_parquet_metadata(path)[_ABOUT])
             _ = float(found["seconds"]), {**found["versions"]}  # there must be these
             return found
 
@@ -92,7 +92,7 @@ class Store:
         kept = Kept()
         seconds: dict[str, list[float]] = {}
         versions: dict[str, list[str]] = {}
-        searches: dict[str, Any] = {}
+        searches: Json = {}
         for name in names:
             if not self.has(name):
                 continue

@@ -1,13 +1,14 @@
 """The outcome in tables: means with intervals and tests, the paper's figures beside ours, and who wins where."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import significance, tables
 from rankwise.experiments.verdicts import comparison, measured, places, verdicts
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison
@@ -176,7 +177,7 @@ def markdown(results: "Results") -> str:
     return "\n\n".join(part for part in (*parts, "## How it was made", "\n".join(made)) if part) + "\n"
 
 
-def to_dict(results: "Results") -> dict[str, Any]:
+def to_dict(results: "Results") -> Json:
     """Give the outcome as plain data: means and tests at every place, and the verdicts."""
     found = []
     for data, level in places(results):

@@ -17,6 +17,7 @@ from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
 from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.training.exhausted import NothingLearnedError
 from rankwise.threads import use_threads
 
@@ -46,7 +47,7 @@ class Cell:
         return self.trial == 0 and self.level == self.spec.levels[0]
 
     @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Keywords:
         """Settings of every ranker that has them."""
         return {
             "seed": seed_of(self.spec.seed, self.trial),
@@ -119,11 +120,11 @@ def parts_of(cell: Cell) -> Triple:
     return _last[key]
 
 
-def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, dict[str, Any]]:
+def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, Json]:
     """The trained ranker, and what else is to be kept about it."""
     spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
-    notes: dict[str, Any] = {}
+    notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
         from rankwise.tuning.tune import tune
 

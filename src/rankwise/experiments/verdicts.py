@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.protocols import POOLED
 from rankwise.experiments.published import Claim, claims
 from rankwise.experiments.schema import KEY
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +44,7 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
     if len(methods) < 2 or not complete:
         return None
-    settings: dict[str, Any] = {"alpha": results.spec.get("alpha", 0.05)}
+    settings: Keywords = {"alpha": results.spec.get("alpha", 0.05)}
     pooled = here & pl.col("trial").is_in(complete)
     if len(complete) == 1 or results.spec.get("protocol") in POOLED:
         return compare(

@@ -1,10 +1,9 @@
 """How other libraries compute NDCG, as options that make ours agree with theirs."""
 
-from typing import Any
-
 from rankwise import check
+from rankwise.plain import Keywords
 
-_CONVENTIONS: dict[str, dict[str, Any]] = {
+_CONVENTIONS: dict[str, Keywords] = {
     "lightgbm": {"gain": "exponential", "ties": "row", "empty": 1},
     "xgboost": {"gain": "exponential", "ties": "row", "empty": 1},
     "catboost": {"gain": "linear", "ties": "worst", "empty": 1},
@@ -14,7 +13,7 @@ _CONVENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def conventions(library: str) -> dict[str, Any]:
+def conventions(library: str) -> Keywords:
     """Give the options with which ``ndcg`` computes what ``library`` does by default.
 
     ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval. trec_eval orders documents with equal scores by

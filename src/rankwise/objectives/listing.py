@@ -16,6 +16,7 @@ from rankwise import check, grammar
 from rankwise.files import replacing
 from rankwise.objectives.smooth import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.plain import Keywords
 
 INSIDE = "as inside"
 """Stands for a wrapper's answer where it is that of the objective inside."""
@@ -33,7 +34,7 @@ class Entry:
     description: str
     """The first sentence of its docstring."""
     paper: str
-    arguments: dict[str, Any]
+    arguments: Keywords
     """Arguments and their defaults; a wrapper's first argument, the objective inside, is not among them."""
     exact_hessian: bool | str
     """Whether the Hessian is exact by default, or :data:`INSIDE`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import NONE, UNWANTED, Array, Offsets, read_only, reusable, rows_of
+from rankwise.arrays import NONE, UNWANTED, Array, Column, Offsets, read_only, reusable, rows_of
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Derivatives, Objective, Prepared, drawing
 from rankwise.stream import Stream
@@ -74,9 +74,9 @@ class PreparedKernel(Prepared):
     objective: Objective
     kernel: Callable[..., Any]
     offsets: Offsets
-    per_document: tuple[NDArray[Any], ...] = ()
+    per_document: tuple[Column, ...] = ()
     """Arrays of one element per document."""
-    per_query: tuple[NDArray[Any], ...] = ()
+    per_query: tuple[Column, ...] = ()
     """Arrays of one element per query."""
     settings: tuple[Any, ...] = ()
     """What is the same for all lists."""

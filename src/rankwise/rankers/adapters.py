@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Prepared
@@ -24,7 +24,7 @@ class Rounds:
         self.objective = find_objective(objective)
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
-        self._prepared: tuple[NDArray[Any], Prepared] | None = None
+        self._prepared: tuple[Column, Prepared] | None = None
 
     def __call__(
         self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
@@ -34,7 +34,7 @@ class Rounds:
         self.round += 1
         return newton(derivatives, offsets, weights=weights)
 
-    def _prepare(self, labels: NDArray[Any], offsets: NDArray[np.int64]) -> Prepared:
+    def _prepare(self, labels: Column, offsets: NDArray[np.int64]) -> Prepared:
         if self._prepared is not None:
             seen, prepared = self._prepared
             if np.array_equal(seen, labels) and np.array_equal(prepared.offsets, offsets):

@@ -13,6 +13,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import objective as find_objective
+from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
@@ -35,7 +36,7 @@ class Ranker(Estimator, ABC):
 
     name: str
     """What the ranker is called in files and on the command line."""
-    native: dict[str, Any]
+    native: Keywords
 
     history_: dict[str, list[float]]
     """``loss``: of the training queries before each round, or during each epoch. A metric: of the validation queries
@@ -68,12 +69,12 @@ class Ranker(Estimator, ABC):
     # Parameters, as scikit-learn asks for them.
 
     @classmethod
-    def own_parameters(cls) -> dict[str, Any]:
+    def own_parameters(cls) -> Keywords:
         """The names of the ranker's own parameters, with their defaults."""
         arguments = inspect.signature(cls).parameters.values()
         return {one.name: one.default for one in arguments if one.kind is not one.VAR_KEYWORD}
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Keywords:
         """Give every parameter, those of the library among them."""
         return {name: getattr(self, name) for name in self.own_parameters()} | self.native
 
@@ -98,7 +99,7 @@ class Ranker(Estimator, ABC):
         )
         return f"{type(self).__name__}({inside})"
 
-    def _check_native(self, native: dict[str, Any]) -> None:
+    def _check_native(self, native: Keywords) -> None:
         for name in native:
             own = list(self.own_parameters())
             hint = check.suggestion(name, own).rstrip("?")
@@ -202,7 +203,7 @@ class Ranker(Estimator, ABC):
         self._check_fitted()
         return storage.write(path, self._description(), self._files(), force=force)
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> Json:
         return {
             "ranker": self.name,
             "objective": self._text_of_objective(),
@@ -224,7 +225,7 @@ class Ranker(Estimator, ABC):
         return repr(given)
 
     @classmethod
-    def _from_description(cls, description: dict[str, Any], files: dict[str, bytes]) -> Self:
+    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
         parameters = {
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
@@ -271,4 +272,4 @@ class Ranker(Estimator, ABC):
     def _files(self) -> dict[str, bytes]: ...
 
     @abstractmethod
-    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None: ...
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None: ...

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Column, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.plain import Keywords
 from rankwise.rankers.schema import Schema, frame, is_frame
 
 
@@ -49,7 +50,7 @@ def dataset(
     count = int(np.size(labels))
     ids = None if qid is None else _column("qid", qid, count)
     offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
-    columns: dict[str, Any] = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
+    columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
     if sample_weight is not None:
         columns["weights"] = query_weights(sample_weight, offsets, columns.get("query_ids"))
     if is_frame(data):
@@ -92,7 +93,7 @@ def validation(valid: Any) -> RankingDataset | None:
     return None if valid is None else dataset(valid)
 
 
-def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: NDArray[Any] | None = None) -> Array:
+def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None = None) -> Array:
     """Turn weights by document, the same within a query, into weights by query."""
     column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
     weights = column[offsets[:-1]]
@@ -121,7 +122,7 @@ def _names(table: Any) -> list[str]:
     return as_polars(table)[0].collect_schema().names()
 
 
-def _column(what: str, values: ArrayLike, count: int) -> NDArray[Any]:
+def _column(what: str, values: ArrayLike, count: int) -> Column:
     array = np.asarray(values)
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")

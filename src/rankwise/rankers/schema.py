@@ -17,6 +17,7 @@ from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
+from rankwise.plain import Json, Keywords
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Schema:
         return cls(data.n_features, data.feature_names, data.categorical, data.categories)
 
     @classmethod
-    def read(cls, description: Mapping[str, Any]) -> "Schema":
+    def read(cls, description: Json) -> "Schema":
         """Take what :meth:`written` gave."""
         count = check.integer("the number of features of a model", description["count"], least=0)
         categorical = check.columns("categorical", description.get("categorical", ()), count)
@@ -44,7 +45,7 @@ class Schema:
             count, check.feature_names(description["names"], count), categorical, category_lists(listed, categorical)
         )
 
-    def written(self) -> dict[str, Any]:
+    def written(self) -> Json:
         """What a model's file says about its columns."""
         return {
             "count": self.count,
@@ -153,7 +154,7 @@ def frame(table: Any, schema: Schema | None = None) -> RankingDataset:
     names = columns.collect_schema().names()
     if schema is not None and schema.names is not None and set(schema.names) <= set(names):
         names = list(schema.names)
-    lists: dict[str, Any] = {name: listed[name] for name in names if name in listed}
+    lists: Keywords = {name: listed[name] for name in names if name in listed}
     if schema is not None:
         lists |= schema.lists(names)
     query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)

@@ -3,7 +3,8 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rankwise.arrays import Column
 
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
 
@@ -20,7 +21,7 @@ class Estimator:
     _metadata_request: Any
 
     @property
-    def feature_names_in_(self) -> NDArray[Any]:
+    def feature_names_in_(self) -> Column:
         """The names of the features, where training data had them."""
         names = self._schema.names if self.__sklearn_is_fitted__() else None
         if names is None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
+from rankwise.plain import Json
 
 DESCRIPTION = "rankwise.json"
 FORMAT = 1
@@ -44,7 +45,7 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
     return files.ready_folder(path)
 
 
-def write(path: str | Path, description: dict[str, Any], contents: dict[str, bytes], *, force: bool = False) -> Path:
+def write(path: str | Path, description: Json, contents: dict[str, bytes], *, force: bool = False) -> Path:
     """Write a model to the folder ``path``; with ``force`` in the place of the model that is there."""
     path = ready(path, force=force)
     with files.telling(path):
@@ -53,7 +54,7 @@ def write(path: str | Path, description: dict[str, Any], contents: dict[str, byt
     return path
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
     """Read a model's description and files, and verify every byte."""
     path = Path(path)
     if path.name == DESCRIPTION:
@@ -105,7 +106,7 @@ def versions() -> dict[str, str]:
     return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
 
 
-def _contents(path: Path, description: dict[str, Any]) -> dict[str, bytes]:
+def _contents(path: Path, description: Json) -> dict[str, bytes]:
     """Read the files that a description lists."""
     found = {}
     with contextlib.ExitStack() as stack:
@@ -128,7 +129,7 @@ def _contents(path: Path, description: dict[str, Any]) -> dict[str, bytes]:
     return found
 
 
-def _create(path: Path, description: dict[str, Any], contents: dict[str, bytes]) -> bool:
+def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
     """Make a new folder; False if another one has appeared in its place."""
     files.clear(path.parent)
     new = files.part_in(path.parent)
@@ -150,7 +151,7 @@ def _create(path: Path, description: dict[str, Any], contents: dict[str, bytes])
     return True
 
 
-def _replace(path: Path, description: dict[str, Any], contents: dict[str, bytes]) -> None:
+def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
     """Put another model into the place of the one in a folder."""
     files.clear(path)
     token = secrets.token_hex(8)
@@ -201,7 +202,7 @@ def _put(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _text(description: dict[str, Any], files: dict[str, bytes], names: dict[str, str]) -> bytes:
+def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> bytes:
     about = {
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
@@ -210,7 +211,7 @@ def _text(description: dict[str, Any], files: dict[str, bytes], names: dict[str,
     return (json.dumps({**whole, "checksum": _checksum(whole)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _parse(path: Path, text: bytes) -> dict[str, Any]:
+def _parse(path: Path, text: bytes) -> Json:
     """Read a description and verify it."""
     try:
         description = json.loads(text)
@@ -244,7 +245,7 @@ def _is_file(about: Any) -> bool:
     return name not in ("", ".", "..", DESCRIPTION) and not set(name) & set("/\\\0")
 
 
-def _checksum(description: dict[str, Any]) -> str:
+def _checksum(description: Json) -> str:
     return _digest(json.dumps(description, sort_keys=True).encode())
 
 

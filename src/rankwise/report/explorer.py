@@ -10,13 +10,14 @@ import gzip
 import itertools
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Column, offsets_of
+from rankwise.plain import Json
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _SIGNIFICANT = 5  # digits of a feature
 class Packed:
     """What is embedded: an index as plain data, and packs by name."""
 
-    index: dict[str, Any]
+    index: Json
     packs: dict[str, str]
 
 
@@ -52,7 +53,7 @@ def packed(view: View) -> Packed | None:
     return Packed({"metrics": view.query_metrics, "features": list(names), "trials": trials, "sets": sets}, packs)
 
 
-def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> dict[str, Any]:
+def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
     rows = view.results.documents.filter(pl.col("data") == data)
     methods = [name for name in view.methods if name in set(rows["method"].unique().to_list())]
     wide = _side_by_side(rows, methods)
@@ -165,7 +166,7 @@ def _cuts(starts: NDArray[np.int64]) -> list[int]:
     return [*first.tolist(), starts.size - 1]
 
 
-def pack(header: dict[str, Any], *arrays: NDArray[Any]) -> str:
+def pack(header: Json, *arrays: Column) -> str:
     """Pack a header and numbers: the header's length, the header, padding to a multiple of four, float32 numbers."""
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
@@ -174,7 +175,7 @@ def pack(header: dict[str, Any], *arrays: NDArray[Any]) -> str:
     return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode("ascii")
 
 
-def unpack(text: str) -> tuple[dict[str, Any], NDArray[np.float32]]:
+def unpack(text: str) -> tuple[Json, NDArray[np.float32]]:
     """Read what :func:`pack` wrote, as the page does.
 
     >>> header, numbers = unpack(pack({"ids": ["a"]}, np.array([0.5, 2.0])))

@@ -6,6 +6,7 @@ import numpy as np
 
 from rankwise.evaluation.figures.comparisons import COLOURS, DASHES
 from rankwise.experiments.store import slug
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,7 +17,7 @@ _MARKERS = "oDs^vP*"
 MOST_COLUMNS = 3
 
 
-def style(number: int) -> dict[str, Any]:
+def style(number: int) -> Keywords:
     """The colour and the dashes of a method by its number: no two of the first 28 look the same without colour too."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 
@@ -24,7 +25,7 @@ def style(number: int) -> dict[str, Any]:
 def band(panel: "Axes", rows: "pl.DataFrame", x: str, number: int, label: str, *, marked: bool = False) -> None:
     """Draw the column ``mean`` by the column ``x``, with a band from ``low`` to ``high``."""
     look = style(number)
-    marks: dict[str, Any] = (
+    marks: Keywords = (
         {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 5, "markeredgecolor": "white"} if marked else {}
     )
     places, mean, low, high = (rows[column].to_numpy() for column in (x, "mean", "low", "high"))

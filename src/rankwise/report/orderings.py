@@ -3,7 +3,7 @@
 An instance (N, P) has N documents, P of them relevant; its negative sampling ratio is (N − P)/P.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from rankwise.arrays import Array
 from rankwise.metrics.permutations import LINEAR, Distribution, Orderings, distribution
 from rankwise.objectives.bounded import bounded, metric_orderings
 from rankwise.objectives.table import objective
+from rankwise.plain import Json
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 
@@ -58,7 +59,7 @@ class Instance(NamedTuple):
         return f"N = {self.documents}, P = {self.relevant}"
 
 
-def belong(spec: dict[str, Any]) -> bool:
+def belong(spec: Json) -> bool:
     """Whether these figures explain something in the experiment: a method that is bounded, or they are asked for.
 
     >>> belong({"methods": {"a": "neural(bounded(approx_ndcg))"}}), belong({"methods": {"a": "lightgbm(xendcg)"}})

@@ -7,6 +7,7 @@ from typing import Any
 
 from rankwise._version import __version__
 from rankwise.evaluation import tables
+from rankwise.plain import Keywords
 from rankwise.report.view import View
 
 _TOLD = ("title", "claim", "methods", "quick", "cost")
@@ -55,7 +56,7 @@ def _list(rows: list[tuple[str, str]], *, code: bool = False) -> str:
     return f"<dl>{entries}</dl>"
 
 
-def _settings(settings: dict[str, Any]) -> str:
+def _settings(settings: Keywords) -> str:
     return "\n".join(
         f"{name} = {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in settings.items()
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise._version import __version__
+from rankwise.plain import Keywords
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 
@@ -88,7 +89,7 @@ def _ensemble(nodes: Nodes) -> Graph:
 _TENSORS = ("nodes_splits", "nodes_modes", "leaf_weights", "membership_values")
 
 
-def _attributes(nodes: Nodes, number: type[np.floating[Any]]) -> dict[str, Any]:
+def _attributes(nodes: Nodes, number: type[np.floating[Any]]) -> Keywords:
     """The operator counts splits and leaves apart; the sets of categories stand one after the other, NaN between."""
     is_leaf = nodes.feature == LEAF
     splits, leaves = np.flatnonzero(~is_leaf), np.flatnonzero(is_leaf)

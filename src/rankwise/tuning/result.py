@@ -10,6 +10,7 @@ from rankwise import check, settings_files
 from rankwise._version import __version__
 from rankwise.evaluation import tables
 from rankwise.files import replacing
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import RANKERS, ranker_class
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class Trial:
     """``complete``, ``pruned`` (ended because it fell behind, or time was up) or ``failed`` (with a reason)."""
     value: float | None
     """The best validation metric that it reached."""
-    values: dict[str, Any]
+    values: Keywords
     """What the search chose, by the names of the space."""
-    parameters: dict[str, Any]
+    parameters: Keywords
     """All parameters of the ranker, the objective among them."""
     best_round: int | None
     seconds: float
@@ -72,7 +73,7 @@ class Tuning:
         return float(self.best.value or 0.0)
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Keywords:
         """The best parameters: the ranker's arguments, the objective among them."""
         return dict(self.best.parameters)
 
@@ -135,7 +136,7 @@ class Tuning:
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Give everything as plain data that JSON can hold."""
         best = self.best
         return {
@@ -157,7 +158,7 @@ class Tuning:
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "Tuning":
+    def from_dict(cls, document: Json) -> "Tuning":
         """Read what :meth:`to_dict` gave: enough for tables and pictures; only the best trial has its parameters."""
         from rankwise.tuning.spaces import dimension
 
@@ -211,7 +212,7 @@ class Tuning:
 _PLAIN = (str, int, float, bool, list, tuple, type(None))
 
 
-def read_parameters(path: str | Path) -> tuple[str | None, dict[str, Any]]:
+def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
     """Read a file of parameters, as :meth:`Tuning.save` writes it or as written by hand: (ranker, its arguments)."""
     file = settings_files.load(check.readable(path), "a file of parameters")
     flat = dict(file.keys)
@@ -229,7 +230,7 @@ def read_parameters(path: str | Path) -> tuple[str | None, dict[str, Any]]:
     return ranker, {name: None if value == "none" else value for name, value in flat.items()}
 
 
-def _toml(flat: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
+def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
     lines = ["# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS -o MODEL"]
     lines += [f"{name} = {_value(value)}" for name, value in flat.items()]
     lines += ["", "[tuning]", *(f"{name} = {_value(value)}" for name, value in origin.items())]

@@ -11,6 +11,7 @@ from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import objective as find_objective
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
 from rankwise.rankers.training.checkpoints import fingerprint
@@ -33,7 +34,7 @@ class Search:
     ranker: str
     metric: Metric
     ranges: dict[str, spaces.Dimension]
-    fixed: dict[str, Any]
+    fixed: Keywords
     seed: int
     threads: int | None
 
@@ -42,7 +43,7 @@ class Search:
         """What the metric is called in the history of a trial."""
         return validation.name(self.metric, self.valid, debias=bool(self.fixed.get("debias", False)))
 
-    def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters(self, values: Mapping[str, object]) -> Keywords:
         """The ranker's arguments for values of the searched parameters."""
         inner = {part for part, _ in spaces.parts(self.objective)}
         own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
@@ -50,7 +51,7 @@ class Search:
         shared = {"metrics": (str(self.metric),), "seed": self.seed}
         return {"objective": _expression(objective), **shared, **self.fixed, **own}
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> Keywords:
         """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
         defaults = dict(ranker_class(self.ranker).own_parameters())
         for part, node in spaces.parts(self.objective):
@@ -58,7 +59,7 @@ class Search:
         first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.ranges.items()}
         return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Json:
         """What must be the same for a study to be resumed."""
         return {
             "ranker": self.ranker,
@@ -74,7 +75,7 @@ class Search:
 
 def checked_search(
     train: RankingDataset, valid: RankingDataset, objective: ObjectiveLike, ranker: str, metric: str | Metric,
-    space: str, search: Mapping[str, Any], fixed: Mapping[str, Any], seed: int, threads: int | None,
+    space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
 ) -> Search:  # fmt: skip
     """Check what is to be searched, as far as that can be done without training."""
     parts: dict[str, object] = {"train": train, "valid": valid}

@@ -13,6 +13,7 @@ from typing import Any
 
 from rankwise import check, grammar
 from rankwise.objectives.base import Objective, Sum
+from rankwise.plain import Keywords
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,11 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def dimension(value: Dimension | str | list[Any] | tuple[Any, ...]) -> Dimension:
+DimensionLike = Dimension | str | list[Any] | tuple[Any, ...]
+"""A dimension, its expression, or the values to choose from."""
+
+
+def dimension(value: DimensionLike) -> Dimension:
     """Read a range: its expression, a list of values to choose from, or a range itself.
 
     >>> print(dimension("log(0.02, 0.2)"), dimension([True, False]))
@@ -150,7 +155,7 @@ def dimension(value: Dimension | str | list[Any] | tuple[Any, ...]) -> Dimension
 
 
 # What each ranker is searched over; a plain value is fixed.
-RANKERS: dict[str, dict[str, dict[str, Any]]] = {
+RANKERS: dict[str, dict[str, Keywords]] = {
     "default": {
         "lightgbm": {
             "learning_rate": log(0.02, 0.2),
@@ -247,7 +252,7 @@ NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
 }
 
 
-def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str, Dimension], dict[str, Any]]:
+def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str, Dimension], Keywords]:
     """Give a named space of a ranker and an objective: what is searched, and what is fixed.
 
     The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
@@ -280,7 +285,7 @@ def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
         yield from parts(getattr(objective, "inner", None))
 
 
-def changed(objective: Any, values: Mapping[str, Any]) -> Any:
+def changed(objective: Any, values: Mapping[str, object]) -> Any:
     """Give the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw
@@ -292,7 +297,7 @@ def changed(objective: Any, values: Mapping[str, Any]) -> Any:
     if not values or not isinstance(objective, Objective):
         return objective
     part = objective.name
-    own: dict[str, Any] = {
+    own: Keywords = {
         name.removeprefix(f"{part}."): value for name, value in values.items() if name.startswith(f"{part}.")
     }
     if hasattr(objective, "inner"):

@@ -108,7 +108,7 @@ def _damaged(path: Path | None, reason: str) -> ValueError:
     )
 
 
-def _changed(path: Path | None, was: Mapping[str, Any], now: Mapping[str, Any]) -> ValueError:
+def _changed(path: Path | None, was: Mapping[str, object], now: Mapping[str, object]) -> ValueError:
     what = next(name for name in now if was.get(name) != now[name])
     old, new = was.get(what), now[what]
     if isinstance(old, dict) and isinstance(new, dict):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from rankwise import check
 from rankwise.data.catalog import described as own
@@ -12,6 +12,7 @@ from rankwise.data.catalog.download import fetch
 from rankwise.data.catalog.entry import PARTS, Entry
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.interactions.lists import Interactions
@@ -218,7 +219,7 @@ def _download(entry: Entry, folder: Path) -> None:
 
 def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
     read: Callable[..., RankingDataset]
-    options: dict[str, Any]
+    options: Keywords
     if entry.format == "parquet":
         from rankwise.data.tables import parquet
 

@@ -17,6 +17,7 @@ from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.copies import as_json, open_copy, write_copy
 from rankwise.data.disk.fingerprint import fingerprints, plain
+from rankwise.plain import Json
 
 FORMAT = 4
 FOLDER = ".rankwise-cache"
@@ -80,7 +81,7 @@ def mapped(
     return _opened_or(make, _places(source, stamp, folders), stamp)
 
 
-def _stamp(source: Path, files: Sequence[Path], options: dict[str, Any]) -> dict[str, Any]:
+def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
     """Everything that a copy depends on."""
     source = source.absolute()
     return {
@@ -108,14 +109,12 @@ def _place(source: Path) -> str:
     return hashlib.sha256(os.fsencode(source.absolute().parent.resolve())).hexdigest()[:16]
 
 
-def _places(source: Path, stamp: dict[str, Any], folders: list[Path]) -> list[Path]:
+def _places(source: Path, stamp: Json, folders: list[Path]) -> list[Path]:
     key = hashlib.sha256(as_json(stamp)).hexdigest()[:16]
     return [folder / f"{source.absolute().name[:_NAME]}-{key}" for folder in folders]
 
 
-def _opened_or(
-    make: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: dict[str, Any]
-) -> RankingDataset:
+def _opened_or(make: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: Json) -> RankingDataset:
     """Open the first copy that is there, or make one while others who want the same wait."""
     found = _first(places, stamp)
     if found is None:
@@ -126,11 +125,11 @@ def _opened_or(
     return found
 
 
-def _first(places: list[Path], stamp: dict[str, Any]) -> RankingDataset | None:
+def _first(places: list[Path], stamp: Json) -> RankingDataset | None:
     return next((data for place in places if (data := open_copy(place, stamp)) is not None), None)
 
 
-def _write_one(places: list[Path], stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> RankingDataset:
+def _write_one(places: list[Path], stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
     """Write a copy to the first place that can be written."""
     failed = OSError("there is no folder for it")
     for place in places:

@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import files
+from rankwise.arrays import Column
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.data.disk.fingerprint import checksum
+from rankwise.plain import Json
 
 _ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
 _DESCRIPTION = "data.json"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
-def open_copy(place: Path, stamp: dict[str, Any]) -> RankingDataset | None:
+def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
     """Map a copy into memory, or give None where there is none or it is not as it was written."""
     try:
         described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def open_copy(place: Path, stamp: dict[str, Any]) -> RankingDataset | None:
         return None
 
 
-def _load(place: Path, name: str, facts: dict[str, Any]) -> NDArray[Any]:
+def _load(place: Path, name: str, facts: Json) -> Column:
     """Map or read an array; its file's header must be the one that was written, and is not interpreted."""
     path, dtype, shape = place / f"{name}.npy", np.dtype(facts["dtype"]), tuple(facts["shape"])
     head = io.BytesIO()
@@ -52,7 +53,7 @@ def _load(place: Path, name: str, facts: dict[str, Any]) -> NDArray[Any]:
         begins_well = file.read(start) == head.getvalue()
     if not begins_well or path.stat().st_size != start + dtype.itemsize * math.prod(shape):
         raise ValueError(f"{path} is damaged")
-    array: NDArray[Any]
+    array: Column
     if name in PER_DOCUMENT and 0 not in shape:
         array = np.memmap(path, dtype, "r", start, shape)
     else:
@@ -62,7 +63,7 @@ def _load(place: Path, name: str, facts: dict[str, Any]) -> NDArray[Any]:
     return array
 
 
-def write_copy(place: Path, stamp: dict[str, Any], fill: Callable[[Path], RankingDataset]) -> RankingDataset:
+def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
     """Write a copy whole or not at all, and open it; ``fill`` gives the data, and may write arrays itself."""
     temporary = files.part_in(place.parent)
     try:
@@ -107,7 +108,7 @@ def _settle(file: IO[Any]) -> None:
     os.fsync(file.fileno())
 
 
-def _put(temporary: Path, place: Path, stamp: dict[str, Any]) -> None:
+def _put(temporary: Path, place: Path, stamp: Json) -> None:
     """Give a copy its name, unless another process has just put one there that is as good."""
     try:
         temporary.rename(place)
@@ -122,7 +123,7 @@ def _put(temporary: Path, place: Path, stamp: dict[str, Any]) -> None:
     files.settle(place.parent)
 
 
-def _sweep(place: Path, stamp: dict[str, Any]) -> None:
+def _sweep(place: Path, stamp: Json) -> None:
     """Remove copies of earlier states of the same source, and what processes that were killed left behind."""
     files.clear(place.parent)
     with contextlib.suppress(OSError):
@@ -133,12 +134,12 @@ def _sweep(place: Path, stamp: dict[str, Any]) -> None:
                     _remove(other)
 
 
-def _stale(other: Path, stamp: dict[str, Any]) -> bool:
+def _stale(other: Path, stamp: Json) -> bool:
     """Tell a copy of another state of the same source from one that was read with other options."""
     described = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))
     if "content" not in described:  # of an earlier format
         return bool(described["stamp"]["source"]["name"] == stamp["source"])
-    theirs: dict[str, Any] = described["content"]["stamp"]
+    theirs: Json = described["content"]["stamp"]
     if theirs["source"] != stamp["source"] or theirs["files"] == stamp["files"]:
         return False
     both = theirs["files"].keys() & stamp["files"].keys()

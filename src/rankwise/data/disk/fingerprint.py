@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rankwise.arrays import Column
+from rankwise.plain import Json
 
 _BLOCK = 1 << 16
 _BLOCKS = 256
 
 
-def fingerprints(files: Iterable[Path], folder: Path) -> dict[str, Any]:
+def fingerprints(files: Iterable[Path], folder: Path) -> Json:
     """Tell one state of files from another; names are relative to ``folder``. A file that is not there has None."""
     folder = folder.absolute()
     found = {}
@@ -25,7 +27,7 @@ def fingerprints(files: Iterable[Path], folder: Path) -> dict[str, Any]:
     return found
 
 
-def fingerprint(path: Path) -> dict[str, Any]:
+def fingerprint(path: Path) -> Json:
     """Tell one state of a file from another: size, time, and a checksum over up to 16 MiB of it."""
     facts = path.stat()
     with path.open("rb") as file:
@@ -36,9 +38,9 @@ def fingerprint(path: Path) -> dict[str, Any]:
     return {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "crc32": checksum}
 
 
-def plain(options: dict[str, Any]) -> dict[str, Any]:
+def plain(options: Json) -> Json:
     """Write options as JSON has them, so that the same ones are always written alike."""
-    written: dict[str, Any] = json.loads(json.dumps(options, default=_plain))
+    written: Json = json.loads(json.dumps(options, default=_plain))
     return written
 
 
@@ -56,7 +58,7 @@ def _plain(value: Any) -> Any:
     return {"dtype": array.dtype.str, "shape": array.shape, "sha256": digest}
 
 
-def checksum(array: NDArray[Any]) -> int:
+def checksum(array: Column) -> int:
     """Add up an array, or a sample of 16 MiB if it is larger."""
     if not array.size:
         return 0

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import arrays, check
+from rankwise.arrays import Column
 from rankwise.data.categories import translated
 from rankwise.data.dataset import RankingDataset
 
@@ -37,7 +38,7 @@ class DiskDataset(RankingDataset):
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
 
 
-def blocks(features: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def blocks(features: Column) -> Iterator[Column]:
     """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one in a mapped file.
 
     >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
@@ -95,7 +96,7 @@ class Mapping:
             os.close(self.handle)
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> "Mapping | None":
+    def of(cls, array: Column) -> "Mapping | None":
         """Find where rows of float32 lie in a file; None if they are in memory, or the file may hold other numbers."""
         root = _mapped(array)
         fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous
@@ -108,7 +109,7 @@ class Mapping:
             return None
         return file if file.holds(array) else None
 
-    def holds(self, array: NDArray[Any]) -> bool:
+    def holds(self, array: Column) -> bool:
         """Whether the file under this name is the one that is mapped, as far as some rows tell."""
         if os.fstat(self.handle).st_size < self.start + array.nbytes:
             return False
@@ -134,7 +135,7 @@ class Mapping:
         return found
 
 
-def _mapped(array: NDArray[Any]) -> "np.memmap[Any, Any] | None":
+def _mapped(array: Column) -> "np.memmap[Any, Any] | None":
     """Find the mapping of a file behind any number of views; None if the memory is somebody else's.
 
     A mapping that is copied on writing may differ from its file.

@@ -16,6 +16,7 @@ from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader, Sizes
 from rankwise.data.tables.columns import category_lists, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
+from rankwise.plain import Keywords
 
 
 def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
@@ -29,7 +30,7 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
     with reading(paths):
         table = scan(paths)
         names = frames.feature_columns(table, known)
-        bare: dict[str, Any] = {"features": (), "categorical": (), "categories": {}}
+        bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         thin = RankingDataset.from_frame(table, **{**known, **bare})
         lists = category_lists(table, names, {}, categorical, known.get("categories") or {})
     step = rows_at_once(len(names), block)
@@ -63,7 +64,7 @@ def letor(
     while True:
         with target.open("w+b") as file, files.open_bytes(path) as (source, _):
             out = _Matrix(file)
-            options: dict[str, Any] = {
+            options: Keywords = {
                 "errors": errors,
                 "n_features": n_features,
                 "first_index": first_index,

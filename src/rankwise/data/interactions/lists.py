@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import offsets_of, read_only, rows_of
+from rankwise.arrays import Ids, offsets_of, read_only, rows_of
 from rankwise.data import negatives as drawing
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
 from rankwise.data.interactions.parts import Flags, Part, Share
+from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Interactions:
     (array([10, 20, 30, 40]), array([1., 1., 0., 0.]))
     """
 
-    users: NDArray[Any]
+    users: Ids
     """(n_users,) ids, integers or strings. Randomness is keyed by them."""
     items: NDArray[np.int32]
     """(n_ratings,) what was rated: numbers in the catalogue, ascending for each user."""
@@ -49,7 +50,7 @@ class Interactions:
     """(n_ratings,)"""
     offsets: NDArray[np.int64]
     """(n_users + 1,)"""
-    catalogue: NDArray[Any]
+    catalogue: Ids
     """(n_items,) the ids of all items, ascending."""
     _: KW_ONLY
     times: NDArray[np.int64] | None = None
@@ -155,7 +156,7 @@ class Interactions:
         """Give the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
         numbers = np.arange(self.n_users)[users]
         rows, offsets = rows_of(numbers, self.offsets)
-        changes: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("items", "ratings")}
+        changes: Keywords = {name: getattr(self, name)[rows] for name in ("items", "ratings")}
         changes["times"] = None if self.times is None else self.times[rows]
         if self.part is not None:
             changes["part"] = replace(self.part, own=self.part.own[rows], known=self.part.known[rows])

@@ -11,10 +11,11 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Ids, offsets_of
 from rankwise.data.interactions.text import TextTable, read_text
 from rankwise.data.tables.polars import as_polars
 from rankwise.kernels import kernel
+from rankwise.plain import Keywords
 
 _SPELLINGS = {
     "user": ("user", "userid", "uid"),
@@ -45,7 +46,7 @@ def _named(table: pl.DataFrame) -> pl.DataFrame:
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
 
 
-def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> dict[str, Any]:
+def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> Keywords:
     """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table = columns(frame, roles)
@@ -108,8 +109,8 @@ def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
 
 
 def numbered(
-    ids: pl.Series, known: NDArray[Any] | None = None, place: Callable[[int], str] = _row
-) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    ids: pl.Series, known: Ids | None = None, place: Callable[[int], str] = _row
+) -> tuple[Ids, NDArray[np.int32]]:
     """Give all different ids in order, and the number of each row's id among them.
 
     >>> numbered(pl.Series(["b", "a", "b"]))

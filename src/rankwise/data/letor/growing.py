@@ -5,11 +5,10 @@ that the peak is what the finished array needs and one step more. A matrix whose
 out in place, from its last row to its first.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from rankwise.arrays import Column
 from rankwise.kernels import kernel
 
 _LEAST_STEP = 1 << 16
@@ -47,7 +46,7 @@ class Growing:
     """
 
     def __init__(self, dtype: DTypeLike, width: int = 1) -> None:
-        self.flat: NDArray[Any] = np.zeros(0, dtype)
+        self.flat: Column = np.zeros(0, dtype)
         self.rows = 0
         self.width = width
 
@@ -63,13 +62,13 @@ class Growing:
         step = min(_MOST_STEP, max(_LEAST_STEP, self.flat.nbytes // 2)) // (self.flat.itemsize * self.width)
         self._resize(max(rows, self.capacity + step) * self.width)
 
-    def matrix(self) -> NDArray[Any]:
+    def matrix(self) -> Column:
         """All rows that fit, to be written into; valid until memory grows again."""
         if not self.width:
             return np.zeros((self.rows, 0), self.flat.dtype)
         return self.flat[: self.capacity * self.width].reshape(-1, self.width)
 
-    def append(self, values: NDArray[Any]) -> None:
+    def append(self, values: Column) -> None:
         """Add rows to a column of width 1."""
         self.reserve(self.rows + values.size)
         self.flat[self.rows : self.rows + values.size] = values
@@ -92,7 +91,7 @@ class Growing:
         self.flat[: self.rows * self.width] = 0
         self.rows = 0
 
-    def finish(self) -> NDArray[Any]:
+    def finish(self) -> Column:
         """Give back the memory that was not used and return the matrix."""
         self._resize(self.rows * self.width)
         flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)

@@ -1,10 +1,9 @@
 """Ids found in text: integers if all of them are, else strings, in the array that the data set keeps."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Column
 from rankwise.data.letor.decimals import is_digit
 from rankwise.data.letor.growing import Growing
 from rankwise.kernels import kernel
@@ -92,7 +91,7 @@ class Ids:
         _decode(text, spans, self.words.matrix(), self.words.rows)
         self.words.rows += len(spans)
 
-    def finish(self) -> NDArray[Any]:
+    def finish(self) -> Column:
         """Give all ids, as int64 or as strings."""
         if self.numbers is not None:
             return self.numbers.finish()[:, 0]

@@ -3,12 +3,13 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Column
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines as kernel
@@ -16,6 +17,7 @@ from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing
 from rankwise.data.letor.ids import Ids
+from rankwise.plain import Keywords
 
 Sizes = ArrayLike | str | Path
 """The number of documents of each query, or the file that holds them."""
@@ -91,7 +93,7 @@ class Reader:
         self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
         self.most = self.limit or min(check.integer("max_features", max_features, least=1), kernel.MOST_INDEX)
         self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
-        self.sizes: NDArray[Any] | None = None
+        self.sizes: Column | None = None
         self.sizes_from = self.path
         if sizes is not None:
             self.take_sizes(sizes)
@@ -241,7 +243,7 @@ class Reader:
         rows = self.labels.rows
         if not rows:
             raise check.error("there are no documents in the file", where=str(self.path))
-        columns: dict[str, Any] = {}
+        columns: Keywords = {}
         if self.sizes is not None:
             with check.naming(self.sizes_from):
                 offsets = check.sizes(self.sizes, rows)
@@ -269,7 +271,7 @@ class Reader:
             self.features.narrow(width)
         return self.features.finish()
 
-    def refuse_returning(self, ids: NDArray[Any]) -> None:
+    def refuse_returning(self, ids: Column) -> None:
         """Check that a query's documents lie together."""
         unique, first = np.unique(ids, return_index=True)
         if unique.size < ids.size:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
+from rankwise.arrays import Ids
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
@@ -126,7 +127,7 @@ def _lines(features: NDArray[np.float32], starts: list[bytes], ends: list[bytes]
     return space.data[:length]
 
 
-def _words(what: str, ids: NDArray[Any]) -> list[str]:
+def _words(what: str, ids: Ids) -> list[str]:
     """Write ids as words; one that would not read back is refused."""
     words = list(map(str, ids.tolist()))
     if ids.dtype.kind == "U":

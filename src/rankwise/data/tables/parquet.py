@@ -14,6 +14,7 @@ from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
+from rankwise.plain import Json, Keywords
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
@@ -79,7 +80,7 @@ def reading(paths: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple[str, ...]]:
     """Give the arguments of :func:`frames.from_frame` for these files, and which names the data did not have.
 
     A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
@@ -113,7 +114,7 @@ def described(paths: Sequence[Path], columns: dict[str, Any]) -> tuple[dict[str,
     # What the user says of some columns leaves what the others hold as it is.
     features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
     features &= {*(columns.get("features") or features)}
-    kept: dict[str, Any] = {
+    kept: Keywords = {
         "categorical": [name for name in known["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},
     }
@@ -126,7 +127,7 @@ def scan(paths: Sequence[Path]) -> pl.LazyFrame:
     if len(paths) == 1:
         return table
     schemas = [pl.read_parquet_schema(path) for path in paths]
-    mended: dict[str, Any] = {}
+    mended: Keywords = {}
     for name, first in schemas[0].items():
         kinds = [schema.get(name) for schema in schemas]
         if all(kind == first for kind in kinds) or not all(_is_text(kind) for kind in kinds):
@@ -153,7 +154,7 @@ def _joined_categories(files: Sequence[dict[str, list[Any]]]) -> dict[str, Value
     return found
 
 
-def _description(path: Path) -> dict[str, Any]:
+def _description(path: Path) -> Json:
     """What :func:`write_parquet` wrote about the columns of a file; nothing for a file of other programs."""
     with check.library("Parquet", path):
         text = pl.read_parquet_metadata(path).get(_METADATA)

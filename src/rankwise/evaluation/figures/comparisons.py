@@ -16,6 +16,7 @@ from rankwise import check
 from rankwise.evaluation import tables
 from rankwise.evaluation.significance import wins_ties_losses
 from rankwise.files import replacing
+from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 # For lines: the palette's colours that stand out on white, with a dash pattern each.
 COLOURS = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-_FORMATS: dict[str, dict[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
 _MOST_BARS = 60  # more than that touch each other
 _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}

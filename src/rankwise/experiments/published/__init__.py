@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.experiments.schema import PUBLISHED
+from rankwise.plain import Json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +48,7 @@ def figures(name: str) -> "pl.DataFrame":
     import polars as pl
 
     rows = [row for section in _sections(name) for row in _rows(section)]
-    frame = pl.DataFrame([row[:-1] for row in rows], schema=dict(PUBLISHED), orient="row")
+    frame = pl.DataFrame([row[:-1] for row in rows], schema=PUBLISHED, orient="row")
     return frame.with_columns(pl.col("value", "low", "high").round(6))
 
 
@@ -77,7 +78,7 @@ def claims(name: str) -> list[Claim]:
     return found
 
 
-def _from_figures(section: dict[str, Any]) -> list[Claim]:
+def _from_figures(section: Json) -> list[Claim]:
     """Every pair of methods of a published table, or those with its baseline: the higher figure is better.
 
     It is surely so where intervals are apart. Equal figures claim nothing.
@@ -108,7 +109,7 @@ def _from_figures(section: dict[str, Any]) -> list[Claim]:
     return found
 
 
-def _rows(section: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _rows(section: Json) -> list[tuple[Any, ...]]:
     """The rows of a published table: data, level, method, metric, value, low, high, source, kind of spread."""
     columns, scale = section.get("columns", []), section.get("scale", 1.0)
     found = []
@@ -126,7 +127,7 @@ def _rows(section: dict[str, Any]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _sections(name: str) -> list[dict[str, Any]]:
+def _sections(name: str) -> list[Json]:
     found = []
     for word in name.split():
         paper, _, section = word.partition(".")
@@ -138,6 +139,6 @@ def _sections(name: str) -> list[dict[str, Any]]:
 
 
 @cache
-def _paper(name: str) -> dict[str, Any]:
-    file: dict[str, Any] = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
+def _paper(name: str) -> Json:
+    file: Json = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
     return file

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import offsets_of, read_only
+from rankwise.arrays import Column, offsets_of, read_only
 from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch.devices import DevicePrepared, device_kernel, warn_of_travel
@@ -227,7 +227,7 @@ def _tensor(values: Any) -> Tensor:
     return values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=("C", "W")))
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _array(values: Any) -> Column:
     """A read-only array that shares memory with a tensor of the CPU, or a copy of one from elsewhere."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.data.interactions.parts import rows_of
 from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
@@ -23,9 +22,9 @@ _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 class Factors:
     """One vector per user and item; the score of an item for a user is the product of their vectors, plus its bias."""
 
-    users: NDArray[Any]
+    users: Ids
     """(n_users,) ids, ascending."""
-    items: NDArray[Any]
+    items: Ids
     """(n_items,) ids, ascending."""
     user_vectors: Floats
     item_vectors: Floats
@@ -100,7 +99,7 @@ class Factors:
         verify(arrays)
         return cls.of_tensors(arrays)
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
+    def tensors(self) -> dict[str, Column]:
         """Give everything as arrays of numbers, for a file; ids that are words as rows of code points."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("users", "items"):
@@ -110,7 +109,7 @@ class Factors:
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
-    def of_tensors(cls, arrays: dict[str, NDArray[Any]]) -> "Factors":
+    def of_tensors(cls, arrays: dict[str, Column]) -> "Factors":
         """Take back what :meth:`tensors` gave."""
         read = {field.name: arrays[field.name] for field in fields(cls)}
         for name in ("users", "items"):
@@ -155,7 +154,7 @@ def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], N
     return counts, places + 1, columns, scores[rows, columns]
 
 
-def _numbers(what: str, known: NDArray[Any], ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
+def _numbers(what: str, known: Ids, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
     wanted = np.asarray(ids)
     same = (wanted.dtype.kind in "iu") == (known.dtype.kind in "iu")
     numbers = np.searchsorted(known, wanted) if same else np.zeros(wanted.size, np.int64)

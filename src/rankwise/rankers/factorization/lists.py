@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.factorization.factors import Factors
@@ -22,9 +22,9 @@ class Source:
     """Training lists; ``items`` and ``train`` may change from epoch to epoch, users do not."""
 
     train: RankingDataset
-    user_ids: NDArray[Any]
+    user_ids: Ids
     """(n_users,) ascending, those who have lists."""
-    item_ids: NDArray[Any]
+    item_ids: Ids
     """(n_items,) the whole catalogue, ascending."""
     users: NDArray[np.int64]
     """(n_queries,) numbers among ``user_ids``."""
@@ -128,5 +128,5 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
     )
 
 
-def _ids(ids: NDArray[Any] | None) -> NDArray[Any]:
+def _ids(ids: Ids | None) -> Ids:
     return np.empty(0, np.int64) if ids is None else ids

@@ -1,12 +1,10 @@
 """The baseline that every recommender must beat: the same list for everyone."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 
@@ -36,6 +34,6 @@ class Popular:
         """Scores of users (rows) by items (columns)."""
         return np.tile(self._scores(np.asarray(items)), (np.size(users), 1))
 
-    def _scores(self, items: NDArray[Any]) -> Array:
+    def _scores(self, items: Ids) -> Array:
         numbers = np.searchsorted(self.items, items).clip(0, self.items.size - 1)
         return np.where(self.items[numbers] == items, self.counts[numbers], 0.0)

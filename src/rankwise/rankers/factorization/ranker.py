@@ -12,6 +12,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.factors import UNKNOWN, Factors, best
 from rankwise.rankers.nets.base import MODEL, TorchRanker
@@ -151,7 +152,7 @@ class FactorizationRanker(TorchRanker):
         checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
         and keeps the best model so far. ``watch`` is called after every epoch with its number and the history so far.
         """
-        drawn: dict[str, Any] = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
+        drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
         if isinstance(valid, Interactions):
             valid = valid.dataset(**drawn)
@@ -332,7 +333,7 @@ class FactorizationRanker(TorchRanker):
         self.model_ = model
         self.epochs_ = state.before + state.best
 
-    def _made_of(self, rounds: int) -> dict[str, Any]:
+    def _made_of(self, rounds: int) -> Json:
         import torch
 
         return {"epochs": rounds, "versions": {"torch": torch.__version__}}
@@ -340,7 +341,7 @@ class FactorizationRanker(TorchRanker):
     def _files(self) -> dict[str, bytes]:
         return {MODEL: self.model_.content()}
 
-    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self.model_ = Factors.read(files[MODEL])
         self.epochs_ = int(description["epochs"])
 

@@ -1,8 +1,9 @@
 """What rankers trained by torch share: rounds are epochs, on a device."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise import check
+from rankwise.plain import Json
 from rankwise.rankers.training.ranker import Trained
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class TorchRanker(Trained):
                 "torch cannot use the device", got=got, hint="set device='cpu' or device='auto'"
             ) from None
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> Json:
         return super()._description() | self._made_of(self.epochs_)
 
     def _rounds(self) -> int:

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.training import exhausted
@@ -227,7 +228,7 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = state.before + state.best
         self._trained_with = self.settings
 
-    def _check_native(self, native: dict[str, Any]) -> None:
+    def _check_native(self, native: Keywords) -> None:
         for name in native:
             if name in _THEIRS:
                 raise check.error(f"{name!r} has another name here", hint=f"set {_THEIRS[name]}=")
@@ -259,10 +260,10 @@ class NeuralRanker(TorchRanker):
             )
         return scores
 
-    def _made_of(self, rounds: int) -> dict[str, Any]:
+    def _made_of(self, rounds: int) -> Json:
         return _made_of(rounds, self.settings)
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> Json:
         return super()._description() | _made_of(self.epochs_, self._trained_with)
 
     def _files(self) -> dict[str, bytes]:
@@ -270,7 +271,7 @@ class NeuralRanker(TorchRanker):
 
         return {MODEL: weights.packed(self.model_.state_dict())}
 
-    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         _check_installed()
         import torch
 
@@ -285,7 +286,7 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = int(description["epochs"])
 
 
-def _made_of(epochs: int, settings: presets.Settings) -> dict[str, Any]:
+def _made_of(epochs: int, settings: presets.Settings) -> Json:
     """What a file says about a net: enough to build it again, whatever presets say by then."""
     import torch
 

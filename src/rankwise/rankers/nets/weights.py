@@ -1,10 +1,9 @@
 """Tensors as bytes: safetensors, which holds numbers and names and nothing that could be run."""
 
-from typing import Any
-
 import torch
 
 from rankwise import check
+from rankwise.plain import Json
 from rankwise.rankers.verify import ForgedError, refusing
 
 Weights = dict[str, torch.Tensor]
@@ -78,7 +77,7 @@ def remembered(optimizer: torch.optim.Optimizer) -> Weights:
 
 def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
     """Let an optimizer go on from what it remembered."""
-    about: dict[int, dict[str, Any]] = {}
+    about: dict[int, Json] = {}
     for key, one in kept.items():
         number, name = key.split(".", 1)
         counts = one.ndim == 0 and not one.is_floating_point()  # a plain number, as SparseAdam counts its steps

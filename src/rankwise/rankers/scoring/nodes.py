@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
+from rankwise.plain import Json, Keywords
 
 LEAF = -1
 
@@ -54,7 +55,7 @@ class Nodes:
     def grown(self, **more: Any) -> "Nodes":
         """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
         empty = {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
-        columns: dict[str, Any] = {
+        columns: Keywords = {
             name: np.append(getattr(self, name), added).astype(getattr(self, name).dtype)
             for name, added in (more | empty).items()
             if name != "roots"
@@ -185,7 +186,7 @@ def _xgboost(forest: Any, n_features: int) -> Nodes:
     return growing.finish(base=base, single=True, n_features=n_features)
 
 
-def _xgboost_tree(growing: _Growing, tree: dict[str, Any], weight: np.float32) -> None:
+def _xgboost_tree(growing: _Growing, tree: Json, weight: np.float32) -> None:
     left, right, feature, default_left = (
         tree[name] for name in ("left_children", "right_children", "split_indices", "default_left")
     )
@@ -214,7 +215,7 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
     scale, (base,) = text["scale_and_bias"]
     growing = _Growing()
 
-    def split(of: dict[str, Any]) -> int:
+    def split(of: Json) -> int:
         if of["split_type"] != "FloatFeature":
             raise _impossible(
                 "splits by categories, of which CatBoost keeps statistics or hashes",
@@ -223,7 +224,7 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
         column = of["float_feature_index"]
         return growing.split(number[column], of["border"], missing_left[column])
 
-    def visit(node: dict[str, Any]) -> tuple[int, tuple[Any, Any] | None]:
+    def visit(node: Json) -> tuple[int, tuple[Any, Any] | None]:
         if "split" not in node:
             return growing.leaf(scale * node["value"]), None
         return split(node["split"]), (node["left"], node["right"])
@@ -235,9 +236,7 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
     return growing.finish(base=float(base), single=False, n_features=n_features)
 
 
-def _oblivious_tree(
-    growing: _Growing, splits: list[Any], values: list[float], split: Callable[[dict[str, Any]], int]
-) -> None:
+def _oblivious_tree(growing: _Growing, splits: list[Any], values: list[float], split: Callable[[Json], int]) -> None:
     """A tree with one split for each level: its answers are the bits of the leaf's number, the first the lowest."""
 
     def visit(at: tuple[int, int]) -> tuple[int, tuple[Any, Any] | None]:

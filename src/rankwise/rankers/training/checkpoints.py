@@ -30,8 +30,8 @@ class Checkpoint:
         path: Path,
         every: int,
         *,
-        identity: Mapping[str, Any],
-        describe: Callable[[State], Mapping[str, Any]],
+        identity: Mapping[str, object],
+        describe: Callable[[State], Mapping[str, object]],
         unit: str = "rounds",
     ) -> None:
         """Keep a training in the folder ``path``, every so many rounds.

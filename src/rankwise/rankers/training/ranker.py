@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Json
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
@@ -173,7 +174,7 @@ class Trained(Ranker):
             },
         }
 
-        def describe(state: State) -> Mapping[str, Any]:
+        def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
 
         return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
@@ -223,5 +224,5 @@ class Trained(Ranker):
         """Say how many rounds the model has."""
 
     @abstractmethod
-    def _made_of(self, rounds: int) -> dict[str, Any]:
+    def _made_of(self, rounds: int) -> Json:
         """Give the ranker's own part of what a file says about a model of so many rounds."""

@@ -18,6 +18,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Keywords
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
     catboost,
@@ -195,12 +196,12 @@ class CatBoost:
         """Read a model."""
         return forest(content)
 
-    def _canonical(self, settings: Settings) -> dict[str, Any]:
+    def _canonical(self, settings: Settings) -> Keywords:
         return {self.canonical(name): value for name, value in settings.native.items()}
 
-    def _parameters(self, settings: Settings, categories: bool) -> dict[str, Any]:
+    def _parameters(self, settings: Settings, categories: bool) -> Keywords:
         native = {name: value for name, value in self._canonical(settings).items() if name not in _BINNING}
-        parameters: dict[str, Any] = {"logging_level": "Silent", "allow_writing_files": False}
+        parameters: Keywords = {"logging_level": "Silent", "allow_writing_files": False}
         parameters["has_time"] = not categories  # only statistics of categories gain from documents being shuffled
         if settings.builtin is None:
             parameters |= {"random_strength": 0.0, "boost_from_average": False}
@@ -241,7 +242,7 @@ class Growing:
     def __init__(
         self,
         settings: Settings,
-        parameters: dict[str, Any],
+        parameters: Keywords,
         matrices: Matrices,
         seed: int,
         start: CatBoostForest | None,
@@ -288,9 +289,9 @@ class Growing:
             self._sum()
         return True
 
-    def _drawing(self) -> dict[str, Any]:
+    def _drawing(self) -> Keywords:
         """Seed and noise of the next tree: CatBoost lets the noise fade as the model grows, and sees one tree here."""
-        found: dict[str, Any] = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
+        found: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
         strength = self.parameters.get("random_strength", 1.0)
         if strength and self.parameters.get("random_score_type") != "Gumbel":
             n = self.scores.size

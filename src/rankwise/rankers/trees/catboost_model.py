@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
+from rankwise.plain import Json
 from rankwise.rankers.trees.protocol import numbers
 from rankwise.threads import thread_count
 
@@ -75,11 +76,11 @@ class CatBoostForest:
         model = self.booster
         return make_pool(features, model.get_cat_feature_indices(), list(model.feature_names_), thread_count())
 
-    def _text(self) -> dict[str, Any]:
+    def _text(self) -> Json:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.json")
             self.booster.save_model(str(path), format="json")
-            found: dict[str, Any] = json.loads(path.read_bytes())
+            found: Json = json.loads(path.read_bytes())
         return found
 
 
@@ -150,7 +151,7 @@ def _codes(column: Floats) -> Any:
     return np.where(np.isnan(column), _MISSING, column).astype(np.int64)
 
 
-def _owners(features: dict[str, Any]) -> list[list[int]]:
+def _owners(features: Json) -> list[list[int]]:
     """The columns behind each split: CatBoost numbers borders of numbers, then categories, then their statistics."""
     categories = [one["flat_feature_index"] for one in features.get("categorical_features", [])]
     owners = [[one["flat_feature_index"]] for one in features.get("float_features", []) for _ in one["borders"] or ()]

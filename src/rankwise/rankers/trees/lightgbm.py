@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
+from rankwise.plain import Keywords
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
@@ -151,10 +152,10 @@ class LightGBM:
         except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
             raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
-    def _canonical(self, settings: Settings) -> dict[str, Any]:
+    def _canonical(self, settings: Settings) -> Keywords:
         return {self.canonical(name): value for name, value in settings.native.items()}
 
-    def _parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
+    def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": -1, **self._canonical(settings)}
         if not {"force_col_wise", "force_row_wise"} & parameters.keys():
             # Otherwise LightGBM times both and takes the faster, and the last bits depend on the clock.
@@ -180,7 +181,7 @@ class Matrices(NamedTuple):
 class Growing:
     """A booster that grows."""
 
-    def __init__(self, parameters: dict[str, Any], matrices: Matrices, start: "LightGBMForest | None") -> None:
+    def __init__(self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None") -> None:
         self.parameters, self.matrices, self.start = parameters, matrices, start
         self.booster: Booster | None = None
 
@@ -275,7 +276,7 @@ class LightGBMForest:
             raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), hint=hint) from None
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
-        about: dict[str, Any] = {**trees, "raw_score": True, "num_threads": thread_count()}
+        about: Keywords = {**trees, "raw_score": True, "num_threads": thread_count()}
         return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
@@ -338,7 +339,7 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
     return data.labels
 
 
-def _positions(parameters: Mapping[str, Any], data: RankingDataset) -> NDArray[np.int64] | None:
+def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArray[np.int64] | None:
     """Displayed positions, which make LightGBM's lambdarank learn a bias of each; only where that is asked for."""
     if _POSITION_BIAS not in parameters:
         return None

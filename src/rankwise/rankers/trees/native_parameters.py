@@ -105,7 +105,7 @@ CATBOOST_OPTIONS: Mapping[str, tuple[str, ...]] = {
 def check_parameters(
     library: str,
     losses: Mapping[str, Loss],
-    native: Mapping[str, Any],
+    native: Mapping[str, object],
     canonical: Mapping[str, str],
     objective: object,
     builtin: str | None,

@@ -8,13 +8,13 @@ vanished, can still turn round. Everything is relative to the query's own number
 same steps.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Ids
 from rankwise.kernels import kernel
 from rankwise.threads import over_queries
 
@@ -29,7 +29,7 @@ _LEAST = np.float32(1e-16)  # of a document that teaches nothing: too little to 
 def newton(
     derivatives: "Derivatives",
     offsets: NDArray[np.int64],
-    query_ids: NDArray[Any] | None = None,
+    query_ids: Ids | None = None,
     weights: Array | None = None,
     *,
     floor_hessian: bool = True,

@@ -16,6 +16,7 @@ from rankwise import caches, check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset, Mapping, rows_at_once
+from rankwise.plain import Keywords
 
 _SAMPLE = 1 << 16  # documents that XGBoost's bins are made from
 _LIGHTGBM_SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
@@ -64,7 +65,7 @@ def lightgbm_dataset(file: Mapping, label: Array, **about: Any) -> Any:
     return Streamed(Rows(), label, **about)
 
 
-def xgboost_matrix(file: Mapping, columns: dict[str, Any], *, bins: int | None, binned: bool) -> Any:
+def xgboost_matrix(file: Mapping, columns: Keywords, *, bins: int | None, binned: bool) -> Any:
     """Build an XGBoost matrix, of bins or of numbers, whose pages lie in a file of its own."""
     import xgboost
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Keywords
 from rankwise.rankers.trees.native_parameters import Loss
 
 Derive = Callable[[Array], tuple[Floats, Floats]]
@@ -35,7 +36,7 @@ class Settings:
     leaves: int
     min_documents: int
     threads: int
-    native: Mapping[str, Any] = field(default_factory=dict)
+    native: Keywords = field(default_factory=dict)
     """The library's parameters by their own names; they are known to exist."""
     floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""

@@ -8,6 +8,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
@@ -173,7 +174,7 @@ class TreeRanker(Trained):
     def _rounds(self) -> int:
         return self.model_.n_trees
 
-    def _check_native(self, native: dict[str, Any]) -> None:
+    def _check_native(self, native: Keywords) -> None:
         known = self.library.known() if native else ()
         for name in native:
             ours = self.library.ours.get(self.library.canonical(name))
@@ -194,10 +195,10 @@ class TreeRanker(Trained):
         canonical = {name: library.canonical(name) for name in self.native}
         check_parameters(library.name, library.losses, self.native, canonical, text, builtin)
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> Json:
         return super()._description() | self._made_of(self._rounds())
 
-    def _made_of(self, rounds: int) -> dict[str, Any]:
+    def _made_of(self, rounds: int) -> Json:
         return {"trees": rounds, "versions": {self.library.name: self.library.version()}}
 
     def _score(self, features: Floats) -> Array:
@@ -207,7 +208,7 @@ class TreeRanker(Trained):
     def _files(self) -> dict[str, bytes]:
         return {self.library.file: self.model_.content()}
 
-    def _restore(self, description: dict[str, Any], files: dict[str, bytes]) -> None:
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self._verify(files, self.n_features_in_)
         trees = check.integer("trees", description["trees"], least=1)
         self.model_ = self.library.forest(files[self.library.file]).cut(trees)

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
@@ -122,10 +123,10 @@ class XGBoost:
         except (ValueError, xgboost.core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
 
-    def _canonical(self, settings: Settings) -> dict[str, Any]:
+    def _canonical(self, settings: Settings) -> Keywords:
         return {self.canonical(name): value for name, value in settings.native.items()}
 
-    def _parameters(self, settings: Settings, seed: int) -> dict[str, Any]:
+    def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
         return (
             parameters
@@ -155,7 +156,7 @@ class Matrices(NamedTuple):
 class Growing:
     """A booster that grows."""
 
-    def __init__(self, settings: Settings, parameters: dict[str, Any], matrices: Matrices, start: bytes | None) -> None:
+    def __init__(self, settings: Settings, parameters: Keywords, matrices: Matrices, start: bytes | None) -> None:
         self.settings, self.matrices, self.train = settings, matrices, matrices.train
         model = None if start is None else bytearray(start)
         self.booster: Booster = _xgboost().Booster(parameters, [self.train], model_file=model)
@@ -290,7 +291,7 @@ def _names() -> frozenset[str]:
     one = xgboost.DMatrix(np.zeros((1, 1), np.float32), nthread=1)
     found = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
 
-    def walk(node: dict[str, Any], inside: str) -> None:
+    def walk(node: Json, inside: str) -> None:
         for name, value in node.items():
             if isinstance(value, dict):
                 walk(value, name)
@@ -303,7 +304,7 @@ def _names() -> frozenset[str]:
     return frozenset(found - _NOT_FOR_USERS)
 
 
-def _columns(settings: Settings, data: RankingDataset) -> dict[str, Any]:
+def _columns(settings: Settings, data: RankingDataset) -> Keywords:
     """What a matrix is told beside the features. Weights go to XGBoost's own objectives alone."""
     names = data.feature_names
     own = settings.builtin is not None

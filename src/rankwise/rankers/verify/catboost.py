@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Column
 from rankwise.rankers.verify import ForgedError, inside, refusing
 from rankwise.rankers.verify.flatbuffer import Table
 
@@ -130,7 +131,7 @@ def _trees(trees: Table, n_answers: int, n_buckets: int) -> None:
         raise ForgedError(f"{values.size} values of leaves, which are not those of the trees")
 
 
-def _uneven(sizes: NDArray[np.int64], steps: NDArray[Any], leaves: NDArray[np.int64], n_leaves: int) -> None:
+def _uneven(sizes: NDArray[np.int64], steps: Column, leaves: NDArray[np.int64], n_leaves: int) -> None:
     """Steps lead forward within a tree, to every node but the root once; where there is none, there is a leaf."""
     if steps.size != sizes.sum() or leaves.size != steps.size or not (sizes > 0).all():
         raise ForgedError("steps that are not those of the nodes")

@@ -1,11 +1,11 @@
 """Vectors of users and items: shapes that belong together, and lists of items that are there."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Column, Ids
 from rankwise.rankers.verify import ForgedError, refusing
 
 _KINDS = {
@@ -19,7 +19,7 @@ _KINDS = {
 _LAST_LETTER = 0x10FFFF
 
 
-def verify(arrays: Mapping[str, NDArray[Any]]) -> None:
+def verify(arrays: Mapping[str, Column]) -> None:
     """Check the arrays of a factorization, ids among them; an error says what of them cannot be."""
     with refusing():
         for name in ("users", "items", *_KINDS):
@@ -33,7 +33,7 @@ def verify(arrays: Mapping[str, NDArray[Any]]) -> None:
         _seen(arrays["seen_offsets"], arrays["seen_items"], n_items)
 
 
-def _ids(ids: NDArray[Any], name: str) -> int:
+def _ids(ids: Ids, name: str) -> int:
     """Ids are whole numbers that rise, or rows of letters."""
     words = ids.ndim == 2 and ids.dtype == np.uint32 and ids.shape[1] > 0
     if not ids.size or not (words or (ids.ndim == 1 and ids.dtype.kind in "iu")):
@@ -47,7 +47,7 @@ def _ids(ids: NDArray[Any], name: str) -> int:
     return len(ids)
 
 
-def _size(arrays: Mapping[str, NDArray[Any]], n_users: int, n_items: int) -> None:
+def _size(arrays: Mapping[str, Column], n_users: int, n_items: int) -> None:
     size = arrays["user_vectors"].shape[1]
     shapes: dict[str, list[tuple[int, ...]]] = {
         "user_vectors": [(n_users, size)],

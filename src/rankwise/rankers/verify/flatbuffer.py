@@ -4,8 +4,8 @@ import struct
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankwise.arrays import Column
 from rankwise.rankers.verify import ForgedError
 
 
@@ -40,7 +40,7 @@ class Table:
         """Read a vector of bytes."""
         return self.vector(field, np.uint8).tobytes()
 
-    def vector(self, field: int, kind: Any) -> NDArray[Any]:
+    def vector(self, field: int, kind: Any) -> Column:
         """Read a vector of numbers or structs; empty if absent."""
         shape = np.dtype(kind).newbyteorder("<")
         place = self._follow(field)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.plain import Json
 from rankwise.rankers.verify import ForgedError
 
 _KINDS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
@@ -68,8 +69,8 @@ class _Reader:
             return self._numbers(kind, 1)[0].item()
         raise self.strange("a value")
 
-    def _object(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _object(self, depth: int) -> Json:
+        found: Json = {}
         while self.content[self.at : self.at + 1] != b"}":
             name = self.text()
             if name in found:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Column
+from rankwise.plain import Json
 from rankwise.rankers.verify import ForgedError, inside, refusing
 from rankwise.rankers.verify.ubjson import decode
 
@@ -49,7 +51,7 @@ def _verify(content: bytes, n_features: int) -> None:
         _numbers(booster, "weight_drop", n_trees)
 
 
-def _trees(model: dict[str, Any], n_features: int) -> int:
+def _trees(model: Json, n_features: int) -> int:
     """Check the trees; gives how many there are."""
     trees = _get(model, "trees", list)
     about = _get(model, "gbtree_model_param", dict)
@@ -160,7 +162,7 @@ def _get(holder: Any, name: str, kind: type) -> Any:
     return found
 
 
-def _count(holder: dict[str, Any], name: str, least: int, most: int) -> int:
+def _count(holder: Json, name: str, least: int, most: int) -> int:
     """Read a count, which XGBoost writes as text."""
     text = _get(holder, name, str)
     if not text.isdecimal() or not text.isascii() or len(text) > 18 or not least <= int(text) <= most:
@@ -168,7 +170,7 @@ def _count(holder: dict[str, Any], name: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _numbers(holder: Any, name: str, count: int | None, kinds: str = "iuf") -> NDArray[Any]:
+def _numbers(holder: Any, name: str, count: int | None, kinds: str = "iuf") -> Column:
     found = holder.get(name) if isinstance(holder, dict) else None
     if isinstance(found, list) and all(isinstance(one, int | float) for one in found):  # older files, and empty lists
         found = np.array(found, np.int64 if all(isinstance(one, int) for one in found) else np.float64)

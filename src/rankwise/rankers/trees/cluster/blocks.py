@@ -9,13 +9,14 @@ import numpy as np
 
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.liveness import lost
 from rankwise.rankers.trees.cluster.network import Network
 from rankwise.rankers.trees.learner import Step, block_seed
 from rankwise.threads import use_threads
 
 _one_at_a_time = threading.Lock()
-_bins: dict[str, Any] = {}
+_bins: Keywords = {}
 """The library's own data, which take long to make: training -> matrices. Those of one training at a time."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.cluster.learner import ClusterLearner
@@ -111,7 +112,7 @@ def _client(client: Any) -> Any:
     return client
 
 
-def _validation(workers: Workers, valid: Any, columns: dict[str, Any]) -> RankingDataset | None:
+def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDataset | None:
     if isinstance(valid, str | Path):
         from rankwise.data.tables.parquet import read_parquet
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rankwise import check
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.trees.cluster.workers import Workers
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
@@ -24,7 +25,7 @@ _TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pr
 class Network(Protocol):
     """A way for workers to train together."""
 
-    def native(self, rank: int) -> dict[str, Any]:
+    def native(self, rank: int) -> Keywords:
         """Give parameters of the library for the worker of this rank."""
         ...
 
@@ -44,7 +45,7 @@ class Network(Protocol):
 class Alone:
     """One worker needs no network."""
 
-    def native(self, rank: int) -> dict[str, Any]:
+    def native(self, rank: int) -> Keywords:
         """Give no parameters."""
         return {}
 
@@ -66,7 +67,7 @@ class LightGBMNetwork(NamedTuple):
     machines: tuple[str, ...]
     minutes: int
 
-    def native(self, rank: int) -> dict[str, Any]:
+    def native(self, rank: int) -> Keywords:
         """Give LightGBM's parameters of training on several machines."""
         return {
             "machines": ",".join(self.machines),
@@ -98,10 +99,10 @@ class LightGBMNetwork(NamedTuple):
 class XGBoostNetwork(NamedTuple):
     """Where the tracker is."""
 
-    tracker: dict[str, Any]
+    tracker: Json
     seconds: int
 
-    def native(self, rank: int) -> dict[str, Any]:
+    def native(self, rank: int) -> Keywords:
         """Give no parameters: XGBoost knows from the context that it is not alone."""
         return {}
 
@@ -153,7 +154,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _start_tracker(workers: int, host: str, seconds: int) -> dict[str, Any]:
+def _start_tracker(workers: int, host: str, seconds: int) -> Json:
     """Run XGBoost's tracker in this process, in the place of the one before."""
     from xgboost.tracker import RabitTracker
 

@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Ids
 from rankwise.data import frames
 from rankwise.data.categories import Values, join
 from rankwise.data.dataset import RankingDataset
@@ -24,6 +25,7 @@ from rankwise.data.tables import parquet
 from rankwise.data.tables.columns import category_lists
 from rankwise.data.tables.polars import as_polars
 from rankwise.kernels import kernel
+from rankwise.plain import Keywords
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.cluster.workers import Workers
 from rankwise.stream import hashed_ids
@@ -70,7 +72,7 @@ class Parts(NamedTuple):
 class Runs(NamedTuple):
     """The queries of a partition: rows of the same id that lie together."""
 
-    ids: NDArray[Any]
+    ids: Ids
     sizes: NDArray[np.int64]
     columns: tuple[str, ...]
     categories: dict[str, Values] = {}  # noqa: RUF012 (a tuple with names is no class with state)
@@ -92,7 +94,7 @@ class Rows(NamedTuple):
         return table if self.chosen is None else table.select(pl.all().gather(self.chosen))
 
 
-def spread(workers: Workers, data: Any, columns: dict[str, Any], older: Schema | None = None) -> Parts:
+def spread(workers: Workers, data: Any, columns: Keywords, older: Schema | None = None) -> Parts:
     """Bring the data to the workers, each query whole, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
@@ -181,7 +183,7 @@ class Plan:
         return bool(np.unique(mine).size < mine.size)
 
 
-def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list[Any], dict[str, Any], tuple[str, ...]]:
+def _sources(workers: Workers, data: Any, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
     """The partitions, Parquet files or futures of tables; and what is known of their columns."""
     if isinstance(data, str | Path):
         paths = parquet.parquet_files(data)
@@ -198,7 +200,7 @@ def _sources(workers: Workers, data: Any, columns: dict[str, Any]) -> tuple[list
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
 
 
-def _runs(workers: Workers, sources: list[Any], columns: dict[str, Any]) -> list[Runs]:
+def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]:
     doing = "looking at the queries"
     with workers.connected(doing):
         submit = functools.partial(workers.client.submit, _find_runs, pure=False, workers=workers.names)
@@ -207,9 +209,7 @@ def _runs(workers: Workers, sources: list[Any], columns: dict[str, Any]) -> list
     return found
 
 
-def _load(
-    workers: Workers, sources: list[Any], plan: Plan, columns: dict[str, Any], unnamed: tuple[str, ...]
-) -> list[Any]:
+def _load(workers: Workers, sources: list[Any], plan: Plan, columns: Keywords, unnamed: tuple[str, ...]) -> list[Any]:
     pieces = []
     for part in range(plan.parts):
         rows = plan.rows(part)
@@ -239,7 +239,7 @@ def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     return (pl.scan_parquet(source), {}) if isinstance(source, str) else as_polars(source)
 
 
-def _find_runs(source: Any, columns: dict[str, Any]) -> Runs:
+def _find_runs(source: Any, columns: Keywords) -> Runs:
     table, listed = _table(source)
     schema = table.collect_schema()
     ids = frames.query_ids(table, columns.get("query", "qid"))
@@ -259,7 +259,7 @@ def _take(source: Any, rows: Rows) -> pl.DataFrame:
     return rows.of(_table(source)[0]).collect()
 
 
-def _join(pieces: list[Any], columns: dict[str, Any], scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
+def _join(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
     """Make the data set of one worker."""
     tables = [
         of.of(pl.scan_parquet(table)) if isinstance(table, str) else table.lazy() for table, of in map(_paired, pieces)
