@@ -309,6 +309,16 @@ def test_bad_input_gets_its_sentence(line: str, sentence: str, data: dict[str, r
     assert sentence in refused(*line.split())
 
 
+def test_the_summary_shows_what_falls_or_rises_with_learning():
+    words = ("--rounds", "20", "--leaves", "4", "--min-documents", "5", "--threads", "1")
+    learned = run("train", "train.parquet", "--valid", "train.parquet", *words, "-o", "model").stdout
+    assert "loss" not in learned  # LambdaRank's rises with the scores
+    first = rw.load("model").history_["ndcg@10"][0]
+    assert f"({first:.4f} after the first round)" in learned
+    compared = run("train", "train.parquet", "--objective", "xendcg", *QUICK, "-o", "other").stdout
+    assert "loss" in compared
+
+
 @pytest.mark.parametrize("command", ["train", "predict", "tune"])
 def test_every_command_explains_itself_with_an_example(command: str):
     text = run(command, "--help").stdout

@@ -656,6 +656,14 @@ def test_the_bar_shows_the_metric_on_the_error_output_only_if_wanted(data, valid
         report(State())
 
 
+def test_a_loss_is_shown_only_where_rounds_compare(data, capsys):
+    for objective, compares in (("xendcg", True), ("lambdarank", False), ("stochastic(lambdarank)", False)):
+        model = ranker(objective, rounds=3, progress=True).fit(data)
+        assert model.loss_compares is compares, objective
+        assert ("loss " in capsys.readouterr().err) is compares, objective
+    assert "loss" not in ranker("native:lambdarank", rounds=3).fit(data).history_
+
+
 def test_clicks_are_debiased_by_propensities():
     data = rw.synthetic(n_queries=60, n_features=10, seed=4)
     clicks = rw.simulate_clicks(data, model="position", impressions=3, seed=1)

@@ -267,9 +267,11 @@ def _summary(model: Any, parts: "tuple[RankingDataset | None, RankingDataset | N
         ("training data", _size(model, parts[0])),
         (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
     ]
-    if "loss" in history:
+    if "loss" in history and model.loss_compares:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
-    rows += [(f"{name}, validation", tables.number(column[best - 1])) for name, column in _curve(model).items()]
+    for name, column in _curve(model).items():
+        first = f" ({tables.number(column[0])} after the first {model.unit[:-1]})" if best > 1 else ""
+        rows.append((f"{name}, validation", tables.number(column[best - 1]) + first))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 

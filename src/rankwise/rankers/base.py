@@ -39,8 +39,8 @@ class Ranker(Estimator, ABC):
     native: Keywords
 
     history_: dict[str, list[float]]
-    """``loss``: of the training queries before each round, or during each epoch. A metric: of the validation queries
-    after it."""
+    """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
+    not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str

@@ -119,7 +119,8 @@ class Trained(Ranker):
                     with storage.making_sense(checkpoint.path):
                         self._verify(files, train.n_features)
                         best = learns.resume(files, state)
-            with progress.showing(self.progress if learns.processes.first else False, stopping, state.done) as show:
+            wanted = self.progress if learns.processes.first else False
+            with progress.showing(wanted, stopping, state.done, loss=self.loss_compares) as show:
                 reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
                 loop = Loop(
                     learner=learns,
@@ -139,6 +140,17 @@ class Trained(Ranker):
                 kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
                 warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
             return self
+
+    @property
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds compare.
+
+        Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
+        the spread of its scores, so that the loss may rise while the ranker learns.
+        """
+        given: Any = self.objective  # type: ignore[attr-defined]
+        native = isinstance(given, str) and given.startswith("native:")
+        return native or not self._objective().held_fixed
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(

@@ -21,6 +21,7 @@ from rankwise.plain import Keywords
 _SAMPLE = 1 << 16  # documents that XGBoost's bins are made from
 _LIGHTGBM_SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
 _SHARE = 20  # one document of so many is in LightGBM's sample, of which it makes several copies
+_QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
 def on_disk(data: RankingDataset) -> Mapping | None:
@@ -29,9 +30,14 @@ def on_disk(data: RankingDataset) -> Mapping | None:
 
 
 def lightgbm_sample(n_docs: int) -> int:
-    """How many documents LightGBM's bins are made from."""
+    """How many documents LightGBM's bins are made from: few, but as many as it takes without a warning.
+
+    >>> [lightgbm_sample(n_docs) for n_docs in (1_000, 300_000, 1_000_000, 3_000_000, 10_000_000)]
+    [50000, 60001, 100000, 150000, 200000]
+    """
     least, most = _LIGHTGBM_SAMPLE
-    return int(np.clip(n_docs // _SHARE, least, most))
+    quiet = min(n_docs // _QUIET_SHARE + 1, _QUIET_SAMPLE)
+    return int(np.clip(max(n_docs // _SHARE, quiet), least, most))
 
 
 def lightgbm_dataset(file: Mapping, label: Array, **about: Any) -> Any:
