@@ -2,7 +2,7 @@
 
     python benchmarks/noise.py FOLDER [--data mq2008 mq2007] [--seeds 3] [--nets] [--processes 2] [--out noise.csv]
 
-FOLDER and the folds are those of `benchmarks/quality.py`; the test part of a fold is never looked at. Four fifths of its
+FOLDER and folds are those of `benchmarks/quality.py`; the test part of a fold is never looked at. Four fifths of its
 training queries train a model, one fifth stops it, and the fold's validation part measures it. The scale is given as a
 multiple of the loss's own scale (`Objective.score_scale`: 1/sigma, 1/eta, or 1), 0 is the loss without noise. Shown is
 the mean difference to it, paired by fold and seed, with a 95% interval over folds and seeds.
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from quality import FOLDS, SETTINGS, parts
 
 import rankwise as rw
+from quality import FOLDS, SETTINGS, parts
 
 LOSSES = (
     "lambdarank", "lambdarank(sigma=2.0, norm=False)", "ranknet", "xendcg", "softmax_ce", "listnet",
@@ -40,10 +40,11 @@ def measure(job: Job) -> float:
     noisy = rw.stochastic(inner, scale=factor * inner.score_scale) if factor else inner
     fitted, stopping = rw.split(train, (0.8, 0.2), seed=seed)
     common: dict[str, Any] = {"metrics": [METRIC], "seed": seed, "threads": 1, "progress": False}
+    model: rw.NeuralRanker | rw.LightGBMRanker
     if nets:
         model = rw.NeuralRanker(noisy, hidden=(64, 32), epochs=100, patience=15, **common)
     else:
-        model = rw.LightGBMRanker(noisy, **SETTINGS, **common)  # type: ignore[assignment]
+        model = rw.LightGBMRanker(noisy, **{**SETTINGS, **common})
     model.fit(fitted, stopping)
     return float(rw.evaluate(model, valid, [METRIC]).mean[METRIC])
 

@@ -1,0 +1,60 @@
+"""Every input check and every error sentence.
+
+An error says what was wrong, what was given, where, and what to do about it. Checks return the value in the form
+that the rest of the package works with, so that a caller reads ``labels = check.labels(labels, n)``.
+"""
+
+from rankwise.check.documents import document_values, grades, labels, loss_scores, positions, propensities, scores
+from rankwise.check.environment import extra, free_path, readable
+from rankwise.check.errors import error, library, naming, printable, suggestion
+from rankwise.check.matrix import categories, columns, feature_names, features
+from rankwise.check.queries import (
+    document_ids,
+    identifiers,
+    offsets,
+    query_ids,
+    query_of_row,
+    query_values,
+    query_weights,
+    runs,
+    sizes,
+)
+from rankwise.check.settings import affordable, choice, distribution, fractions, integer, number, probabilities
+
+__all__ = [
+    "affordable",
+    "categories",
+    "choice",
+    "columns",
+    "distribution",
+    "document_ids",
+    "document_values",
+    "error",
+    "extra",
+    "feature_names",
+    "features",
+    "fractions",
+    "free_path",
+    "grades",
+    "identifiers",
+    "integer",
+    "labels",
+    "library",
+    "loss_scores",
+    "naming",
+    "number",
+    "offsets",
+    "positions",
+    "printable",
+    "probabilities",
+    "propensities",
+    "query_ids",
+    "query_of_row",
+    "query_values",
+    "query_weights",
+    "readable",
+    "runs",
+    "scores",
+    "sizes",
+    "suggestion",
+]

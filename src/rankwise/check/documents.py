@@ -1,0 +1,134 @@
+"""Checks of columns with one number for each document."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.arrays import Ids
+from rankwise.check.errors import error
+from rankwise.check.queries import query_of_row
+
+_LARGEST_SCORE = 1e15
+
+
+def document_values(
+    what: str,
+    values: ArrayLike,
+    query_offsets: NDArray[np.int64],
+    query_ids: Ids | None = None,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    missing_scores: bool = False,
+    hint: str = "drop the document or give it a number",
+) -> NDArray[np.float64]:
+    """Check one number per document: the right count, finite (−inf allowed for ``missing_scores``) and large enough."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size != query_offsets[-1] or array.dtype.kind not in "fiub":
+        raise error(
+            f"{what} must be one number per document",
+            got=f"shape {array.shape} of {array.dtype} for {query_offsets[-1]} documents",
+        )
+    array = array.astype(np.float64, copy=False)
+    if array.size and _extremes_allow(array, least, above, missing_scores):
+        return array
+    bad = ~np.isfinite(array)
+    if missing_scores:
+        bad &= array != -np.inf
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise error(
+            f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), hint=hint
+        )
+    low = np.zeros(array.size, bool)
+    if least is not None:
+        low |= array < least
+    if above is not None:
+        low |= array <= above
+    if low.any():
+        row = int(np.argmax(low))
+        limit = f"at least {least:g}" if least is not None else f"greater than {above:g}"
+        where = query_of_row(row, query_offsets, query_ids)
+        raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, hint=hint)
+    return array
+
+
+def _extremes_allow(array: NDArray[np.float64], least: float | None, above: float | None, missing_scores: bool) -> bool:
+    """Tell from the smallest and the largest number that all are fine; a NaN anywhere is both of them.
+
+    Takes a fraction of the time of looking for the first wrong number, and no memory.
+    """
+    low, high = array.min(), array.max()
+    return bool(
+        high < np.inf
+        and (low > -np.inf or (missing_scores and low == -np.inf))
+        and (least is None or low >= least)
+        and (above is None or low > above)
+    )
+
+
+def labels(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the relevance labels: finite and not negative."""
+    hint = "give every document a grade of 0 (not relevant) or more; qrels use -1 for 'not judged': make it 0"
+    return document_values("labels", values, query_offsets, query_ids, least=0.0, hint=hint)
+
+
+def scores(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
+    hint = "look at the model's output there; -inf is allowed and means 'not retrieved'"
+    return document_values("scores", values, query_offsets, query_ids, missing_scores=True, hint=hint)
+
+
+def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Check the scores that a loss is taken of: finite; what is beyond ±1e15 counts as ±1e15.
+
+    Squares of larger differences, times a parameter, or summed over pairs, would not be finite, in single precision at
+    last.
+    """
+    hint = "look at the learning rate and the features: a trainer that diverges produces such scores"
+    array = document_values("scores", values, query_offsets, hint=hint)
+    if array.size and (array.max() > _LARGEST_SCORE or array.min() < -_LARGEST_SCORE):
+        return array.clip(-_LARGEST_SCORE, _LARGEST_SCORE)
+    return array
+
+
+def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check examination probabilities: greater than 0."""
+    hint = "give every displayed document a positive probability of being examined"
+    return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
+
+
+def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.int64]:
+    """Check displayed positions: whole numbers from 1."""
+    array = np.asarray(values)
+    hint = "count displayed positions from 1"
+    checked = document_values("positions", array, query_offsets, ids, least=1.0, hint=hint)
+    if array.dtype == np.int64:
+        return array
+    broken = checked != np.floor(checked)
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise error(
+            "positions must be whole numbers", got=checked[row], where=query_of_row(row, query_offsets, ids), hint=hint
+        )
+    return checked.astype(np.int64)
+
+
+def grades(
+    values: NDArray[np.float64],
+    query_offsets: NDArray[np.int64],
+    ids: Ids | None,
+    what: str,
+    chances: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Turn labels into whole grades, for each of which there is one of the ``chances``."""
+    whole = values.astype(np.int64)
+    bad = (whole != values) | (whole >= chances.size)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise error(
+            f"labels must be the grades 0 to {chances.size - 1}, as there are {chances.size} {what}",
+            got=f"{values[row]:g}",
+            where=query_of_row(row, query_offsets, ids),
+            hint="give one probability for each grade; make real-valued labels grades first, or use binarize",
+        )
+    return whole

@@ -1,0 +1,85 @@
+"""The one kind of error that bad input gets, and how errors of others are put into it."""
+
+import contextlib
+import difflib
+import errno
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+_FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of ours, without the system's number
+_QUOTED = 200  # letters of a library's error that ours quotes
+
+
+def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
+    """Build the one kind of error that bad input gets.
+
+    >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", hint="drop or relabel the document"))
+    labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
+    """
+    text = what
+    if got is not None:
+        text += f": got {got}"
+    if where:
+        text += f" at {where}" if got is not None else f": {where}"
+    return ValueError(printable(f"{text}." + (f" Hint: {hint}." if hint else "")))
+
+
+def printable(text: str) -> str:
+    r"""Escape what could move the cursor, colour the screen, break the line or turn the direction of the letters.
+
+    Errors quote files and names that others wrote, and end up on terminals and in logs.
+
+    >>> print(printable("a\x1b[2J\nb\u202ec"))
+    a\x1b[2J\nb\u202ec
+    """
+    if text.isprintable():
+        return text
+    unsafe = {letter for letter in set(text) if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    return text.translate({ord(letter): repr(letter)[1:-1] for letter in unsafe})
+
+
+@contextlib.contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Put the file that an error is about in front of it, unless the error names it already."""
+    try:
+        yield
+    except ValueError as wrong:
+        name = printable(str(place))
+        if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
+            raise
+        raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
+
+
+@contextlib.contextmanager
+def library(
+    what: str, path: object, *, also: bool = False, hint: str = "get the file again, or write it anew"
+) -> Iterator[None]:
+    """Say which file a library could not read, in place of the library's own error, of whatever kind that is.
+
+    ``path`` may be a function that finds it. With ``also`` errors of ours are raised too, and pass.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as broken:  # polars panics outside of Exception
+        numbered = isinstance(broken, OSError) and broken.errno not in (None, errno.EINVAL)
+        if numbered or type(broken) in _FILE_ERRORS or (also and type(broken) is ValueError):
+            raise
+        got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
+        where = str(path() if callable(path) else path)
+        raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Name the nearest known word, or list them all when none is near.
+
+    >>> suggestion("ndgc", ["ndcg", "ap"])
+    "did you mean 'ndcg'?"
+    >>> suggestion("xyz", ["ndcg", "ap"])
+    'choose one of ndcg, ap'
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(known)}"

@@ -1,0 +1,75 @@
+"""Checks of the feature matrix and its columns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.check.errors import error
+from rankwise.check.settings import integer
+
+
+def features(values: ArrayLike) -> NDArray[np.float32]:
+    """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing."""
+    array = np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise error(
+            "features must be a matrix of numbers, one row per document",
+            got=f"shape {array.shape} of {array.dtype}",
+            hint="reshape one feature to a column with [:, None]; encode text as category codes",
+        )
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def feature_names(values: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """Check that there is one name per feature, all different."""
+    if values is None:
+        return None
+    names = tuple(map(str, values))
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise error(
+            "feature names must be as many as there are features, and all different",
+            got=f"{len(set(names))} different names for {n_features} features",
+        )
+    if any("\0" in name for name in names):  # which ends names, and some libraries, early
+        raise error("feature names must not hold a zero byte", got=repr(next(name for name in names if "\0" in name)))
+    return names
+
+
+def columns(what: str, values: Iterable[int], n_features: int) -> tuple[int, ...]:
+    """Check a list of column numbers."""
+    numbers = tuple(integer(f"a column in {what}", value, least=0) for value in values)
+    for value in numbers:
+        if value >= n_features:
+            raise error(
+                f"a column in {what} must be smaller than the number of features", got=f"{value} of {n_features}"
+            )
+    return numbers
+
+
+def categories(
+    matrix: NDArray[np.float32],
+    columns: Iterable[int],
+    *,
+    least: float,
+    counts: Mapping[int, int] | None = None,
+    first_row: int = 0,
+) -> None:
+    """Check that columns of features hold codes of categories: whole numbers of at least ``least``, or NaN.
+
+    ``counts`` says how many categories some of the columns have; rows are counted from ``first_row``.
+    """
+    for column in columns:
+        values = matrix[:, column]
+        count = (counts or {}).get(column)
+        most = 2.0**24 if count is None else count - 1.0  # float32 cannot tell larger whole numbers apart
+        bad = ((values != np.floor(values)) | (values < max(least, -(2.0**24))) | (values > most)) & ~np.isnan(values)
+        if bad.any():
+            row = int(np.argmax(bad))
+            what = "the codes of a categorical column must be whole numbers" + (" of 0 or more" if least == 0 else "")
+            raise error(
+                what if count is None else f"{what}, below its {count} categories",
+                got=f"{values[row]:g}",
+                where=f"row {first_row + row}, column {column}",
+                hint="number the categories from 0; NaN stands for one that is missing",
+            )

@@ -1,0 +1,153 @@
+"""Checks of queries: their ids, where each begins, and one number for each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.arrays import Ids, offsets_of
+from rankwise.check.errors import error
+
+
+def query_ids(values: ArrayLike, n_queries: int) -> Ids:
+    """Check that there is one id per query, integers or strings, all different."""
+    array = identifiers("query ids", values, n_queries, "query")
+    unique, first = np.unique(array, return_index=True)
+    if unique.size < array.size:
+        again = int(np.setdiff1d(np.arange(array.size), first)[0])
+        raise error(
+            "query ids must all be different",
+            got=f"{_plain(array[again])!r} again",
+            where=f"query number {again}",
+            hint="join the documents of a query, or give the second one another id",
+        )
+    return array
+
+
+def document_ids(values: ArrayLike, n_docs: int) -> Ids:
+    """Check that there is one id per document, integers or strings."""
+    return identifiers("document ids", values, n_docs, "document")
+
+
+def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
+    """Check a column of integers or strings and give it a plain NumPy type."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array.ravel().tolist()}
+        if kinds == {str}:
+            array = array.astype(np.str_)
+    if array.shape != (count,) or array.dtype.kind not in "iuU":
+        raise error(
+            f"{what} must be one integer or string per {one}",
+            got=f"shape {array.shape} of {array.dtype} for {count}",
+        )
+    return array
+
+
+def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Check that ``values`` cuts ``n_docs`` rows into queries of at least one document."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise error(
+            "offsets must be a one-dimensional array of integers, one more than there are queries",
+            got=f"shape {array.shape} of {array.dtype}",
+            hint="pass the row where each query starts, then the number of rows, or use RankingDataset.from_sizes",
+        )
+    array = array.astype(np.int64, copy=False)
+    if array[0] != 0 or array[-1] != n_docs:
+        raise error(
+            "offsets must cover every row: begin with 0 and end with the number of rows",
+            got=f"{array[0]} to {array[-1]} for {n_docs} rows",
+            hint="pass cumulative counts, or use RankingDataset.from_sizes(features, labels, sizes)",
+        )
+    shrinking = np.flatnonzero(np.diff(array) < 1)
+    if shrinking.size:
+        query = int(shrinking[0])
+        raise error(
+            "every query needs at least one document",
+            got=f"{array[query + 1] - array[query]} documents",
+            where=f"query number {query}",
+            hint="leave out queries without documents",
+        )
+    return array
+
+
+def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Turn the number of documents of each query into offsets."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 1).any():
+        raise error("sizes must be a one-dimensional array of positive integers", got=f"{array!r}")
+    if array.sum() != n_docs:
+        raise error(
+            "sizes must add up to the number of rows",
+            got=f"a sum of {array.sum()} for {n_docs} rows",
+            hint="pass the number of documents of each query, in the order of the rows",
+        )
+    return offsets_of(array)
+
+
+def runs(
+    qids: ArrayLike, *, hint: str = "sort the rows by query id (a stable sort keeps the order of documents)"
+) -> NDArray[np.int64]:
+    """Find where each query starts in a column of query ids; a query's rows must lie together."""
+    column = np.asarray(qids)
+    if column.ndim != 1:
+        raise error("qids must be a one-dimensional column", got=f"shape {column.shape}")
+    if column.size == 0:
+        return np.zeros(1, np.int64)
+    starts = np.concatenate(([0], np.flatnonzero(column[1:] != column[:-1]) + 1))
+    heads = column[starts]
+    unique, first = np.unique(heads, return_index=True)
+    if unique.size < heads.size:
+        again = int(np.setdiff1d(np.arange(heads.size), first)[0])
+        raise error(
+            "the rows of a query must lie together",
+            got=f"query {heads[again]!r} again after another query",
+            where=f"row {starts[again]}",
+            hint=hint,
+        )
+    return np.concatenate((starts, [column.size])).astype(np.int64)
+
+
+def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | Ids | None = None) -> str:
+    """Say where a row is: its number and its query."""
+    query = int(np.searchsorted(query_offsets, row, side="right")) - 1
+    name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
+    return f"row {row} ({name})"
+
+
+def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) -> NDArray[np.float64]:
+    """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_queries,):
+        raise error(
+            "weights must be one number per query",
+            got=f"shape {array.shape} for {n_queries} queries",
+            hint="weights belong to queries here; a weight per document must be equal within a query: pass the first",
+        )
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        query = int(np.argmax(bad))
+        raise error("weights must be finite and not negative", got=array[query], where=f"query number {query}")
+    if n_queries and not all_zero and not array.any():
+        raise error("weights must not all be zero", hint="leave weights out, or give some query a positive weight")
+    return array
+
+
+def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
+    """Check one number per query, such as the values of a metric; NaN stands for a query that is skipped."""
+    array = np.asarray(values)
+    if array.shape != ids.shape or array.dtype.kind not in "fiub":
+        raise error(f"{what} must be one number per query", got=f"shape {array.shape} of {array.dtype} for {ids.size}")
+    array = array.astype(np.float64, copy=False)
+    if np.isinf(array).any():
+        query = int(np.argmax(np.isinf(array)))
+        hint = "NaN is allowed and means that the query is skipped"
+        raise error(f"{what} must be finite", got=array[query], where=f"query {_plain(ids[query])!r}", hint=hint)
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """Unwrap a NumPy scalar so that it prints as the user wrote it."""
+    return value.item() if isinstance(value, np.generic) else value
