@@ -180,6 +180,13 @@ def test_evaluate_by_another_librarys_conventions():
     assert found["up"].popitem()[1] == pytest.approx((2 * NDCG_UP + 1) / 3)  # a query without relevant documents is 1
 
 
+@pytest.mark.parametrize("library", ["rankwise", "lightgbm", "xgboost", "catboost", "sklearn", "trec_eval"])
+def test_every_convention_goes_with_the_default_metrics(library: str):
+    found = means("evaluate", "data.txt", "up.txt", "--conventions", library)["up"]
+    assert list(found.values())[1:] == pytest.approx([(1 / np.log2(3) + 1) / 2, (0.5 + 1) / 2, (0.5 + 1) / 2])
+    assert run("compare", "data.txt", "up.txt", "down.txt", "--conventions", library).exit_code == 0
+
+
 def test_evaluate_a_policy_gives_expectations_over_drawn_rankings():
     # Query a: its relevant document, of score 1 beside 2, comes first with probability 1 / (1 + e).
     Path("one.txt").write_text("1 qid:a 1:1\n0 qid:a 1:2\n")

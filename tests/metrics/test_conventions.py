@@ -1,4 +1,4 @@
-"""rw.conventions(library) repeats that library's NDCG, on random data with ties and with empty queries."""
+"""The conventions of a library repeat its numbers, on random data with ties and with empty queries."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,10 @@ import xgboost as xgb
 from numpy.typing import NDArray
 
 import rankwise as rw
+from rankwise.metrics import METRICS, NDCG
 
 CUTOFFS = (1, 3, 5, 10, 40, 200)
+LIBRARIES = ("rankwise", "lightgbm", "xgboost", "catboost", "sklearn", "trec_eval")
 
 
 class Lists(NamedTuple):
@@ -118,6 +120,81 @@ def test_trec_eval_where_rows_are_by_descending_id(lists: Lists) -> None:
         name = f"ndcg_cut_{cutoff}" if cutoff else "ndcg"
         peer = [theirs[str(q)][name] for q in range(len(qrels))]
         np.testing.assert_allclose(lists.ours("trec_eval", cutoff), peer, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", METRICS)
+def test_every_convention_sets_what_every_metric_has(library: str, name: str, lists: Lists) -> None:
+    for text in (name, f"{name}@7"):
+        one = rw.metric(text, conventions=library)
+        assert type(one) is METRICS[name]
+        assert rw.metric(str(one)) == one
+        assert np.isfinite(one(*lists)).all() or library == "rankwise"
+        wanted = {word: value for word, value in rw.conventions(library).items() if word in ("gain", "ties")}
+        assert all(getattr(one, word) == value for word, value in wanted.items() if hasattr(one, word))
+    if library == "rankwise":
+        assert rw.metric(name, conventions=library) == rw.metric(name)
+
+
+def test_what_an_expression_says_goes_before_the_convention() -> None:
+    assert str(rw.metric("ndcg(gain=exponential)@5", conventions="trec_eval")) == "ndcg(ties=row, empty=0)@5"
+    assert str(rw.metric("ap(ties=average)", conventions="catboost")) == "ap(divide=cutoff, empty=0)"
+    assert str(rw.metric(NDCG(ties="best"), conventions="catboost")) == "ndcg(gain=linear, ties=best, empty=1)"
+    assert str(rw.metric("ap", conventions="lightgbm", empty="skip")) == "ap(divide=cutoff, ties=row)"
+    with pytest.raises(ValueError, match="unknown library: got 'lightgmb'. Hint: did you mean 'lightgbm'"):
+        rw.metric("ap", conventions="lightgmb")
+
+
+def mean(text: str, library: str, lists: Lists) -> float:
+    return float(rw.metric(text, conventions=library)(*lists).mean())
+
+
+def test_lightgbm_map(lists: Lists) -> None:
+    data = lgb.Dataset(
+        np.zeros((lists.labels.size, 1)),
+        label=lists.labels,
+        group=np.diff(lists.offsets),
+        init_score=lists.scores,
+        params={"feature_pre_filter": False, "verbose": -1},
+    )
+    params = {"objective": "lambdarank", "metric": "map", "eval_at": list(CUTOFFS), "verbose": -1}
+    theirs = {row[1]: row[2] for row in lgb.Booster(params, data).eval_train()}
+    for cutoff in CUTOFFS:
+        assert mean(f"ap@{cutoff}", "lightgbm", lists) == pytest.approx(theirs[f"map@{cutoff}"], abs=1e-6)
+
+
+def test_xgboost_map_and_precision(lists: Lists) -> None:
+    binary = lists._replace(labels=(lists.labels >= 1).astype(float))  # it takes no other labels for these
+    data = xgb.DMatrix(np.zeros((binary.labels.size, 1)), label=binary.labels, base_margin=binary.scores)
+    data.set_group(np.diff(binary.offsets))
+    names = {f"{theirs}@{cutoff}": f"{ours}@{cutoff}" for cutoff in CUTOFFS for theirs, ours in XGBOOST.items()}
+    booster = xgb.train({"objective": "rank:map", "eval_metric": list(names)}, data, num_boost_round=0)
+    theirs = dict(part.removeprefix("now-").rsplit(":", 1) for part in booster.eval(data, "now").split()[1:])
+    for name, text in names.items():
+        assert mean(text, "xgboost", binary) == pytest.approx(float(theirs[name]), abs=1e-6), name
+
+
+XGBOOST = {"map": "ap", "pre": "precision"}
+CATBOOST = {"DCG": "dcg", "MAP": "ap", "MRR": "rr", "PrecisionAt": "precision", "RecallAt": "recall"}
+
+
+@pytest.mark.parametrize("name", CATBOOST)
+def test_catboost_of_other_metrics(lists: Lists, name: str) -> None:
+    groups = np.repeat(np.arange(lists.offsets.size - 1), np.diff(lists.offsets))
+    if name == "MAP":  # the others take labels above their border of 0.5 for relevant
+        lists = lists._replace(labels=(lists.labels >= 1).astype(float))
+    for cutoff in CUTOFFS:
+        (theirs,) = catboost.utils.eval_metric(lists.labels, lists.scores, f"{name}:top={cutoff}", group_id=groups)
+        ours = mean(f"{CATBOOST[name]}@{cutoff}", "catboost", lists)
+        assert ours == pytest.approx(theirs, abs=1e-6), f"{name} at {cutoff}"
+
+
+def test_sklearn_dcg_with_ties(lists: Lists) -> None:
+    ours = rw.metric("dcg@7", conventions="sklearn")(*lists)
+    for q, (start, stop) in enumerate(zip(lists.offsets[:-1], lists.offsets[1:], strict=True)):
+        if stop - start > 1:
+            theirs = sklearn.metrics.dcg_score([lists.labels[start:stop]], [lists.scores[start:stop]], k=7)
+            assert ours[q] == pytest.approx(theirs, abs=1e-9)
 
 
 def test_conventions_of_an_unknown_library() -> None:

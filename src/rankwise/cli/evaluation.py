@@ -160,8 +160,7 @@ def _evaluations(
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
 
-    chosen = rw.conventions(conventions) if conventions else {}
-    asked = [rw.metric(text, **chosen) for text in inputs.items(",".join(metrics))]
+    asked = [rw.metric(text, conventions=conventions) for text in inputs.items(",".join(metrics))]
     named = inputs.named(words if qrels else words[1:])
     if not named:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"

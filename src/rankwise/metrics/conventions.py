@@ -1,26 +1,58 @@
-"""How other libraries compute NDCG, as options that make ours agree with theirs."""
+"""How other libraries compute metrics, as options that make ours agree with theirs."""
+
+from dataclasses import fields
+from typing import Any
 
 from rankwise import check
-from rankwise.plain import Keywords
+from rankwise.metrics.base import Metric
+from rankwise.metrics.dcg import NDCG
 
-_CONVENTIONS: dict[str, Keywords] = {
-    "lightgbm": {"gain": "exponential", "ties": "row", "empty": 1},
-    "xgboost": {"gain": "exponential", "ties": "row", "empty": 1},
-    "catboost": {"gain": "linear", "ties": "worst", "empty": 1},
-    "sklearn": {"gain": "linear", "ties": "average", "empty": 0},
+OWN = "rankwise"
+_EVERY = ""
+_CONVENTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    # Of each library: the options of every metric that has them, then what is different for some metrics.
+    OWN: {},
+    "lightgbm": {_EVERY: {"gain": "exponential", "ties": "row", "empty": 1}, "ap": {"divide": "cutoff"}},
+    "xgboost": {
+        _EVERY: {"gain": "exponential", "ties": "row", "empty": 1},
+        "ap": {"divide": "cutoff"},
+        "precision": {"empty": 0, "divide": "retrieved"},
+    },
+    "catboost": {
+        _EVERY: {"gain": "linear", "ties": "worst", "empty": 1},
+        "ap": {"empty": 0, "divide": "cutoff"},
+        "dcg": {"empty": 0},
+        "precision": {"empty": 0, "divide": "retrieved"},
+        "rr": {"empty": 0},
+    },
+    "sklearn": {_EVERY: {"gain": "linear", "ties": "average", "empty": 0}},
     # Ties go by document id, descending: judge puts tied rows in that order.
-    "trec_eval": {"gain": "linear", "ties": "row", "empty": 0},
+    "trec_eval": {_EVERY: {"gain": "linear", "ties": "row", "empty": 0}},
 }
 
 
-def conventions(library: str) -> Keywords:
+def conventions(library: str) -> dict[str, Any]:
     """Give the options with which ``ndcg`` computes what ``library`` does by default.
 
-    ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval. trec_eval orders documents with equal scores by
-    their id, descending; metrics see no ids, so the rows must be in that order, as :func:`rankwise.judge` puts them.
+    ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval, or rankwise, which changes nothing. For other
+    metrics ``rw.metric("ap@10", conventions=library)`` takes those of the options that the metric has. trec_eval orders
+    documents with equal scores by their id, descending; metrics see no ids, so the rows must be in that order, as
+    :func:`rankwise.judge` puts them.
 
     >>> from rankwise.metrics import metric
     >>> metric("ndcg@10", **conventions("catboost"))
     ndcg(gain=linear, ties=worst, empty=1)@10
     """
-    return dict(_CONVENTIONS[check.choice("library", library, _CONVENTIONS)])
+    return options_of(library, NDCG)
+
+
+def options_of(library: str, kind: type[Metric]) -> dict[str, Any]:
+    """Give the options that a convention sets of this kind of metric; options that it does not have are left out.
+
+    >>> from rankwise.metrics import AP
+    >>> options_of("lightgbm", AP)
+    {'ties': 'row', 'empty': 1, 'divide': 'cutoff'}
+    """
+    known = _CONVENTIONS[check.choice("library", library, _CONVENTIONS)]
+    options = known.get(_EVERY, {}) | known.get(kind.name, {})
+    return {field.name: options[field.name] for field in fields(kind) if field.name in options}

@@ -92,7 +92,7 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         if divide in (BY_IDEAL, BY_RELEVANT):
             total = min(total / best, 1.0)
         elif divide == BY_RETRIEVED:
-            total /= max(count, 1)
+            total /= max(min(count, cutoff), 1)
         out[q] = total
 
 

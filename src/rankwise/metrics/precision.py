@@ -48,13 +48,21 @@ class Precision(Binary):
 
     >>> Precision(cutoff=2)([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
     array([0.5])
+    >>> Precision(cutoff=5, divide="retrieved")([3.0, 2.0], [1, 0], [0, 2])
+    array([0.5])
     """
 
     name: ClassVar[str] = "precision"
+    divide: str = "cutoff"
+    """By the cutoff even where fewer documents were "retrieved", or by their number then."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choice("divisor (divide)", self.divide, ("cutoff", "retrieved"))
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
         rule = relevance_rule(self.relevant)
-        if self.cutoff is None:
+        if self.cutoff is None or self.divide == "retrieved":
             return weighted_sum, rule, np.ones(longest), BY_RETRIEVED
         return weighted_sum, rule, np.full(longest, 1.0 / self.cutoff), PLAIN
 
@@ -78,16 +86,25 @@ class AP(Binary):
     """Average precision: the mean over relevant documents of the precision at their ranks.
 
     With a cutoff, relevant documents below it or not retrieved count 0, and the mean is still over all of the
-    query's relevant documents (trec_eval's map_cut).
+    query's relevant documents (trec_eval's map_cut). With ``divide="cutoff"`` the mean is over at most ``cutoff`` of
+    them, so that 1 can be reached (the map@k of LightGBM, XGBoost and CatBoost).
 
     >>> AP()([3.0, 2.0, 1.0], [1, 0, 1], [0, 3]).round(4)  # (1/1 + 2/3) / 2
     array([0.8333])
+    >>> AP(cutoff=1)([3.0, 2.0], [1, 1], [0, 2]), AP(cutoff=1, divide="cutoff")([3.0, 2.0], [1, 1], [0, 2])
+    (array([0.5]), array([1.]))
     """
 
     name: ClassVar[str] = "ap"
+    divide: str = "relevant"
+    """By the number of "relevant" documents, or by the "cutoff" where that is smaller."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choice("divisor (divide)", self.divide, ("relevant", "cutoff"))
 
     def _kernel(self, longest: int) -> tuple[Any, ...]:
-        return _average_precision, relevance_rule(self.relevant)
+        return _average_precision, relevance_rule(self.relevant), self.divide == "cutoff"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -121,7 +138,7 @@ class Hit(Binary):
 
 
 @kernel
-def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule, empty, out):  # type: ignore[no-untyped-def]
+def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule, by_cutoff, empty, out):  # type: ignore[no-untyped-def]
     longest = longest_of(first, last, offsets)
     worths, ranked = np.empty(longest), np.empty(longest, np.int64)
     counts = np.empty(rule.table.size + 1, np.int64)
@@ -151,7 +168,7 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
                     total += hits / size * (seen + 1.0 + (rank - start) * others) / (rank + 1.0)
             seen += hits
             start = stop
-        out[q] = min(total / relevant, 1.0)
+        out[q] = min(total / (min(relevant, cutoff) if by_cutoff else relevant), 1.0)
 
 
 @kernel
