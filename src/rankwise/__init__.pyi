@@ -26,10 +26,14 @@ from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
 from .evaluation.compare import compare as compare
 from .evaluation.comparison import Comparison as Comparison
+from .evaluation.cross_validate import cross_validate as cross_validate
+from .evaluation.cross_validation import CrossValidation as CrossValidation
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from .evaluation.recommendation import evaluate_interactions as evaluate_interactions
+from .evaluation.stored import read_evaluation as read_evaluation
+from .evaluation.stored import write_evaluation as write_evaluation
 from .evaluation.trec import judge as judge
 from .evaluation.trec import read_qrels as read_qrels
 from .evaluation.trec import read_run as read_run

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
+from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli.folds import DEFAULT_METRICS
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.evaluation import Evaluation
     from rankwise.evaluation.tables import Table
-
-DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
 
 
 def evaluate(
@@ -121,6 +121,7 @@ def compare(
     [cyan]rankwise compare test.txt old=old.txt new=new.txt[/cyan]
     [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
+    [cyan]rankwise compare old=results-a new=results-b[/cyan]   (what 'rankwise train --folds' wrote)
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(plot, outputs.PICTURES, force=force)
@@ -160,6 +161,10 @@ def _evaluations(
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
 
+    beside = {"--conventions": conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"]}
+    if qrels is None and (kept := cross_validation.results(words, metrics, beside)) is not None:
+        about = {name: how[name] for name in ("confidence", "seed")}
+        return {name: replace(one, **about) for name, one in kept.items()}
     asked = [rw.metric(text, conventions=conventions) for text in inputs.items(",".join(metrics))]
     named = inputs.named(words if qrels else words[1:])
     if not named:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise import check
+from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.plain import Json, Keywords
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 def train(
     data: options.Train,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the model is written to.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder that the model, or what --folds finds, goes to."
+        ),
     ],
     valid: options.Valid = None,
     objective: options.Objective = None,
@@ -51,6 +55,12 @@ def train(
     ] = None,
     patience: options.Patience = None,
     fold: options.Fold = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="Cross-validate: N models, each tested on the part of the queries it has not seen."
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
     ] = None,
@@ -81,10 +91,15 @@ def train(
     [cyan]rankwise train mq2008 --fold 2 --ranker xgboost --objective xendcg --set max_depth=6 -o model[/cyan]
     [cyan]rankwise train mq2008 --fold 2 --ranker neural --set preset=2020-tuned -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
+    [cyan]rankwise train all.txt --folds 5 -o results[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
-    outputs.free_model(output, force=force)
-    if checkpoint is not None:
+    if folds is not None:
+        beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot}
+        cross_validation.check_options(beside, output, force=force)
+    else:
+        outputs.free_model(output, force=force)
+    if checkpoint is not None and folds is None:
         from rankwise.rankers.training import checkpoints
 
         checkpoints.ready(checkpoint, resume=resume)
@@ -103,10 +118,16 @@ def train(
         "seed": seed,
         "threads": threads,
         "progress": progress,
-        "checkpoint": checkpoint,
+        "checkpoint": checkpoint if folds is None else None,
         "checkpoint_every": checkpoint_every,
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
+    if folds is not None:
+        kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
+        cross_validation.train_folds(
+            model, data, folds, output, metrics=metrics, seed=seed or 0, progress=progress, **kept
+        )
+        return
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid, fold)

@@ -85,13 +85,12 @@ def load_dataset(
     ...     load_dataset(f"{here}/mine.toml", part="test")
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
+    entry = _entry(name)
     if str(name).endswith(".toml"):
         if download:
             raise check.error("only sets of the catalog can be downloaded", got=str(name))
-        path = check.readable(name)
-        entry, bases = own.describe(path), [path.parent]
+        bases = [Path(name).parent]
     else:
-        entry = catalog.entry(str(name))
         bases = _bases(entry, folder)
     fold = _fold(entry, fold)
     wanted = _wanted(entry, part)
@@ -114,6 +113,15 @@ def load_dataset(
         return parts[part]
     _same_features(entry, parts)
     return Parts(parts["train"], parts.get("valid"), parts["test"])
+
+
+def fold_count(name: str | Path) -> int:
+    """How many folds a set has itself; 0 for one fixed split."""
+    return _entry(name).folds
+
+
+def _entry(name: str | Path) -> Entry:
+    return own.describe(check.readable(name)) if str(name).endswith(".toml") else catalog.entry(str(name))
 
 
 def _data_folder(folder: str | Path | None) -> Path:

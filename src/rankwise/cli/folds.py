@@ -1,0 +1,125 @@
+"""``train --folds``: cross-validation, and results of it that ``evaluate`` and ``compare`` read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check, files
+from rankwise.cli import inputs, outputs, screen
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.evaluation import Evaluation
+
+DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
+SCORES = "scores.npy"
+
+
+def check_options(beside: Mapping[str, object], output: Path, *, force: bool) -> None:
+    """Refuse what does not go with ``--folds``, and a folder that is something else, before the work begins."""
+    for option, value in beside.items():
+        if value is not None:
+            hint = f"leave {option} out: every fold has a test part, and a validation part if the ranker stops early"
+            raise check.error(f"--folds and {option} do not go together", hint=hint)
+    from rankwise.evaluation.stored import FILE
+
+    check.free_path(output, force=force)
+    if output.exists() and not (output / FILE).is_file():
+        raise FileExistsError(f"{output} holds no results of folds and is kept. Hint: choose another name.")
+    files.ready_folder(output)
+
+
+def train_folds(
+    model: Any,
+    data: str,
+    folds: int,
+    output: Path,
+    *,
+    metrics: list[str] | None,
+    seed: int,
+    checkpoint: Path | None,
+    resume: bool,
+    progress: bool | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Cross-validate, write what was found to the folder, and show it."""
+    import numpy as np
+
+    import rankwise as rw
+    from rankwise.evaluation.stored import FILE
+
+    with screen.progress(2, progress) as bar:
+        bar.step(f"Reading {data}")
+        prepared = _own_folds(data, folds) if inputs.is_set(data) else None
+        whole = None if prepared is not None else inputs.read_data(data, part=None, fold=None, progress=bar.part)
+    found = rw.cross_validate(
+        model,
+        whole,
+        folds=folds if prepared is None else prepared,
+        metrics=inputs.items(",".join(metrics or DEFAULT_METRICS)),
+        seed=seed,
+        checkpoint=checkpoint,
+        resume=resume,
+        progress=progress,
+    )
+    output.mkdir(parents=True, exist_ok=True)
+    for number, one in enumerate(found.models, 1):
+        one.save(output / f"fold-{number}", force=force)
+    rw.write_evaluation(found, output / FILE, force=force)
+    with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
+        np.save(out, found.scores, allow_pickle=False)
+    if json:
+        means = {name: column.tolist() for name, column in found.fold_means.items()}
+        about = {"output": output, "ranker": model.name, "objective": str(model.objective), "folds": len(found.models)}
+        screen.document({**about, **found.to_dict(), "fold_means": means})
+    else:
+        screen.table(found.table())
+        outputs.said(output)
+
+
+def results(
+    words: Sequence[str], metrics: Sequence[str], beside: Mapping[str, object]
+) -> "dict[str, Evaluation] | None":
+    """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
+    from rankwise.evaluation import stored
+    from rankwise.metrics import metric
+
+    paths = [Path(word.partition("=")[2] or word) for word in words]
+    ready = [stored.is_evaluation(path) for path in paths]
+    if not any(ready):
+        return None
+    if not all(ready):
+        hint = "name results alone, RESULT_A RESULT_B, or DATA and SCORES alone"
+        raise check.error(
+            "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
+        )
+    for option, value in beside.items():
+        if value:
+            raise check.error("results hold the values of metrics already", got=option, hint=f"leave {option} out")
+    found = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    if list(metrics) == DEFAULT_METRICS:
+        return found
+    asked = [str(metric(one)) for one in inputs.items(",".join(metrics))]
+    for name, one in found.items():
+        missing = [expression for expression in asked if expression not in one.metrics]
+        if missing:
+            raise check.error(
+                f"{name} was not evaluated by a metric asked for",
+                got=missing[0],
+                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
+            )
+        found[name] = replace(one, values={expression: one[expression] for expression in asked})
+    return found
+
+
+def _own_folds(name: str, folds: int) -> Any:
+    """The folds that a set of the catalog, or a .toml file, has itself."""
+    from rankwise.data.catalog import load
+
+    own = load.fold_count(name)
+    if own != folds:
+        what = f"{name} has {own} folds of its own" if own else f"{name} has one fixed split and no folds"
+        hint = f"set --folds {own}" if own else "give a plain file, or one part of it"
+        raise check.error(what, got=f"--folds {folds}", hint=hint)
+    return [load.load_dataset(name, number) for number in range(1, folds + 1)]

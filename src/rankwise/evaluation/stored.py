@@ -1,0 +1,83 @@
+"""Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise import check, files
+from rankwise.evaluation.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FILE = "results.parquet"
+"""What the file is called in a folder of results."""
+_ABOUT = ("ranking", "query", "weight", "fold")
+"""Columns that are no metric."""
+
+
+def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = False) -> Path:
+    """Write one row per query, as ``to_frame()`` gives it, to a ``.parquet`` file."""
+    path = Path(path)
+    if path.suffix.lower() != ".parquet":
+        raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
+    with files.replacing(path, force=force) as new:
+        evaluation.to_frame().write_parquet(new)
+    return path
+
+
+def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
+    """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise train --folds``; for :func:`compare`.
+
+    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     kept = write_evaluation(Evaluation({"ap": [0.5, float("nan")]}, ["a", "b"]), f"{here}/mine.parquet")
+    ...     read_evaluation(kept)["ap"]
+    array([0.5, nan])
+    """
+    import polars as pl
+
+    path = Path(path)
+    path = check.readable(path / FILE if path.is_dir() else path)
+    with check.library("an evaluation", path):
+        frame = pl.read_parquet(path)
+    names = _metrics(frame.schema)
+    if names is None:
+        hint = "pass what 'rankwise train --folds', 'rankwise evaluate --per-query' or write_evaluation wrote"
+        raise check.error("not the values of queries", got=f"the columns {', '.join(frame.columns[:5])}", hint=hint)
+    if "ranking" in frame.columns and frame["ranking"].n_unique() > 1:
+        hint = "write a file for each: evaluate one ranking at a time"
+        raise check.error("the file holds several rankings", got=f"{frame['ranking'].n_unique()}", where=str(path))
+    weights = frame["weight"].to_numpy() if "weight" in frame.columns else np.ones(frame.height)
+    ids = frame["query"]
+    with check.naming(path):
+        return Evaluation(
+            {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
+            np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
+            None if (weights == 1.0).all() else weights,
+            **about,
+        )
+
+
+def is_evaluation(path: str | Path) -> bool:
+    """Tell values of queries from data and scores, by the columns of a Parquet file."""
+    import polars as pl
+
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return False
+    try:
+        return _metrics(pl.read_parquet_schema(path)) is not None
+    except (pl.exceptions.PolarsError, OSError):
+        return False
+
+
+def _metrics(schema: "Any | pl.Schema") -> list[str] | None:
+    """The columns that hold metrics; None if this is another table."""
+    names = [name for name in schema if name not in _ABOUT]
+    numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
+    return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None
