@@ -22,6 +22,8 @@ NONE.flags.writeable = False
 UNWANTED = np.empty(0)
 """Stands for an output that was not asked for; it can be written, as those that are asked for can."""
 
+BLOCK = 2**20
+"""How many numbers of a matrix are worked on at a time, so that one on disk is never in memory as a whole."""
 _POOLED = 8
 _APART = 64
 _POOLED_BYTES = 32 * 2**20
@@ -67,13 +69,18 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     return np.arange(own[-1]) + np.repeat(starts - own[:-1], sizes), own
 
 
-def row_blocks(n_rows: int, width: int, numbers: int = 2**20) -> Iterator[slice]:
+def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
+    """Take rows of a column that may not be there."""
+    return None if column is None else column[rows]
+
+
+def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[slice]:
     """Cut the rows of a matrix into blocks of about so many ``numbers``, at least one row each.
 
     >>> list(row_blocks(5, 2, numbers=4))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = rows_at_once(width, numbers)
+    step = rows_at_once(width, BLOCK if numbers is None else numbers)
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 

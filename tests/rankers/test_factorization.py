@@ -128,7 +128,7 @@ def test_exclusion_goes_by_ids(model, parts):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_recommendations_are_the_best_there_are(model, parts, exclude_seen, monkeypatch):
-    monkeypatch.setattr("rankwise.rankers.factorization.factors._BLOCK", 200)
+    monkeypatch.setattr("rankwise.rankers.factorization.ranker.BLOCK", 200)
     train, _ = parts
     users = ["user 05", "user 03", "user 20", "user 11"]
     table = model.recommend(users, k=7, exclude_seen=exclude_seen)

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import rankwise as rw
+from rankwise import arrays
 from rankwise.cli.app import app
-from rankwise.rankers.nets import batches, transforms
+from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
 from rankwise.rankers.nets.presets import PRESETS, Settings
 from rankwise.rankers.nets.transforms import Transform
@@ -240,7 +241,7 @@ def test_contributions_of_a_linear_model_are_exact(data):
 
 
 def test_contributions_of_a_net_add_up_and_missing_values_add_nothing(data, monkeypatch):
-    monkeypatch.setattr(batches, "_NUMBERS", 1000)  # many blocks
+    monkeypatch.setattr(arrays, "BLOCK", 1000)  # many blocks
     holes = data.with_(features=np.where(data.features > 1.5, np.nan, data.features))
     model = ranker(hidden=(16, 8), batch_norm=True).fit(holes)
     parts = model.explain(holes)
@@ -336,7 +337,7 @@ def test_what_is_given_wins_over_the_preset():
 
 @pytest.mark.parametrize("numbers", [1, 10**6])
 def test_standardising_is_that_of_scikit_learn(numbers, monkeypatch):
-    monkeypatch.setattr(batches, "_NUMBERS", numbers)
+    monkeypatch.setattr(arrays, "BLOCK", numbers)
     rng = np.random.default_rng(0)
     features = (rng.normal(1e4, 3.0, (200, 3)) * [1, 1, 0]).astype(np.float32)
     features[rng.random((200, 3)) < 0.1] = np.nan

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, read_only_view, rows_of
+from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
 from rankwise.data.categories import lists
 from rankwise.plain import Keywords
 
@@ -163,22 +163,13 @@ class RankingDataset:
         ids are unique: see :func:`rankwise.split` and the weights for what a repetition is meant to do.
         """
         numbers = self.query_numbers(queries)
-        rows, offsets = self.rows(numbers)
+        rows, offsets = rows_of(numbers, self.offsets)
         changes: Keywords = {"offsets": offsets}
-        changes |= {name: _part(getattr(self, name), rows) for name in PER_DOCUMENT}
-        changes |= {name: _part(getattr(self, name), numbers) for name in PER_QUERY}
+        changes |= {name: part_of(getattr(self, name), rows) for name in PER_DOCUMENT}
+        changes |= {name: part_of(getattr(self, name), numbers) for name in PER_QUERY}
         if changes["query_ids"] is None:
             changes["query_ids"] = numbers  # so that a part keeps the randomness of the whole
         return replace(self, **changes)
-
-    def rows(self, numbers: NDArray[np.int64]) -> tuple[slice | NDArray[np.int64], NDArray[np.int64]]:
-        """Say where the documents of these queries lie, in this order, and what their offsets are among themselves.
-
-        >>> data = RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1])
-        >>> data.rows(np.array([1, 0]))
-        (array([2, 0, 1]), array([0, 1, 3]))
-        """
-        return rows_of(numbers, self.offsets)
 
     def query_numbers(self, queries: ArrayLike | slice) -> NDArray[np.int64]:
         """Turn a slice, a mask or numbers into an array of query numbers."""
@@ -234,7 +225,3 @@ class RankingDataset:
         if self.n_docs:
             parts.append(f"labels {self.labels.min():g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"
-
-
-def _part(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
-    return None if column is None else column[rows]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Column, offsets_of
+from rankwise.arrays import offsets_of, part_of
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.kernels import kernel
 from rankwise.plain import Keywords
@@ -73,7 +73,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
-    changes: Keywords = {name: _rows_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
+    changes: Keywords = {name: part_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
         data.sizes, data.sizes + extra
     )
@@ -132,10 +132,6 @@ def _how_many(fraction: float, sizes: NDArray[np.int64], stream: Stream) -> NDAr
     up = stream.per_query(sizes.size)[:, 0] < wanted - whole
     count: NDArray[np.int64] = whole.astype(np.int64) + up
     return count
-
-
-def _rows_of(column: Column | None, rows: NDArray[np.int64]) -> Column | None:
-    return None if column is None else column[rows]
 
 
 @kernel

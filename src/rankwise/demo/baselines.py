@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric
+from rankwise.metrics.base import weighted_mean
 
 Scores = NDArray[np.float64]
 
@@ -21,7 +22,7 @@ def best_feature(train: RankingDataset, part: RankingDataset) -> tuple[str, Scor
         return np.where(np.isnan(values), -np.finfo(np.float32).max, values)
 
     def quality(choice: tuple[int, float]) -> float:
-        return float(np.nanmean(rate(column(train, *choice), train.labels, train.offsets)))
+        return weighted_mean(rate(column(train, *choice), train.labels, train.offsets))
 
     feature, sign = max(((f, s) for f in range(train.n_features) for s in (1.0, -1.0)), key=quality)
     names = train.feature_names or [f"number {number + 1}" for number in range(train.n_features)]

@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.arrays import Ids, offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import rows_of
+from rankwise.data.interactions.parts import ratings_of
 from rankwise.evaluation.evaluate import Model, evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.tables import count
@@ -103,10 +103,10 @@ def _scored_users(
         block = wanted[places]
         scores = _scores(model, test, test.users[block])
         labels = np.zeros(scores.shape)
-        rows, owners = rows_of(offsets, block)
+        rows, owners = ratings_of(block, offsets)
         labels[owners, items[rows]] = ratings[rows] if graded else 1.0
         if known is not None:
-            seen_rows, seen_owners = rows_of(known[0], block)
+            seen_rows, seen_owners = ratings_of(block, known[0])
             hidden = seen_owners, known[1][seen_rows]
             if labels[hidden].any():
                 at = int(np.argmax(labels[hidden] > 0))
@@ -143,7 +143,7 @@ def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64],
     numbers = np.searchsorted(exclude.users, test.users, sorter=order).clip(0, max(exclude.n_users - 1, 0))
     numbers = order[numbers]
     known = np.flatnonzero(exclude.users[numbers] == test.users)
-    rows, owners = rows_of(offsets, numbers[known])
+    rows, owners = ratings_of(numbers[known], offsets)
     places = np.searchsorted(test.catalogue, exclude.catalogue[items[rows]]).clip(0, test.n_items - 1)
     common = test.catalogue[places] == exclude.catalogue[items[rows]]
     counts = np.bincount(known[owners[common]], minlength=test.n_users)

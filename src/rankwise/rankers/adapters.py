@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats
+from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Prepared
@@ -129,7 +129,7 @@ def _offsets(data: Any) -> NDArray[np.int64]:
     sizes = data.get_group()
     if sizes is None:
         raise check.error("the data set has no groups", hint="pass group=, the number of documents of each query")
-    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    return offsets_of(sizes)
 
 
 def _weights(data: Any, offsets: NDArray[np.int64]) -> Array | None:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import arrays, threads
-from rankwise.arrays import offsets_of, read_only
+from rankwise import threads
+from rankwise.arrays import offsets_of, read_only, rows_of
 from rankwise.kernels import kernel
 from rankwise.stream import Stream, uniform
 
@@ -62,7 +62,7 @@ def divide(
     rows, counts = np.flatnonzero(relevant), count_flags(relevant, offsets)
     users = np.repeat(np.arange(n_users), counts)
     order = np.lexsort((draws[rows], *(() if times is None else (times[rows],)), users))
-    ranks = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = np.arange(rows.size) - np.repeat(offsets_of(counts)[:-1], counts)
     shift = stream.child("shift").per_query(n_users)[:, 0]
     numbers[rows[order]] = np.searchsorted(cuts[:-1], (ranks + shift[users]) / counts[users], side="right")
     return numbers, key
@@ -73,13 +73,13 @@ def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(offsets_of(flags)[offsets])
 
 
-def rows_of(offsets: NDArray[np.int64], users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the rows of some users, one user after another, and whose each is: 0 for the first of them.
+def ratings_of(users: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the rows of the ratings of some users, one user after another, and whose each is: 0 for the first of them.
 
-    >>> rows_of(np.array([0, 2, 3, 5]), np.array([2, 0]))
+    >>> ratings_of(np.array([2, 0]), np.array([0, 2, 3, 5]))
     (array([3, 4, 0, 1]), array([0, 0, 1, 1]))
     """
-    rows, starts = arrays.rows_of(users, offsets)
+    rows, starts = rows_of(users, offsets)
     if isinstance(rows, slice):
         rows = np.arange(rows.start, rows.stop)
     return rows, np.repeat(np.arange(users.size), np.diff(starts))

@@ -1,6 +1,5 @@
 """Vectors of users and items: what a factorization has learned, and scores and rankings from it. Needs no torch."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -8,14 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids
-from rankwise.data.interactions.parts import rows_of
+from rankwise.data.interactions.parts import ratings_of
 from rankwise.kernels import FUSED, kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.rankers.verify.factors import verify
 from rankwise.threads import over_queries
 
 UNKNOWN = ("error", "popular", "mean")
-_BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
+BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +69,10 @@ class Factors:
             scores[users < 0] = np.append(self.popularity, 0.0)[items]
         return scores
 
-    def blocks(self, users: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Cut users so that their scores of all items fit into a little memory."""
-        size = max(1, _BLOCK // max(self.items.size, 1))
-        return (users[start : start + size] for start in range(0, users.size, size))
-
     def hide_seen(self, users: NDArray[np.int64], scores: Array) -> None:
         """Take out what users know from training; −inf is never recommended."""
         known = np.flatnonzero(users >= 0)
-        rows, owners = rows_of(self.seen_offsets, users[known])
+        rows, owners = ratings_of(users[known], self.seen_offsets)
         scores[known[owners], self.seen_items[rows]] = -np.inf
 
     def content(self) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Ids
+from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.factorization.factors import Factors
@@ -74,14 +74,14 @@ def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int
     known = train.take(order)
     relevant = known.labels > 0
     counts = np.add.reduceat(relevant, known.offsets[:-1])
-    rows, _ = train.rows(order)
+    rows, _ = rows_of(order, train.offsets)
     return Source(
         train,
         user_ids,
         item_ids,
         users,
         items,
-        np.concatenate(([0], np.cumsum(counts))),
+        offsets_of(counts),
         items[rows][relevant].astype(np.int32),
     )
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.factorization import lists as sources
-from rankwise.rankers.factorization.factors import UNKNOWN, Factors, best
+from rankwise.rankers.factorization.factors import BLOCK, UNKNOWN, Factors, best
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.training.loop import History, State
 from rankwise.stream import Stream
@@ -197,10 +197,11 @@ class FactorizationRanker(TorchRanker):
         everything = np.arange(model.items.size)
         found: list[tuple[Any, ...]] = []
         with self._own_threads():
-            for block in model.blocks(model.user_numbers(ids, self.unknown)):
-                scores = model.matrix(block, everything, self.unknown)
+            numbers = model.user_numbers(ids, self.unknown)
+            for block in row_blocks(numbers.size, model.items.size, BLOCK):
+                scores = model.matrix(numbers[block], everything, self.unknown)
                 if exclude_seen:
-                    model.hide_seen(block, scores)
+                    model.hide_seen(numbers[block], scores)
                 found.append(best(scores, k))
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}

@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
-
-_NUMBERS = 2**20  # of a block
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Batching:
         [[2, 0], [1]]
         """
         order = np.argsort(stream.child("order").per_query(data.n_queries)[:, 0], kind="stable")
-        filled = np.concatenate(([0], np.cumsum(data.sizes[order])))
+        filled = offsets_of(data.sizes[order])
         start = 0
         while start < order.size:
             end = start + self.queries
@@ -66,7 +64,7 @@ class Part:
     @classmethod
     def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "Part":
         """Take queries out of a data set; ``stream`` is that of the whole."""
-        rows, offsets = data.rows(queries)
+        rows, offsets = rows_of(queries, data.offsets)
         own = stream.take(queries, data.n_queries)
         return cls(data, queries, rows, offsets, own)
 
@@ -80,14 +78,3 @@ class Part:
         """One weight per query."""
         given = self.data.weights
         return np.ones(self.queries.size) if given is None else given[self.queries]
-
-
-def blocks(n_docs: int, width: int) -> Iterator[slice]:
-    """Cut rows into blocks of a few megabytes, so that a matrix on disk is never in memory as a whole.
-
-    >>> list(blocks(3_000_000, 1))
-    [slice(0, 1048576, None), slice(1048576, 2097152, None), slice(2097152, 3000000, None)]
-    """
-    step = max(_NUMBERS // max(width, 1), 1)
-    for start in range(0, n_docs, step):
-        yield slice(start, min(start + step, n_docs))

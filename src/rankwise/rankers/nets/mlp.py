@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rankwise.arrays import Array, Floats
-from rankwise.rankers.nets.batches import blocks
+from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
 
@@ -67,7 +66,7 @@ class Perceptron(nn.Module):
         """Score a matrix of any length, block by block."""
         scores = np.empty(len(features))
         with torch.inference_mode():
-            for rows in blocks(*features.shape):
+            for rows in row_blocks(*features.shape):
                 scores[rows] = self(self.read(features[rows])).cpu().numpy()
         return scores
 
@@ -78,7 +77,7 @@ class Perceptron(nn.Module):
         start = self.transform.average()
         with torch.no_grad():
             expected = float(self.body(start[None]))
-        for rows in blocks(n_docs, n_features):
+        for rows in row_blocks(n_docs, n_features):
             scores = self.score(features[rows])
             parts[rows, :-1] = _complete(*self._gradients(features[rows], start), scores - expected)
             parts[rows, -1] = expected

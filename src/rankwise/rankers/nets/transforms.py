@@ -5,8 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
-from rankwise.rankers.nets.batches import blocks
+from rankwise.arrays import Array, Floats, row_blocks
 
 
 class Transform(torch.nn.Module):
@@ -38,7 +37,7 @@ class Transform(torch.nn.Module):
     def fit(self, features: Floats) -> bool:
         """Learn means and deviations; gives whether any feature tells documents apart."""
         moments = Moments(features.shape[1])
-        for rows in blocks(*features.shape):
+        for rows in row_blocks(*features.shape):
             block = features[rows].astype(np.float64)
             _check_finite(block, rows.start)
             moments.add(np.sign(block) * np.log1p(np.abs(block)) if self.log else block)

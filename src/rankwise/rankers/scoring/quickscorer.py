@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, offsets_of
 from rankwise.kernels import kernel
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
@@ -58,7 +58,7 @@ def questions(nodes: Nodes) -> Questions:
     first_word, values = [0], []
     for first, last in nodes.trees():
         is_leaf = nodes.feature[first:last] == LEAF
-        leaves_before = np.concatenate(([0], np.cumsum(is_leaf))).tolist()
+        leaves_before = offsets_of(is_leaf).tolist()
         for node in (first + np.flatnonzero(~is_leaf)).tolist():
             feature, stays = int(nodes.feature[node]), bool(nodes.missing_left[node])
             on_left = leaves_before[nodes.left[node] - first], leaves_before[nodes.right[node] - first]

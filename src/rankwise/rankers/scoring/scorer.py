@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, read_only_view
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Scorer:
     """Scores the documents of one query, a few to a few thousand, on the thread that calls it.
 
-    Trees are rearranged once, and then sixteen documents are scored at a time: see ``rankers/quickscorer.py``. Scores
+    Trees are rearranged once, and then sixteen documents are scored at a time: see ``quickscorer.py``. Scores
     are those of ``predict``, bit for bit. Trees that cannot be rearranged (LightGBM's linear leaves, CatBoost's
     statistics of categories) and nets are scored by their library, nets on the CPU. Any number of threads may share one
     scorer. A float32 matrix with its rows one after the other is taken as it is; anything else that ``predict`` takes
@@ -55,7 +55,7 @@ class Scorer:
                 return self._library(documents)
         from rankwise.rankers.scoring.quickscorer import score
 
-        return score(self._splits, _read_only(documents))
+        return score(self._splits, read_only_view(documents))
 
     @property
     def rearranged(self) -> bool:
@@ -99,11 +99,3 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
             return net.score(documents)  # type: ignore[no-any-return]
 
     return score
-
-
-def _read_only(documents: Floats) -> Floats:
-    """Numba would compile the kernel once more for arrays that can be written."""
-    if documents.flags.writeable:
-        documents = documents.view()
-        documents.flags.writeable = False
-    return documents

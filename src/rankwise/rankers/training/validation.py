@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, gains
 from rankwise.metrics.dcg import NDCG
@@ -36,7 +36,7 @@ class Validation:
     def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
         self.names = tuple(name(metric, data, debias=debias) for metric in metrics)
         self.metrics = metrics
-        self.rows: NDArray[np.int64] | None = None
+        self.rows: slice | NDArray[np.int64] = slice(None)
         self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
         self.clicks: Array | None = None
         if debias and data.propensities is not None:
@@ -45,20 +45,17 @@ class Validation:
     def _by_click(self, data: RankingDataset, propensities: Array) -> None:
         clicked = np.flatnonzero(data.labels > 0)
         query = np.searchsorted(data.offsets, clicked, side="right") - 1
-        sizes = data.sizes[query]
-        starts = np.cumsum(sizes) - sizes
-        self.rows = np.arange(sizes.sum()) + np.repeat(data.offsets[query] - starts, sizes)
+        self.rows, self.offsets = rows_of(query, data.offsets)
         self.clicks = data.labels[clicked]
-        self.labels = np.zeros(self.rows.size)
-        self.labels[starts + clicked - data.offsets[query]] = self.clicks
-        self.offsets = np.append(starts, self.rows.size)
+        self.labels = np.zeros(self.offsets[-1])
+        self.labels[self.offsets[:-1] + clicked - data.offsets[query]] = self.clicks
         self.weights = 1.0 / propensities[clicked]
         if data.weights is not None:
             self.weights = self.weights * data.weights[query]
 
     def __call__(self, scores: ArrayLike) -> dict[str, float]:
         """Give the mean of every metric over the queries, or the clicks, that it scores."""
-        given = np.asarray(scores) if self.rows is None else np.asarray(scores)[self.rows]
+        given = np.asarray(scores)[self.rows]
         return {
             name: mean(metric, given, self.labels, self.offsets, self._weights(metric))
             for name, metric in zip(self.names, self.metrics, strict=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import weighted_mean
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
@@ -150,7 +151,7 @@ class Step:
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError
-        self.loss = float(np.average(derivatives.value, weights=data.weights))
+        self.loss = weighted_mean(derivatives.value, data.weights)
         return numerator, hessian
 
 

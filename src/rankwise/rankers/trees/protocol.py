@@ -4,7 +4,7 @@
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
 - :class:`Forest` is a finished model: it scores, explains, and is bytes in the library's own format.
 
-How an adapter is written: ``rankers/lightgbm.py`` is the pattern. ``Growth.add(derive)`` calls ``derive(scores)`` once,
+How an adapter is written: ``trees/lightgbm.py`` is the pattern. ``Growth.add(derive)`` calls ``derive(scores)`` once,
 with the float64 scores that the model so far gives the training documents (0 before the first tree), and grows one tree
 from the float32 arrays that come back: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian,
 finite, positive, with the queries' weights multiplied in. An exception from ``derive`` must pass through, and leave the

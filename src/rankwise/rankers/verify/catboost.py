@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Column
+from rankwise.arrays import Column, offsets_of
 from rankwise.rankers.verify import ForgedError, inside, refusing
 from rankwise.rankers.verify.flatbuffer import Table
 
@@ -114,7 +114,7 @@ def _trees(trees: Table, n_answers: int, n_buckets: int) -> None:
     bins = trees.vector(17, _BIN)
     if (sizes < 0).any() or sizes.sum() != splits.size or starts.size != sizes.size:
         raise ForgedError("sizes of trees that are not those of their splits")
-    if not np.array_equal(starts, np.cumsum(sizes) - sizes):
+    if not np.array_equal(starts, offsets_of(sizes)[:-1]):
         raise ForgedError("trees that do not begin where the one before ends")
     if splits.size and not 0 <= splits.min() <= splits.max() < n_answers:
         raise ForgedError(f"a split that is not among the {n_answers}")
@@ -136,9 +136,10 @@ def _uneven(sizes: NDArray[np.int64], steps: Column, leaves: NDArray[np.int64], 
     if steps.size != sizes.sum() or leaves.size != steps.size or not (sizes > 0).all():
         raise ForgedError("steps that are not those of the nodes")
     tree = np.repeat(np.arange(sizes.size), sizes)
-    ends, places = np.cumsum(sizes)[tree], np.arange(steps.size)
+    bounds = offsets_of(sizes)
+    ends, places = bounds[1:][tree], np.arange(steps.size)
     met = np.zeros(steps.size, np.int64)
-    met[np.cumsum(sizes) - sizes] = 1
+    met[bounds[:-1]] = 1
     for side in ("left", "right"):
         step = steps[side].astype(np.int64)
         if (places + step >= ends).any():

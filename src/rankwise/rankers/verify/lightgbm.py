@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import offsets_of
 from rankwise.rankers.verify import ForgedError, refusing
 
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
@@ -103,7 +104,7 @@ class _Forest:
     def _nodes(self) -> None:
         """Every node but the root, and every leaf, has one parent, which comes before it."""
         tree = np.repeat(np.arange(len(self.trees)), self.splits)
-        first_split, first_leaf = (np.concatenate(([0], np.cumsum(one))) for one in (self.splits, self.leaves))
+        first_split, first_leaf = offsets_of(self.splits), offsets_of(self.leaves)
         place = np.arange(tree.size) - first_split[tree]
         splits, leaves = np.zeros(first_split[-1], np.int64), np.zeros(first_leaf[-1], np.int64)
         for name in ("left_child", "right_child"):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Column
+from rankwise.arrays import Column, offsets_of
 from rankwise.plain import Json
 from rankwise.rankers.verify import ForgedError, inside, refusing
 from rankwise.rankers.verify.ubjson import decode
@@ -90,7 +90,7 @@ class _Forest:
                 if not np.isfinite(tree["sum_hessian"]).all():
                     raise ForgedError("a weight of a node that is not finite")
         self.counts, self.deleted = np.array(counts), np.array(deleted)
-        self.roots = np.cumsum(self.counts) - self.counts
+        self.roots = offsets_of(self.counts)[:-1]
 
     def verify(self) -> None:
         """Check everything that XGBoost looks up by number."""

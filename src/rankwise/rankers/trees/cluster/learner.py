@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Array
+from rankwise.metrics.base import weighted_mean
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.cluster import blocks
@@ -109,4 +110,4 @@ def _losses(grown: list[blocks.Grown]) -> "deque[float | None]":
         return deque([None] * grown[0].trees)
     weights = np.array([one.weight for one in grown])
     losses, kept = np.array([one.losses for one in grown]), weights > 0
-    return deque(np.average(losses[kept], axis=0, weights=weights[kept]).tolist())
+    return deque(weighted_mean(losses_of_round, weights[kept]) for losses_of_round in losses[kept].T)

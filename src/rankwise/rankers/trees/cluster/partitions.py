@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids
+from rankwise.arrays import Ids, offsets_of
 from rankwise.data import frames
 from rankwise.data.categories import Values, join
 from rankwise.data.dataset import RankingDataset
@@ -142,8 +142,7 @@ class Plan:
             raise check.error("the data have no documents")
         self.sizes = np.concatenate([one.sizes for one in runs])
         self.partition = np.repeat(np.arange(len(runs)), [one.ids.size for one in runs])
-        starts = np.concatenate([np.cumsum(one.sizes) - one.sizes for one in runs])
-        self.starts = starts.astype(np.int64)
+        self.starts = np.concatenate([offsets_of(one.sizes)[:-1] for one in runs])
         _, first, query = np.unique(ids, return_index=True, return_inverse=True)
         place = np.empty(first.size, np.int64)
         place[np.argsort(first)] = np.arange(first.size)  # queries in the order in which they begin
@@ -172,7 +171,7 @@ class Plan:
             first, last = int(starts[0]), int(starts[-1] + sizes[-1])
             chosen = None
             if sizes.sum() < last - first:
-                shifts = np.repeat(starts - first - (np.cumsum(sizes) - sizes), sizes)
+                shifts = np.repeat(starts - first - offsets_of(sizes)[:-1], sizes)
                 chosen = np.arange(sizes.sum()) + shifts
             found.append((int(partition), Rows(first, last, chosen)))
         return found
