@@ -122,6 +122,24 @@ def test_a_value_that_training_did_not_see_is_missing(model):
     np.testing.assert_array_equal(model.predict(mixed), expected)
 
 
+def test_codes_of_another_list_become_missing_where_the_value_is_not_in_it_and_stay_missing(train, model):
+    # A data set that was made beforehand has its own codes, which are translated; a table is matched when it is read.
+    frame = rows(n_queries=2, seed=3)
+    part = frame.with_columns(
+        colour=pl.when(pl.col("noise") > 0.5)
+        .then(pl.lit("violet"))
+        .when(pl.col("noise") < 0)
+        .then(None)
+        .otherwise("colour")
+    )
+    ready = rw.RankingDataset.from_frame(enum(part, ["violet", *COLOURS[::-1]]))
+    assert np.isnan(ready.features[:, 1]).any()
+    kept = (part["colour"].is_in(COLOURS)).fill_null(False).to_numpy()
+    codes = np.where(kept, frame["colour"].replace_strict(COLOURS, [0.0, 1.0, 2.0, 3.0]).to_numpy(), np.nan)
+    plain = np.column_stack([part["noise"].to_numpy(), codes]).astype(np.float32)
+    np.testing.assert_array_equal(model.predict(ready), model.predict(plain))
+
+
 @pytest.mark.parametrize("kind", TREES)
 def test_validation_data_are_matched_by_value(kind, train):
     held_out = rows(seed=1)
