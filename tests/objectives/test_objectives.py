@@ -306,6 +306,25 @@ def test_a_function_of_ones_own_is_an_objective():
     np.testing.assert_allclose(noisy.gradient, plain.gradient, atol=0.12)
 
 
+@pytest.mark.parametrize(
+    ("inner", "scale"),
+    [
+        ("lambdarank", 0.5),
+        ("lambdarank(sigma=2.0)", 0.25),  # what the 2020 paper took
+        ("approx_ndcg", 0.05),
+        ("softmax_ce", 0.5),
+        ("bounded(smooth_ap(eta=4.0))", 0.125),
+        ("0.5*xendcg + 0.5*weighted(ranknet(sigma=5.0))", 0.1),  # the most sensitive term counts
+    ],
+)
+def test_noise_is_half_of_what_matters_to_the_loss_unless_set(inner, scale):
+    scores, labels = example()
+    default, same = rw.objective(f"stochastic({inner})"), rw.objective(f"stochastic({inner}, scale={scale})")
+    assert repr(default) == f"stochastic({rw.objective(inner)!r})"
+    for found, expected in zip(*(o(scores, labels, OFFSETS, stream()) for o in (default, same)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_sums_add_up():
     scores, labels = example()
     a, b = rw.SoftmaxCE(newton="diagonal"), rw.ApproxNDCG()

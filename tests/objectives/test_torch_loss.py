@@ -225,10 +225,47 @@ def test_errors():
         rw.torch_loss("ranknet", "average")
     with pytest.raises(ValueError, match="unknown objective: got 'ranknett'.*did you mean 'ranknet'"):
         rw.torch_loss("ranknett")
-    with pytest.raises(ValueError, match=r"xendcg draws random numbers and needs a stream.*rw\.Stream"):
-        rw.torch_loss("xendcg")(scores, labels, offsets)
     with pytest.raises(ValueError, match="ranknet takes no document_weights"):
         loss(scores, labels, offsets, document_weights=labels)
+
+
+@pytest.mark.parametrize("text", ["xendcg", "stochastic(approx_ndcg, samples=2)", "plrank(samples=5)"])
+def test_without_a_stream_each_step_draws_anew_and_seeds_repeat(text):
+    scores, labels, offsets = given()
+
+    def steps(loss, count):
+        return [loss(scores, labels, offsets).item() for _ in range(count)]
+
+    loss = rw.torch_loss(text, seed=3)
+    first = steps(loss, 4)
+    assert len(set(first)) == 4
+    assert steps(rw.torch_loss(text, seed=3), 4) == first
+    assert steps(rw.torch_loss(text, seed=4), 1) != first[:1]
+    numbers = rw.Stream(3, round=2)  # what a step draws can be had again
+    assert loss(scores, labels, offsets, stream=numbers).item() == first[2]
+
+
+def test_the_step_is_saved_with_the_modules_state_and_evaluation_does_not_move_it(tmp_path):
+    scores, labels, offsets = given()
+    module = torch.nn.ModuleDict({"net": torch.nn.Linear(1, 1), "loss": rw.torch_loss("xendcg", seed=3)})
+    loss = module["loss"]
+    for _ in range(3):
+        loss(scores, labels, offsets)
+    torch.save(module.state_dict(), tmp_path / "state.pt")
+    module.eval()
+    same = {loss(scores, labels, offsets).item() for _ in range(2)}
+    following = loss.train()(scores, labels, offsets).item()
+    assert same == {following}
+    resumed = torch.nn.ModuleDict({"net": torch.nn.Linear(1, 1), "loss": rw.torch_loss("xendcg")})
+    resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert resumed["loss"](scores, labels, offsets).item() == following
+
+
+def test_a_padded_batch_draws_what_the_ragged_one_draws():
+    scores, labels, offsets = given()
+    ragged, padded = (rw.torch_loss("xendcg", seed=3) for _ in range(2))
+    values = [ragged(scores, labels, offsets).item() for _ in range(2)]
+    assert [padded.padded(pad(scores, 0.0), pad(labels, 0.0), MASK).item() for _ in range(2)] == values
 
 
 def test_errors_of_padded_batches():

@@ -79,7 +79,7 @@ def test_the_first_trial_is_what_one_would_train_untuned(parts: Pair):
     first = found.trials[0].values
     assert (first["learning_rate"], first["leaves"], first["min_documents"]) == (0.05, 31, 20)
     assert (first["feature_fraction"], first["extra_trees"]) == (1.0, False)
-    assert (first["stochastic.scale"], first["lambdarank.truncation"]) == (1.0, 30)
+    assert (first["stochastic.scale"], first["lambdarank.truncation"]) == (0.5, 30)
 
 
 def test_a_seed_repeats_and_another_does_not(parts: Pair):

@@ -8,13 +8,17 @@ if TYPE_CHECKING:
     from rankwise.objectives.torch.loss import TorchLoss
 
 
-def torch_loss(objective: object, reduction: str = "mean") -> "TorchLoss":
+def torch_loss(objective: object, reduction: str = "mean", seed: int = 0) -> "TorchLoss":
     """Give an objective, or its expression, as a loss for torch: a module that is called with flat, ragged tensors.
 
     ``loss(scores, labels, offsets, weights=None, stream=None)`` takes the scores of all documents in one row;
     ``offsets`` says where each query starts, so nothing is padded. ``loss.padded(scores, labels, mask)`` is for data
     that is padded already. ``reduction`` is ``"mean"`` (Σ weight · loss / Σ weight), ``"sum"`` or ``"none"``: one value
     per query.
+
+    Objectives that draw random numbers (``"xendcg"``, ``stochastic``) draw anew at each step: ``seed`` and a counter of
+    steps, which ``state_dict`` saves, make the numbers of the queries of a batch by their place in it. With ``stream=``
+    they depend on query ids instead, whatever the batches (see docs/randomness.md).
 
     >>> import torch
     >>> scores = torch.tensor([0.0, 0.0, 1.0, 2.0, 3.0], requires_grad=True)
@@ -28,4 +32,4 @@ def torch_loss(objective: object, reduction: str = "mean") -> "TorchLoss":
     check.extra("torch", "torch")  # noqa: S610 (not Django)
     from rankwise.objectives.torch.loss import TorchLoss
 
-    return TorchLoss(objective, reduction)
+    return TorchLoss(objective, reduction, seed)

@@ -11,6 +11,7 @@ from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import objective as find_objective
+from rankwise.objectives.wrappers import stochastic
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
@@ -56,6 +57,8 @@ class Search:
         defaults = dict(ranker_class(self.ranker).own_parameters())
         for part, node in spaces.parts(self.objective):
             defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
+            if isinstance(node, stochastic):
+                defaults[f"{part}.scale"] = node.noise_scale
         first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.ranges.items()}
         return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
 

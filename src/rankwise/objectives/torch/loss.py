@@ -29,12 +29,30 @@ class TorchLoss(torch.nn.Module):
 
     The loss has the precision of the scores, at least single; gradients flow to the scores, in their precision, and to
     the weights. Labels and columns of documents (``document_weights``, ``document_rewards``) are data: none flow there.
+
+    ``step`` counts the calls that were not given a stream, while the module is training; seed and step make their
+    random numbers, and are saved with the module's state.
     """
 
-    def __init__(self, objective: object, reduction: str = "mean") -> None:
+    def __init__(self, objective: object, reduction: str = "mean", seed: int = 0) -> None:
         super().__init__()
         self.objective = find_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
+        self.seed, self.step = check.integer("seed", seed, least=0), 0
+
+    def next_stream(self) -> Stream:
+        """The random numbers of this step; a module that is training goes on to the next."""
+        stream = Stream(self.seed, self.step)
+        self.step += self.training
+        return stream
+
+    def get_extra_state(self) -> Tensor:
+        """Seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
+        return torch.tensor([self.seed, self.step])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take up seed and step from ``load_state_dict``."""
+        self.seed, self.step = (int(number) for number in state)
 
     # A graph of torch.compile ends before the loss and goes on after it: kernels of Numba are called in between.
     @torch.compiler.disable
@@ -106,6 +124,8 @@ class PreparedLoss:
                 got=f"shape {tuple(scores.shape)} for {self.prepared.offsets[-1]} documents",
                 hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
             )
+        if stream is None:
+            stream = self.loss.next_stream()
         sizes = self._sizes.to(scores.device)
         value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
         return _reduce(value, weights, self.loss.reduction)
