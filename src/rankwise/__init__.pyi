@@ -22,6 +22,7 @@ from .data.splits import trials as trials
 from .data.synthetic.lists import synthetic as synthetic
 from .data.synthetic.lists import synthetic_ideal as synthetic_ideal
 from .data.synthetic.ratings import synthetic_ratings as synthetic_ratings
+from .data.tables.csv import read_csv as read_csv
 from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
 from .evaluation.compare import compare as compare

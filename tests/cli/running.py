@@ -5,9 +5,9 @@ from typer.testing import CliRunner, Result
 from rankwise.cli.app import app
 
 
-def run(*words: object, code: int = 0) -> Result:
+def run(*words: object, code: int = 0, stdin: bytes | None = None) -> Result:
     """Run a command that must end with this exit code."""
-    result = CliRunner().invoke(app, list(map(str, words)), prog_name="rankwise")
+    result = CliRunner().invoke(app, list(map(str, words)), prog_name="rankwise", input=stdin)
     assert result.exit_code == code, result.output
     return result
 

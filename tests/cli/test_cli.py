@@ -20,7 +20,7 @@ import typer
 import rankwise as rw
 from rankwise.check import extra
 from rankwise.cli.app import app
-from rankwise.cli.inputs import read_parts
+from rankwise.data.sources import read_parts
 from tests import shared
 from tests.cli.running import refused, run
 from tests.processes import HANG, environment
@@ -306,7 +306,7 @@ def test_validation_data_of_a_set_are_of_the_fold_that_is_asked_for():
         assert train.n_queries == (23 if data == "mine.toml" else 13)
         assert valid is not None
         assert valid.n_queries == 22
-    with pytest.raises(ValueError, match="--part and --fold belong to sets"):
+    with pytest.raises(ValueError, match="only sets of the catalog and .toml files have a fold"):
         read_parts("train-1.txt", "valid-1.txt", 2)
 
 
@@ -446,7 +446,7 @@ REFUSALS = [
     ("evaluate data.txt up.txt --samples 9", "samples belong to a policy: got samples=9"),
     ("evaluate data.txt up.txt --policy plackett_luse", "did you mean 'plackett_luce'"),
     ("evaluate data.txt up.txt --conventions lightgmb", "did you mean 'lightgbm'"),
-    ("evaluate data.txt up.txt --part test", "--part and --fold belong to sets of the catalog"),
+    ("evaluate data.txt up.txt --part test", "only sets of the catalog and .toml files have a"),
     ("evaluate data.txt up.txt up.txt", "two rankings have the same name: got 'up' for up.txt and up.txt"),
     ("evaluate data.txt x=", "rankings are given as name=FILE: got 'x='"),
     ("evaluate data.txt up.txt -o data.txt", "data.txt exists already and is kept"),
@@ -511,7 +511,7 @@ def test_bad_input_gets_its_sentence(line: str, sentence: str):
 
 
 def test_nothing_is_computed_before_outputs_are_known_to_be_free(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.cli.inputs.read_data", lambda *_, **__: pytest.fail("read the data first"))
+    monkeypatch.setattr("rankwise.data.sources.read", lambda *_, **__: pytest.fail("read the data first"))
     refused("evaluate", "data.txt", "up.txt", "--output", "up.txt")
     refused("compare", "data.txt", "up.txt", "down.txt", "--plot", "up.png", "--output", "down.txt")
     refused("data", "convert", "data.txt", "-o", "up.txt")
@@ -588,7 +588,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
     def broken(*_: object, **__: object) -> None:
         raise TypeError("no such luck")
 
-    monkeypatch.setattr("rankwise.cli.inputs.read_data", broken)
+    monkeypatch.setattr("rankwise.data.sources.read", broken)
     plain = run("data", "info", "data.txt", code=1)
     assert plain.stderr.startswith(
         "error: unexpected TypeError: no such luck. This is a defect of rankwise; run it again"
@@ -599,7 +599,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
 
 
 def test_a_missing_extra_is_no_defect(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.cli.inputs.read_data", lambda *_, **__: extra("no_such_library", "torch"))
+    monkeypatch.setattr("rankwise.data.sources.read", lambda *_, **__: extra("no_such_library", "torch"))
     assert "pip install 'rankwise[torch]'" in refused("data", "info", "data.txt")
 
 
@@ -613,7 +613,7 @@ def test_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rankwise.cli.inputs.read_data", interrupted)
+    monkeypatch.setattr("rankwise.data.sources.read", interrupted)
     assert run("data", "info", "data.txt", code=130).stderr == "error: interrupted\n"
 
 
@@ -638,15 +638,16 @@ def test_a_reader_who_goes_away_is_no_error():
 
 SLOW = """
 import signal, sys, time
-from rankwise.cli import inputs, main
+from rankwise.cli import main
+from rankwise.data import sources
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
 
-def read_data(*_, **__):
+def read(*_, **__):
     print("ready", file=sys.stderr, flush=True)
     time.sleep(600)
 
-inputs.read_data = read_data
+sources.read = read
 sys.argv = ["rankwise", "data", "info", "data.txt"]
 main()
 """

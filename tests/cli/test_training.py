@@ -279,7 +279,7 @@ REFUSALS = [
         "train train.parquet -o model --params best.toml --ranker xgboost",
         "the parameters are of lightgbm: got --ranker xgb",
     ),
-    ("train train.parquet -o model --valid valid.parquet --fold 2", "--part and --fold belong to sets of the catalog"),
+    ("train train.parquet -o model --valid valid.parquet --fold 2", "only sets of the catalog and .toml files have a"),
     ("predict nowhere test.parquet", "there is no model nowhere"),
     ("predict folder test.parquet", "not a model of rankwise: got a folder without rankwise.json"),
     ("predict model test.parquet -o scores.docx", "a file's ending says its format: got scores.docx"),

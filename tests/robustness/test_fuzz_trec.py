@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cli.inputs import judged, read_scores
+from rankwise.evaluation.rankings import read_ranking, read_scores
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def test_damaged_runs_that_are_judged(tmp_path):
     qrels = tmp_path / "qrels.txt"
     qrels.write_bytes(QRELS)
     known = rw.read_qrels(qrels)
-    fuzzing.holds(lambda path: judged(path, known, all_topics=False), [RUN], tmp_path / "damaged.run", usual=200)
+    fuzzing.holds(lambda path: read_ranking(path, known, all_topics=False), [RUN], tmp_path / "damaged.run", usual=200)
 
 
 @pytest.mark.parametrize("kind", ["<f8", ">f4", "<i4"])
@@ -41,4 +41,4 @@ def test_damaged_arrays_of_scores(tmp_path, kind):
 def test_damaged_lines_of_scores(tmp_path):
     data = rw.RankingDataset(np.zeros((5, 1)), [1, 0, 2, 0, 1], [0, 2, 5], document_ids=[*"abcde"])
     fuzzing.holds(read_scores, [SCORES], tmp_path / "damaged.txt", words=(b"1_0",))
-    fuzzing.holds(lambda path: judged(path, data, all_topics=False), [SCORES, RUN], tmp_path / "damaged.txt")
+    fuzzing.holds(lambda path: read_ranking(path, data, all_topics=False), [SCORES, RUN], tmp_path / "damaged.txt")

@@ -1,7 +1,5 @@
-"""The root of the command line: its help, its version, and what an error looks like and exits with."""
+"""The root of the command line: its help, its version and its commands."""
 
-import errno
-import traceback
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -15,14 +13,13 @@ from rankwise.cli import (
     evaluation,
     export,
     objectives,
-    options,
     recommend,
     report,
     reproduce,
-    screen,
     training,
     tuning,
 )
+from rankwise.cli.command import register
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -32,46 +29,13 @@ EPILOG = (
 
 
 class Commands(TyperGroup):
-    """The commands, with one place where an error becomes a sentence and an exit code."""
+    """The commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Accept ``--debug`` wherever it stands."""
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]
         return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command. Bad input exits with 2 and says its sentence; anything unforeseen exits with 1."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            screen.problem("interrupted")
-            raise typer.Exit(130) from None
-        except Exception as raised:
-            if _speaks_for_itself(raised):
-                raise
-            if ctx.params.get("debug"):
-                traceback.print_exc()
-            missing_extra = isinstance(raised, ImportError) and isinstance(raised.__cause__, ImportError)
-            if missing_extra or isinstance(raised, ValueError | OSError):
-                screen.problem(_sentence(raised))
-                raise typer.Exit(2) from None
-            hint = "" if ctx.params.get("debug") else "; run it again with --debug for the traceback"
-            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
-            raise typer.Exit(1) from None
-
-
-def _speaks_for_itself(raised: Exception) -> bool:
-    """Tell exits and usage errors, which the parser shows, and a reader of our output who went away."""
-    from_parser = type(raised).__module__.partition(".")[0] in ("typer", "click")
-    return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
-
-
-def _sentence(raised: Exception) -> str:
-    """Say what went wrong in words; a bare operating system error becomes 'file: reason'."""
-    if isinstance(raised, OSError) and raised.strerror:
-        return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
-    return str(raised) or type(raised).__name__
 
 
 def _version(wanted: bool) -> None:
@@ -128,5 +92,5 @@ _commands: dict[str, Callable[..., None]] = {
     "objectives": objectives.objectives,
 }
 for _name, _command in _commands.items():
-    app.command(_name, help=options.page(_command))(_command)
+    register(app, _name, _command)
 app.add_typer(data.app, name="data")

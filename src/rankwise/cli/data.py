@@ -8,6 +8,8 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli.command import register
+from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="What to read: LETOR text (.txt, .svm, …, also .gz and .zst), .parquet, a .toml file, or a catalog name.",
+        help=options.DATA,
     ),
 ]
 Target = Annotated[
@@ -41,13 +43,21 @@ Lossy = Annotated[
 ]
 
 
-def info(source: Source, part: options.TrainPart = None, fold: options.Fold = None, json: options.Json = False) -> None:
+@reads_data
+def info(
+    *,
+    source: Source,
+    part: options.TrainPart = None,
+    fold: options.Fold = None,
+    reading: Reading,
+    json: options.Json = False,
+) -> None:
     """Describe a data set: how many queries, documents and features, which labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
     """
-    data = _read(source, part, fold)
+    data = _read(source, part, fold, reading)
     from rankwise.data.summary import summary
 
     facts = summary(data)
@@ -57,11 +67,14 @@ def info(source: Source, part: options.TrainPart = None, fold: options.Fold = No
         screen.table(_facts(facts))
 
 
+@reads_data
 def convert(
+    *,
     source: Source,
     output: Target,
     part: options.TrainPart = None,
     fold: options.Fold = None,
+    reading: Reading,
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
@@ -71,10 +84,12 @@ def convert(
     [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
     """
     _free(output, force=force)
-    _write(_read(source, part, fold), output, force=force, lossy=lossy)
+    _write(_read(source, part, fold, reading), output, force=force, lossy=lossy)
 
 
+@reads_data
 def split(
+    *,
     source: Source,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILES", help="The files to write, between commas.")],
     proportions: Annotated[
@@ -83,6 +98,7 @@ def split(
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
+    reading: Reading,
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
@@ -101,12 +117,14 @@ def split(
         _free(target, force=force)
     import rankwise as rw
 
-    data = _read(source, part, fold)
+    data = _read(source, part, fold, reading)
     for target, piece in zip(targets, rw.split(data, shares, seed=seed), strict=True):
         _write(piece, target, force=force, lossy=lossy)
 
 
+@reads_data
 def noise(
+    *,
     source: Source,
     output: Target,
     negatives: Annotated[
@@ -118,6 +136,7 @@ def noise(
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
+    reading: Reading,
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
@@ -135,7 +154,7 @@ def noise(
     _free(output, force=force)
     import rankwise as rw
 
-    data = _read(source, part, fold)
+    data = _read(source, part, fold, reading)
     if negatives is not None:
         noisy = rw.add_negatives(data, negatives, seed=seed)
     else:
@@ -143,7 +162,9 @@ def noise(
     _write(noisy, output, force=force, lossy=lossy)
 
 
+@reads_data
 def clicks(
+    *,
     source: Source,
     output: Target,
     model: Annotated[
@@ -173,6 +194,7 @@ def clicks(
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
+    reading: Reading,
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
@@ -186,11 +208,12 @@ def clicks(
     _free(output, force=force)
     import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
+    from rankwise.evaluation.rankings import read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
-    scores = None if ranker is None else inputs.read_scores(ranker)
+    scores = None if ranker is None else read_scores(ranker)
     log = rw.simulate_clicks(
-        _read(source, part, fold),
+        _read(source, part, fold, reading),
         model=model,
         probabilities=chances,
         impressions=impressions,
@@ -233,14 +256,16 @@ def _free(target: Path, *, force: bool) -> None:
     outputs.free(target, force=force)
 
 
-def _read(source: str, part: str | None, fold: int | None) -> "RankingDataset":
+def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
-    if part is None and inputs.is_set(source):
+    from rankwise.data.sources import is_set
+
+    if part is None and is_set(source):
         part = "train"
         screen.note(f"reading the training part of {source}; --part names another")
     with screen.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return inputs.read_data(source, part=part, fold=fold, progress=bar.part)
+        return reading.data(source, part=part, fold=fold, bar=bar)
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
@@ -287,4 +312,4 @@ _commands: dict[str, Callable[..., None]] = {
     "list": catalog,
 }
 for _name, _command in _commands.items():
-    app.command(_name, help=options.page(_command))(_command)
+    register(app, _name, _command)

@@ -10,6 +10,7 @@ from rankwise import check
 from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.folds import DEFAULT_METRICS
+from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 
+@reads_data
 def evaluate(
+    *,
     rankings: Annotated[
         list[str],
         typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}"),
@@ -37,6 +40,7 @@ def evaluate(
     policy: options.Policy = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
+    reading: Reading,
     progress: options.Progress = None,
     output: Annotated[
         Path | None,
@@ -59,7 +63,7 @@ def evaluate(
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how, progress)
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
     table = _summary(found)
     if output is not None:
@@ -76,7 +80,9 @@ def evaluate(
         outputs.said(output, per_query)
 
 
+@reads_data
 def compare(
+    *,
     rankings: Annotated[
         list[str],
         typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}"),
@@ -109,6 +115,7 @@ def compare(
     policy: options.Policy = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
+    reading: Reading,
     progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -129,7 +136,7 @@ def compare(
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, how, progress)
+    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, reading, how, progress)
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     if output is not None:
         tables = [result.table(), result.pairs_table()][: 1 + pairs]
@@ -155,11 +162,13 @@ def _evaluations(
     all_topics: bool,
     part: str | None,
     fold: int | None,
+    reading: Reading,
     how: "Keywords",
     progress: bool | None,
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
+    from rankwise.evaluation.rankings import read_ranking
 
     beside = {"--conventions": conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"]}
     if qrels is None and (kept := cross_validation.results(words, metrics, beside)) is not None:
@@ -176,11 +185,11 @@ def _evaluations(
             by = rw.read_qrels(qrels)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
-            by = inputs.read_data(words[0], part=part, fold=fold, progress=bar.part)
+            by = reading.data(words[0], part=part, fold=fold, bar=bar)
         found = {}
         for name, path in named.items():
             bar.step(f"Evaluating {path}")
-            scores, judged = inputs.judged(path, by, all_topics=all_topics)
+            scores, judged = read_ranking(path, by, all_topics=all_topics)
             with check.naming(path):
                 found[name] = rw.evaluate(scores, judged, asked, **how)
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check, files
 from rankwise.cli import inputs, outputs, screen
+from rankwise.cli.reading import Reading
 
 if TYPE_CHECKING:
     from rankwise.evaluation.evaluation import Evaluation
@@ -35,6 +36,7 @@ def train_folds(
     folds: int,
     output: Path,
     *,
+    reading: Reading,
     metrics: list[str] | None,
     seed: int,
     checkpoint: Path | None,
@@ -47,12 +49,13 @@ def train_folds(
     import numpy as np
 
     import rankwise as rw
+    from rankwise.data.sources import is_set
     from rankwise.evaluation.stored import FILE
 
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        prepared = _own_folds(data, folds) if inputs.is_set(data) else None
-        whole = None if prepared is not None else inputs.read_data(data, part=None, fold=None, progress=bar.part)
+        prepared = _own_folds(data, folds, reading) if is_set(data) else None
+        whole = None if prepared is not None else reading.data(data, bar=bar)
     found = rw.cross_validate(
         model,
         whole,
@@ -113,13 +116,14 @@ def results(
     return found
 
 
-def _own_folds(name: str, folds: int) -> Any:
+def _own_folds(name: str, folds: int, reading: Reading) -> Any:
     """The folds that a set of the catalog, or a .toml file, has itself."""
     from rankwise.data.catalog import load
+    from rankwise.data.sources import of_set
 
     own = load.fold_count(name)
     if own != folds:
         what = f"{name} has {own} folds of its own" if own else f"{name} has one fixed split and no folds"
         hint = f"set --folds {own}" if own else "give a plain file, or one part of it"
         raise check.error(what, got=f"--folds {folds}", hint=hint)
-    return [load.load_dataset(name, number) for number in range(1, folds + 1)]
+    return [load.load_dataset(name, number, **of_set(name, reading.options)) for number in range(1, folds + 1)]

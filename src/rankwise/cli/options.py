@@ -1,7 +1,5 @@
 """Options that several commands share, so that they are called, explained and checked alike."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -71,8 +69,8 @@ Samples = Annotated[
 ]
 
 DATA = (
-    "DATA: LETOR text (.txt, .svm, …, also .gz and .zst), .parquet, a .toml file that describes a set of yours, or a "
-    "name from 'rankwise data list'."
+    "DATA: LETOR text (.txt, .svm, …), .csv or .tsv (all also .gz and .zst), .parquet, - for standard input, a .toml "
+    "file that describes a set of yours, or a name from 'rankwise data list'."
 )
 SCORES = (
     "SCORES: text with one number per document in the order of DATA, a .npy array, or a TREC run. With --qrels there "
@@ -135,20 +133,3 @@ Set = Annotated[
         help="Another parameter of the ranker, or of its library by its own name; may be repeated.",
     ),
 ]
-
-
-def page(command: Callable[..., object]) -> str:
-    r"""Make a help page of a docstring: prose flows to the width of the screen, lines of examples stay lines.
-
-    >>> def command():
-    ...     '''First
-    ...     sentence.
-    ...
-    ...     [cyan]an example[/cyan]
-    ...     [cyan]another[/cyan]
-    ...     '''
-    >>> page(command)
-    'First sentence.\n\n[cyan]an example[/cyan]\n[cyan]another[/cyan]'
-    """
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)

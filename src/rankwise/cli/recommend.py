@@ -113,8 +113,9 @@ def read_ratings(source: str, relevant: float, least_relevant: int) -> "Interact
     from dataclasses import replace
 
     from rankwise.data.interactions.lists import Interactions
+    from rankwise.data.sources import is_set
 
-    if inputs.is_set(source):
+    if is_set(source):
         from rankwise.data.catalog.load import load_dataset
 
         whole: Any = load_dataset(source)

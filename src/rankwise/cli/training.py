@@ -9,6 +9,7 @@ import typer
 from rankwise import check
 from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 
+@reads_data
 def train(
+    *,
     data: options.Train,
     output: Annotated[
         Path,
@@ -77,6 +80,7 @@ def train(
     ] = None,
     threads: options.Threads = None,
     dask: options.Dask = None,
+    reading: Reading,
     progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -104,7 +108,9 @@ def train(
 
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
-    if plot is not None and valid is None and not inputs.is_set(data):
+    from rankwise.data.sources import is_set
+
+    if plot is not None and valid is None and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
     given = {
         "objective": objective,
@@ -125,18 +131,18 @@ def train(
     if folds is not None:
         kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
         cross_validation.train_folds(
-            model, data, folds, output, metrics=metrics, seed=seed or 0, progress=progress, **kept
+            model, data, folds, output, reading=reading, metrics=metrics, seed=seed or 0, progress=progress, **kept
         )
         return
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = inputs.read_parts(data, valid, fold) if dask is None else _held_out(data, valid, fold)
+        parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
         if dask is None:
             model.fit(*parts, resume=resume)
         else:
-            _fit_on_cluster(model, dask, data, parts[1], resume=resume)
+            _fit_on_cluster(model, dask, data, parts[1], reading, resume=resume)
     model.save(output, force=force)
     interrupted = model.stopped_ == "interrupted"
     if plot is not None:
@@ -157,7 +163,9 @@ def train(
         raise typer.Exit(130)
 
 
+@reads_data
 def predict(
+    *,
     model: options.Model,
     data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
     output: Annotated[
@@ -174,6 +182,7 @@ def predict(
     tag: Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")] = "rankwise",
     part: options.Part = None,
     fold: options.Fold = None,
+    reading: Reading,
     progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -193,7 +202,7 @@ def predict(
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        documents = inputs.read_data(data, part=part, fold=fold, progress=bar.part)
+        documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
         scores = ranker.predict(documents)
     if output is not None:
@@ -253,21 +262,24 @@ def _described(model: Any, output: Path) -> Json:
     }
 
 
-def _held_out(data: str, valid: str | None, fold: int | None) -> "tuple[None, RankingDataset | None]":
+def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
-    from rankwise.data import formats as files
+    from rankwise.data import formats, sources
 
-    if inputs.is_set(data) or not files.is_parquet(Path(data)):
+    if sources.is_set(data) or not formats.is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
-    return None, None if valid is None else inputs.read_valid(valid, fold)
+    return None, None if valid is None else sources.read_valid(valid, fold, **reading.options)
 
 
-def _fit_on_cluster(model: Any, address: str, data: str, valid: "RankingDataset | None", *, resume: bool) -> None:
+def _fit_on_cluster(
+    model: Any, address: str, data: str, valid: "RankingDataset | None", reading: Reading, *, resume: bool
+) -> None:
     import rankwise as rw
 
     distributed: Any = check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
-        rw.dask.fit(model, data, client=client, valid=valid, resume=resume)
+        columns = {name: value for name, value in reading.options.items() if name != "format"}
+        rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
 
 
 def _summary(model: Any, parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":

@@ -7,9 +7,12 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli.reading import Reading, reads_data
 
 
+@reads_data
 def tune(
+    *,
     data: options.Train,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file of the best parameters: .toml or .json.")
@@ -48,6 +51,7 @@ def tune(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the search: .png, .svg or .pdf.")] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    reading: Reading,
     progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -79,7 +83,7 @@ def tune(
     ranges = inputs.pairs(search or [], "NAME=RANGE")
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = inputs.read_parts(data, valid, fold)
+        parts = reading.parts(data, valid, fold)
     if parts[1] is None:
         raise check.error("a search needs validation data", hint="add --valid DATA")
     result = rw.tune(

@@ -1,30 +1,88 @@
-"""Data files of any format, chosen by the name."""
+"""Data files of any format: the name tells which, or the user, or the first line."""
 
+import re
+import shutil
+import sys
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwise import check
+from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import text as letor
-from rankwise.data.tables import parquet
+from rankwise.data.tables import csv, parquet
+from rankwise.plain import Keywords
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STANDARD_INPUT = "-"
+FORMATS = ("letor", "csv", "parquet")
+LETOR_OPTIONS = ("errors", "n_features", "first_index", "sizes", "max_features", "max_line_bytes", "progress")
 _TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
-_PARQUET = (".parquet", ".pq")
+_TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _COMPRESSED = (".gz", ".zst")
+_HEAD = 1 << 16  # bytes that tell the format
 
 
-def read_data(path: str | Path, **options: Any) -> RankingDataset:
-    """Read ranking data: Parquet from a ``.parquet`` file or a folder of them, LETOR text from anything else.
+def read_data(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 (as users call it)
+    tables: Keywords | None = None,
+    **options: Any,
+) -> RankingDataset:
+    """Read ranking data: LETOR text, CSV, or Parquet, a file or a folder of them.
 
-    ``options`` go to :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`.
+    ``format`` is ``"letor"``, ``"csv"`` or ``"parquet"``; by default the ending of the name tells (``.csv``, ``.tsv``,
+    ``.parquet``, ``.txt``, ``.svm`` …, also with ``.gz`` or ``.zst`` after it), and the first line where it does not.
+    ``"-"`` reads standard input. ``options`` go to :func:`rankwise.read_letor`, :func:`rankwise.read_csv` or
+    :func:`rankwise.read_parquet`; ``tables`` are more of them for data whose features have names.
     """
+    if str(path) == STANDARD_INPUT:
+        return _read_standard_input(format=format, tables=tables, **options)
     path = Path(path)
-    return parquet.read_parquet(path, **options) if is_parquet(path) else letor.read_letor(path, **options)
+    kind = format_of_data(path) if format is None else check.choice("format of data", format, FORMATS)
+    readers: dict[str, Callable[..., RankingDataset]] = {
+        "letor": letor.read_letor,
+        "csv": csv.read_csv,
+        "parquet": parquet.read_parquet,
+    }
+    if kind != "letor":
+        options.pop("progress", None)
+    for name in options:
+        if (name in LETOR_OPTIONS) != (kind == "letor"):
+            what = "of a table" if kind == "letor" else "of LETOR text"
+            got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
+            hint = f"leave {name} out, or set format={'csv' if kind == 'letor' else 'letor'!r}"
+            raise check.error(f"{name} belongs to the reading {what}", got=got, hint=hint)
+    if tables and (kind == "csv" or (kind == "parquet" and parquet.has_feature_names(path))):
+        options = {**tables, **options}
+    return readers[kind](path, **options)
+
+
+def format_of_data(path: Path) -> str:
+    """Tell the format of a file that is there, or a folder: by its name, and else by what it begins with."""
+    ending = _ending(path)
+    if path.is_dir():
+        return "parquet"
+    if ending in _TEXT or ending in _TABLES or not path.is_file():
+        return _TABLES.get(ending, "letor")
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return "parquet"
+    with compressed.open_bytes(path) as (plain, _):
+        space = bytearray(_HEAD)
+        head = bytes(space[: plain.readinto(space)])  # type: ignore[attr-defined]  # of binary files, which these are
+    first, _, _ = head.partition(b"\n")
+    between = any(mark in first for mark in (b",", b"\t", b";"))
+    return "csv" if between and not re.search(rb"(?:\d|qid):", first) else "letor"
 
 
 def is_parquet(path: Path) -> bool:
-    """Tell Parquet, a file or a folder of them, from LETOR text."""
-    return path.suffix.lower() in _PARQUET or path.is_dir()
+    """Tell Parquet, a file or a folder of them, by the name."""
+    return path.is_dir() or _TABLES.get(path.suffix.lower()) == "parquet"
 
 
 def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -43,13 +101,30 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
 def format_of(path: Path) -> str:
     """Tell by its name which format a data file is to have: ``parquet`` or ``letor``."""
-    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    if path.suffix.lower() in _PARQUET:
+    if _TABLES.get(path.suffix.lower()) == "parquet":
         return "parquet"
-    if plain.suffix.lower() in _TEXT:
+    if _ending(path) in _TEXT:
         return "letor"
     raise check.error(
         "cannot tell the format of a data file from its name",
         got=repr(path.name),
         hint="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
     )
+
+
+def _ending(path: Path) -> str:
+    """The ending of a name, before one that tells how the file is compressed."""
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return plain.suffix.lower()
+
+
+def _read_standard_input(**options: Any) -> RankingDataset:
+    """Read what comes in, from a copy on disk: Parquet is not read from its beginning to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "standard input")
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            return read_data(copy, **options)
+        except ValueError as wrong:
+            raise ValueError(str(wrong).replace(str(copy), copy.name)) from wrong

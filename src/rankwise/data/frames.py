@@ -4,6 +4,8 @@ Columns play roles: one names the query, one holds the label, some may hold weig
 displayed positions, and the others are features.
 """
 
+import difflib
+import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data", bound="RankingDataset")
 
+_SHOWN = 20  # columns that an error lists
+
 ROLES = {
     "query": "qid",
     "label": "label",
@@ -38,7 +42,7 @@ def from_frame(
     cls: type[Data],
     *,
     query: str = "qid",
-    label: str = "label",
+    label: str | None = "label",
     features: Sequence[str] | None = None,
     weight: str | None = None,
     document: str | None = None,
@@ -54,8 +58,9 @@ def from_frame(
         frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
         cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
         query: The column of query ids, integers or strings. The rows of a query must lie together.
-        label: The column of relevance labels.
-        features: The columns of features, in this order; by default all columns that play no other role.
+        label: The column of relevance labels; None for documents that are only to be scored, which all get 0.
+        features: The columns of features, in this order; by default all columns that play no other role. ``"f_*"``
+            stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
         weight: The column of query weights; the same number in all rows of a query.
         document: The column of document ids.
         propensity: The column of examination probabilities.
@@ -118,7 +123,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
     """Give the query id of every row."""
-    _require("the query", query, table.collect_schema())
+    _require("the query", query, table.collect_schema().names())
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
@@ -148,11 +153,11 @@ def _build(
     sort: bool = False,
 ) -> Data:
     """Build a data set from a table whose columns play these roles."""
-    schema = table.collect_schema()
-    roles = {role: name for role, name in roles.items() if name is not None}
-    for role, name in roles.items():
-        _require(f"the {role}", name, schema)
+    known = {role: name for role, name in roles.items() if name is not None}
+    for role, name in known.items():
+        _require(f"the {role}", name, table.collect_schema().names())
     features = feature_columns(table, {**roles, "features": features})
+    roles = dict(known)
     columns = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(columns, roles, "query")
     order = None
@@ -182,7 +187,7 @@ def _build(
     lists = category_lists(table, features, listed, categorical, wanted)
     return cls(
         features=matrix(table, features, ids.size, lists, order),
-        labels=_numbers(columns, roles, "label"),
+        labels=_numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size),
         offsets=offsets,
         feature_names=tuple(features),
         **coded_columns(features, categorical, lists),
@@ -200,20 +205,52 @@ def coded_columns(features: Sequence[str], categorical: Collection[str], lists: 
 
 def feature_columns(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
-    schema = table.collect_schema()
-    if columns.get("features") is None:
-        defaults = {role: ROLES[role] for role in ("query", "label")}
-        taken = {columns.get(role, defaults.get(role)) for role in ROLES}
-        return [name for name in schema.names() if name not in taken]
-    for name in columns["features"]:
-        _require("a feature", name, schema)
-    return list(columns["features"])
+    names = table.collect_schema().names()
+    defaults = {role: ROLES[role] for role in ("query", "label")}
+    taken = {columns.get(role, defaults.get(role)) for role in ROLES}
+    others = [name for name in names if name not in taken]
+    return others if columns.get("features") is None else chosen(columns["features"], names, others)
 
 
-def _require(what: str, name: str | None, schema: pl.Schema) -> None:
-    if name not in schema:
-        hint = check.suggestion(str(name), schema.names()).rstrip("?")
-        raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
+def chosen(features: Sequence[str], names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Give the columns that names and patterns stand for; patterns choose among the ``others``, which play no role.
+
+    >>> chosen(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
+    ['f_1', 'f_3', 'qid']
+    """
+    found: dict[str, None] = {}
+    if features and all(_leaves_out(name, names) for name in features):
+        found = dict.fromkeys(others)
+    for name in features:
+        if name in names:
+            found[name] = None
+            continue
+        pattern = name.removeprefix("!")
+        fitting = [pattern] if pattern in names else fnmatch.filter(others, pattern)
+        if not fitting:
+            _require("a feature", pattern, names)
+        if _leaves_out(name, names):
+            found = {kept: None for kept in found if kept not in fitting}
+        else:
+            found |= dict.fromkeys(fitting)
+    return list(found)
+
+
+def _leaves_out(name: str, names: Sequence[str]) -> bool:
+    return name.startswith("!") and name not in names
+
+
+def _require(what: str, name: str | None, names: Sequence[str]) -> None:
+    """Check that there is a column of this name; ``what`` it is for is a role or a feature."""
+    if name in names:
+        return
+    near = difflib.get_close_matches(str(name), names, n=1)
+    shown = ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
+    hint = f"did you mean {near[0]!r}" if near else f"choose one of {shown}"
+    if what != "a feature":
+        argument = what.removeprefix("the ")
+        hint = f"{hint}; set {argument}=…" if near else f"set {argument}=…, one of {shown}"
+    raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
 def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:

@@ -55,6 +55,13 @@ class Ranker(Estimator, ABC):
         """How many features it was trained on."""
         return self._schema.count
 
+    def columns_to_score(self) -> Keywords:
+        """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table that is to be scored.
+
+        They name the features of training, with their categories, and no label, which the table need not have.
+        """
+        return self._schema.columns_to_score()
+
     @property
     def categories_(self) -> dict[str | int, tuple[Any, ...]]:
         """The categories of each categorical feature, by its name or number: a code is a place in these.

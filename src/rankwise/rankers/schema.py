@@ -4,6 +4,7 @@ Columns are found by their names and categories by their values, whatever order 
 training did not see is missing. Where only codes are known, on one side or on both, they are never guessed at.
 """
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,6 +64,13 @@ class Schema:
         own = self.names or (tuple(names) if len(names) == self.count else ())
         return {own[column]: listed for column, listed in self.categories.items() if own and own[column] in names}
 
+    def columns_to_score(self) -> Keywords:
+        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed."""
+        if self.names is None:
+            return {}
+        coded = [self.names[column] for column in self.categorical]
+        return {"label": None, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
+
     def matrix(self, data: Any) -> Floats:
         """Give the features of a data set, a table or a matrix, whose codes are places in the categories here."""
         if isinstance(data, RankingDataset):
@@ -70,13 +78,18 @@ class Schema:
         if is_frame(data):
             return self.align(frame(data, self)).features
         matrix = check.features(data)
-        self._check_count(matrix.shape[1], None)
+        self._check_count(matrix.shape[1])
         return matrix
 
     def align(self, data: RankingDataset, *, extend: bool = False) -> RankingDataset:
-        """Give data with these columns, in this order, and codes of these categories; ``extend`` adds new ones."""
-        self._check_count(data.n_features, data.feature_names)
+        """Give data with these columns, in this order, and codes of these categories; ``extend`` adds new ones.
+
+        Columns are found by name: what the data have beside them is left out.
+        """
+        if extend:  # training data, of which nothing is to be left out unsaid
+            self._check_count(data.n_features)
         data = self._in_order(data)
+        self._check_count(data.n_features)
         wanted = dict(self.categories)
         for column in sorted({*self.categories, *data.categories}):
             mine, theirs = self.categories.get(column), data.categories.get(column)
@@ -104,30 +117,30 @@ class Schema:
             check.categories(block, self.categorical, least=least, counts=counts, first_row=first)
             first += len(block)
 
-    def _check_count(self, count: int, own: tuple[str, ...] | None) -> None:
+    def _check_count(self, count: int) -> None:
         if count != self.count:
-            missing = [] if own is None or self.names is None else [name for name in self.names if name not in own]
-            raise check.error(
-                f"the model was trained on {self.count} features",
-                got=f"{count}" + (f", without {missing[0]!r}" if missing else ""),
-                hint="pass the same columns as in training",
-            )
+            hint = "pass the same columns as in training"
+            raise check.error(f"the model was trained on {self.count} features", got=count, hint=hint)
 
     def _in_order(self, data: RankingDataset) -> RankingDataset:
+        """Take the columns by their names, where both have them."""
         names, own = self.names, data.feature_names
         if own is None or names is None or own == names:
             return data
-        unknown = [name for name in own if name not in names]
-        if unknown:
-            hint = check.suggestion(unknown[0], names).rstrip("?") if len(names) < 20 else "pass those of training"
-            raise check.error("the model was not trained on a feature of this name", got=repr(unknown[0]), hint=hint)
+        missing = [name for name in names if name not in own]
+        if missing:
+            unknown = [name for name in own if name not in names]
+            near = difflib.get_close_matches(missing[0], unknown, n=1)
+            hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
+            got = f"no {missing[0]!r} among {len(own)} features"
+            raise check.error("the model was trained on a feature that these data do not have", got=got, hint=hint)
         order = [own.index(name) for name in names]
         return replace(
             data,
             features=np.ascontiguousarray(data.features[:, order]),
             feature_names=names,
-            categorical=tuple(sorted(order.index(column) for column in data.categorical)),
-            categories={order.index(column): listed for column, listed in data.categories.items()},
+            categorical=tuple(sorted(order.index(column) for column in data.categorical if column in order)),
+            categories={order.index(column): listed for column, listed in data.categories.items() if column in order},
         )
 
     def _unknown_values(self, column: int, values: Values) -> ValueError:

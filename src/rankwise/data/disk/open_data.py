@@ -10,7 +10,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import spill
 from rankwise.data.disk.cache import mapped
 from rankwise.data.disk.mapped import BLOCK, DiskDataset, Mapping
-from rankwise.data.formats import is_parquet
+from rankwise.data.formats import format_of_data
 from rankwise.data.letor import reader as letor_reader
 from rankwise.data.tables import parquet
 
@@ -38,7 +38,11 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
         raise check.error("data that stay on disk cannot be sorted, nor show progress", hint="sort the file before")
     check.integer("block", block, least=1)
     options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
-    if is_parquet(path):
+    kind = format_of_data(path)
+    if kind == "csv":
+        hint = "convert it: rankwise data convert rows.csv -o rows.parquet"
+        raise check.error("data that stay on disk are Parquet or LETOR text", got=f"{path}, CSV", hint=hint)
+    if kind == "parquet":
         write, files = partial(spill.parquet, block=block), parquet.parquet_files(path)
     else:
         write, files = partial(spill.letor, block=block), letor_reader.made_of(path, options.get("sizes"))

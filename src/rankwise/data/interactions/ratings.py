@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of
-from rankwise.data.interactions.text import TextTable, read_text
+from rankwise.data.interactions.text import read_text
 from rankwise.data.tables.polars import as_polars
+from rankwise.data.tables.text import TextTable
 from rankwise.kernels import kernel
 from rankwise.plain import Keywords
 

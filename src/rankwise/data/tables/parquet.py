@@ -56,6 +56,11 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     return path
 
 
+def has_feature_names(path: str | Path) -> bool:
+    """Whether the columns of features are called as the user calls them; else ours are f1, f2 …."""
+    return "feature_names" not in _description(parquet_files(path)[0]).get("absent", ())
+
+
 def parquet_files(path: str | Path) -> list[Path]:
     """Give the Parquet file, or all of a folder in the order of their names."""
     path = Path(path)
@@ -113,7 +118,9 @@ def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple
         return {**roles, "features": known["features"], **coded}, tuple(known["absent"])
     # What the user says of some columns leaves what the others hold as it is.
     features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
-    features &= {*(columns.get("features") or features)}
+    if columns.get("features"):
+        with reading(paths):
+            features &= {*frames.feature_columns(scan(paths), roles)}
     kept: Keywords = {
         "categorical": [name for name in known["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},

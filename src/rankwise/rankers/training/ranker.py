@@ -168,7 +168,7 @@ class Trained(Ranker):
         every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
         if self.checkpoint is None:
             if resume:
-                raise check.error("resume needs a checkpoint", hint="set checkpoint= to the folder where it is")
+                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
             return None
         files = None if older is None else b"".join(older._files().values())
         identity = {

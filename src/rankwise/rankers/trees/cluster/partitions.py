@@ -243,7 +243,7 @@ def _find_runs(source: Any, columns: Keywords) -> Runs:
     schema = table.collect_schema()
     ids = frames.query_ids(table, columns.get("query", "qid"))
     starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1)) if ids.size else np.zeros(0, np.int64)
-    features = columns.get("features") or frames.feature_columns(table, columns)
+    features = _features(table, columns)
     present = [name for name in features if name in schema]
     wanted = {name: values for name, values in (columns.get("categories") or {}).items() if name in present}
     lists = category_lists(table, present, listed, columns.get("categorical", ()), wanted)
@@ -252,6 +252,14 @@ def _find_runs(source: Any, columns: Keywords) -> Runs:
     }
     sizes = np.diff(np.append(starts, ids.size))
     return Runs(ids[starts], sizes, tuple(schema.names()), lists, frozenset(open_ended))
+
+
+def _features(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
+    """The columns that are features; one that is missing in this partition alone is named when all are compared."""
+    asked = columns.get("features")
+    if asked and not any(mark in name for name in asked for mark in "*?[!"):
+        return list(asked)
+    return frames.feature_columns(table, columns)
 
 
 def _take(source: Any, rows: Rows) -> pl.DataFrame:

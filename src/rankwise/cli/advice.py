@@ -1,0 +1,89 @@
+"""Hints of the library in the words of the command line: "set label=…" becomes "use --label …"."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_ARGUMENT = re.compile(
+    r"""(?:\b(?P<verb>set|pass|allow\ it\ with|with)\ )?
+        \b(?P<name>[a-z_]+)=
+        (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|…|[\w.+-]*\w)?""",
+    re.VERBOSE,
+)
+_LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
+_OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
+_FIXED = re.compile(r"fixed=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
+_RANGES = re.compile(r"search=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
+
+
+def advise(sentence: str, command: Any) -> str:
+    """Write the hint of an error for the command that it ended; what is before the hint stays as it is."""
+    before, mark, hint = sentence.partition("Hint: ")
+    if not mark:
+        return sentence
+    options = {option.name: option for option in command.params if option.param_type_name == "option"}
+    hint = _FIXED.sub(lambda found: f"--set {found['name']}={_plain(found['value'])}", hint)
+    hint = _RANGES.sub(lambda found: f"--search '{found['name']}={found['value']}'", hint)
+    hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
+    hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)
+    depth = _depths(hint)
+    return before + mark + _ARGUMENT.sub(lambda found: _argument(found, options, depth), hint)
+
+
+def _argument(found: re.Match[str], options: Mapping[str, Any], depth: list[int]) -> str:
+    """Write one argument as an option; those of an expression, such as ndcg(gain=linear), are written as in Python."""
+    if depth[found.start("name")]:
+        return found[0]
+    written = _option(found["name"], found["value"] or "", options)
+    if written is None:
+        return found[0]
+    verb = {"set": "use ", "pass": "use ", None: ""}.get(found["verb"], f"{found['verb']} ")
+    return verb + written
+
+
+def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
+    """Give the words of a command line for an argument; None where it has no option."""
+    option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
+    if option is None:
+        general = "read" if name in _reading() else "set_"
+        if general not in options:
+            return None
+        return f"{options[general].opts[0]} {name}={_plain(value) or '…'}"
+    if option.is_flag:
+        return str(option.secondary_opts[0] if value == "False" and option.secondary_opts else option.opts[0])
+    return f"{option.opts[0]} {_plain(value)}".rstrip()
+
+
+def _reading() -> tuple[str, ...]:
+    from rankwise.data.formats import LETOR_OPTIONS
+
+    return (*LETOR_OPTIONS, "sort", "separator", "propensity", "position", "categories")
+
+
+def _plain(value: str) -> str:
+    """Write a value of Python as a word: quotes and brackets are not needed."""
+    words = {"True": "true", "False": "false", "None": "none"}
+    return words.get(value, value.strip("'\"[](){}") if value else "")
+
+
+def _left_out(found: re.Match[str], options: Mapping[str, Any]) -> str:
+    option = options.get(_OTHER_NAMES.get(found["name"], found["name"]))
+    return found[0] if option is None else f"leave {option.opts[0]} out"
+
+
+def _depths(text: str) -> list[int]:
+    """How many brackets of a call are open at each letter.
+
+    >>> _depths("a(b)c")
+    [0, 0, 1, 1, 0]
+    """
+    depths, depth = [], 0
+    for place, letter in enumerate(text):
+        if letter == ")" and depth:
+            depths.append(depth)
+            depth -= 1
+            continue
+        depths.append(depth)
+        if letter == "(" and (depth or text[place - 1 : place].isidentifier()):
+            depth += 1
+    return depths

@@ -1,0 +1,73 @@
+"""What every command shares: one place where an error becomes a sentence, advice for that command, and an exit code."""
+
+import errno
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from rankwise.cli import screen
+from rankwise.cli.advice import advise
+
+
+class Command(TyperCommand):
+    """A command. Bad input exits with 2 and says its sentence; anything unforeseen exits with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            screen.problem("interrupted")
+            raise typer.Exit(130) from None
+        except Exception as raised:
+            if _speaks_for_itself(raised):
+                raise
+            debug = ctx.find_root().params.get("debug")
+            if debug:
+                traceback.print_exc()
+            missing_extra = isinstance(raised, ImportError) and isinstance(raised.__cause__, ImportError)
+            if missing_extra or isinstance(raised, ValueError | OSError):
+                screen.problem(advise(_sentence(raised), self))
+                raise typer.Exit(2) from None
+            hint = "" if debug else "; run it again with --debug for the traceback"
+            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
+            raise typer.Exit(1) from None
+
+
+def register(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Add a function to the commands; its docstring is the help page."""
+    app.command(name, cls=Command, help=page(command))(command)
+
+
+def page(command: Callable[..., object]) -> str:
+    r"""Make a help page of a docstring: prose flows to the width of the screen, lines of examples stay lines.
+
+    >>> def command():
+    ...     '''First
+    ...     sentence.
+    ...
+    ...     [cyan]an example[/cyan]
+    ...     [cyan]another[/cyan]
+    ...     '''
+    >>> page(command)
+    'First sentence.\n\n[cyan]an example[/cyan]\n[cyan]another[/cyan]'
+    """
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
+
+
+def _speaks_for_itself(raised: Exception) -> bool:
+    """Tell exits and usage errors, which the parser shows, and a reader of our output who went away."""
+    from_parser = type(raised).__module__.partition(".")[0] in ("typer", "click")
+    return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
+
+
+def _sentence(raised: Exception) -> str:
+    """Say what went wrong in words; a bare operating system error becomes 'file: reason'."""
+    if isinstance(raised, OSError) and raised.strerror:
+        return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
+    return str(raised) or type(raised).__name__

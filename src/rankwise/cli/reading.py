@@ -1,0 +1,128 @@
+"""How a command reads ranking data: the options for it, defined once and added to every command that needs them."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise.cli import inputs, screen
+from rankwise.plain import Keywords
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+
+_PANEL = "Reading data"
+
+
+def _option(metavar: str, help_text: str, default: str | None = None, name: str | None = None) -> Any:
+    names = () if name is None else (name,)
+    return typer.Option(*names, metavar=metavar, help=help_text, show_default=default or False, rich_help_panel=_PANEL)
+
+
+_OPTIONS: dict[str, Any] = {
+    "query": Annotated[str | None, _option("COLUMN", "The column of query ids.", "qid")],
+    "label": Annotated[str | None, _option("COLUMN", "The column of relevance labels.", "label")],
+    "features": Annotated[
+        str | None,
+        _option(
+            "LIST",
+            "The columns of features, between commas; 'f_*' stands for all that fit, and '!price' leaves one out.",
+            "all that are nothing else",
+        ),
+    ],
+    "weight": Annotated[
+        str | None, _option("COLUMN", "The column of query weights, the same in all rows of a query.", "no weights")
+    ],
+    "document": Annotated[str | None, _option("COLUMN", "The column of document ids.", "no ids")],
+    "categorical": Annotated[
+        str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
+    ],
+    "data_format": Annotated[
+        str | None,
+        _option("letor|csv|parquet", "The format of the data.", "by the file's ending", "--data-format"),
+    ],
+    "data_folder": Annotated[
+        Path | None,
+        _option("DIR", "The folder of the catalog's sets.", "RANKWISE_DATA", "--data-folder"),
+    ],
+    "download": Annotated[
+        bool,
+        typer.Option("--download", help="Download a set of the catalog that is not there.", rich_help_panel=_PANEL),
+    ],
+    "read": Annotated[
+        list[str] | None,
+        _option(
+            "NAME=VALUE",
+            "Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, n_features=46, errors=skip; "
+            "may be repeated.",
+            name="--read",
+        ),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read ranking data, as the command line says."""
+
+    options: Keywords = field(default_factory=dict)
+    """Arguments of ``rw.read_data``."""
+
+    @classmethod
+    def of(cls, words: Keywords) -> "Reading":
+        """Take what the options hold."""
+        given = {name: value for name, value in words.items() if value not in (None, False)}
+        further = inputs.settings(given.pop("read", []))
+        for name in ("features", "categorical"):
+            if name in given:
+                given[name] = inputs.items(given[name])
+        for name in ("data_format", "data_folder"):
+            if name in given:
+                given[name.removeprefix("data_")] = given.pop(name)
+        return cls(further | given)
+
+    def data(
+        self,
+        name: str,
+        *,
+        part: str | None = None,
+        fold: int | None = None,
+        bar: screen.Steps | None = None,
+        tables: Keywords | None = None,
+    ) -> "RankingDataset":
+        """Read one data set; ``tables`` are options for tables, where the user says nothing."""
+        from rankwise.data import sources
+
+        progress = None if bar is None else bar.part
+        return sources.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
+
+    def parts(self, data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
+        """Read training and validation data."""
+        from rankwise.data import sources
+
+        return sources.read_parts(data, valid, fold, **self.options)
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of reading; it gets what they hold as its argument ``reading``."""
+    signature = inspect.signature(command)
+    own = [one for one in signature.parameters.values() if one.name != "reading"]
+    added = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
+        )
+        for name, annotation in _OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def run(**words: Any) -> None:
+        options = {name: words.pop(name) for name in _OPTIONS}
+        command(**words, reading=Reading.of(options))
+
+    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*own, *added)}
+    return run

@@ -1,0 +1,72 @@
+"""Ranking data as CSV: a first line that names the columns, then one line per document."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankwise import check
+from rankwise.data.categories import is_numeric
+from rankwise.data.compressed import read_bytes
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import text
+
+_MARKS = (",", "\t", ";", "|")
+_MISSING = ("", "NA", "N/A", "NULL", "null", "None")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # how some spreadsheets begin a file
+
+
+def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) -> RankingDataset:
+    r"""Read ranking data from CSV, plain or compressed with gzip or Zstandard, with one line per document.
+
+    The first line names the columns; ``columns`` says which of them is what, as in :meth:`RankingDataset.from_frame`:
+    ``query="qid", label="label", features=…, weight=…, categorical=…`` …. ``separator`` stands between columns; by
+    default it is the comma, tab, semicolon or bar that the first line has most of. An empty cell is a missing value,
+    and so is NA in a column of numbers.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     path = Path(here, "rows.csv")
+    ...     _ = path.write_text("session,clicked,bm25,shop\na,1,7.5,north\na,0,,south\nb,1,3,north\n")
+    ...     data = read_csv(path, query="session", label="clicked", categorical=["shop"])
+    >>> print(data, data.feature_names, data.categories)
+    RankingDataset(2 queries, 3 documents, 2 features, labels 0 to 1) ('bm25', 'shop') {1: ('north', 'south')}
+    """
+    path = Path(path)
+    content = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
+    first, _, _ = content.partition(b"\n")
+    between = separator or _separator(first.decode("utf-8", "replace"))
+    listed = columns.get("categories") or {}
+    words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
+    table = text.parse(content, path, between=between, words=words)
+    if not table.columns:
+        raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
+    if all(_is_number(name) for name in table.columns):
+        got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
+        raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
+    frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
+    with check.naming(path):
+        return RankingDataset.from_frame(frame, **columns)
+
+
+def _separator(first: str) -> str:
+    """Find what stands between the columns that the first line names."""
+    return max(_MARKS, key=first.count)
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """Give a column of text as numbers, if all that it holds beside words for a missing value is numbers."""
+    if column.dtype != pl.String:
+        return column
+    known = column.str.strip_chars()
+    known = known.set(known.is_in(_MISSING), None)
+    numbers = known.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == known.null_count() and known.null_count() < len(column) else column
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,104 @@
+"""Rankings in files: scores by document, TREC runs, and models that score the data."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.compressed import read_bytes
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation import trec
+from rankwise.rankers.table import load
+
+
+def read_scores(path: Path) -> NDArray[np.float64]:
+    """Read one score per document: a .npy array, or text with one number per line, compressed or not."""
+    return _scores(read_bytes(path), path)
+
+
+def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
+    """Read scores from what a file holds."""
+    if _is_array(content, path):
+        return _array(content, path)
+    lines = content.decode("utf-8", "replace").rstrip().split("\n")
+    try:
+        return np.array([_number(line) for line in lines])
+    except ValueError:
+        bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
+        got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {path}"
+        hint = "write one number per document, in the order of the data, or a TREC run"
+        raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
+
+
+def _is_array(content: bytes, path: Path) -> bool:
+    return path.suffix == ".npy" or content.startswith(b"\x93NUMPY")
+
+
+def _array(content: bytes, path: Path) -> NDArray[np.float64]:
+    """Read a .npy file, whose header must fit what follows."""
+    with check.library("a .npy file", path):
+        file = io.BytesIO(content)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+    if len(shape) != 1 or dtype.kind not in "fiu":
+        got = f"shape {shape} of {dtype}"
+        raise check.error("a file of scores holds one number per document", got=got, where=str(path))
+    values = content[file.tell() :]
+    if len(values) != shape[0] * dtype.itemsize:
+        got = f"{len(values):,} bytes for {shape[0]:,} numbers of {dtype}"
+        raise check.error("a .npy file is cut short, or longer than it says", got=got, where=str(path))
+    return np.frombuffer(values, dtype).astype(np.float64)
+
+
+def read_ranking(
+    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool
+) -> tuple[NDArray[np.float64], RankingDataset]:
+    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
+    if path.is_dir():
+        return _predicted(path, by if isinstance(by, RankingDataset) else None)
+    if not isinstance(by, RankingDataset):
+        with check.naming(path):
+            return trec.judge(trec.read_run(path), by, all_topics=all_topics)
+    content = read_bytes(path)  # once: it may be a pipe
+    words = content[:4096].lstrip().split(b"\n", 1)[0].split()
+    if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
+        return _join(trec.parse_run(content, path), by, path)
+    return _scores(content, path), by
+
+
+def _predicted(path: Path, data: RankingDataset | None) -> tuple[NDArray[np.float64], RankingDataset]:
+    """Score the data with a model."""
+    model = load(path)
+    if data is None:
+        hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
+        raise check.error("a model needs data with features", got=str(path), hint=hint)
+    with check.naming(path):
+        return model.predict(data), data
+
+
+def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> tuple[NDArray[np.float64], RankingDataset]:
+    """Take the data for qrels; every query counts, also those for which the run found nothing."""
+    if data.document_ids is None:
+        hint = "give one score per line instead, in the order of the data, or take relevance from qrels"
+        raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", hint=hint)
+    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
+    with check.naming(path):
+        scores, judged = trec.judge(run, frame, all_topics=True)
+    return scores, judged.with_(weights=data.weights)
+
+
+def _number(line: str) -> float:
+    if "_" in line:  # which Python allows in a number, and no other program
+        raise ValueError
+    return float(line)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""Data as people bring them: columns by name in every command, CSV, standard input, and errors that name options."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+
+import rankwise as rw
+from rankwise.cli.app import app
+from rankwise.cli.reading import _OPTIONS
+from tests.cli.running import refused, run
+
+NAMES = ("--query", "session", "--label", "clicks", "--weight", "traffic")
+SHOPS = ("north", "south", "west")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table with columns of other names than ours, one of text, and one that says nothing."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANKWISE_DATA", raising=False)
+    made = rw.synthetic(n_queries=12, n_docs=8, n_features=4, seed=1)
+    table = pl.DataFrame(
+        {
+            "session": [f"s{number}" for number in made.qids()],
+            "clicks": made.labels,
+            "traffic": np.repeat(np.arange(1.0, 13.0), made.sizes),
+            **{f"f_{number}": made.features[:, number] for number in range(4)},
+            "shop": [SHOPS[int(label) % 3] for label in made.labels],
+        }
+    )
+    table.write_csv("rows.csv")
+    table.write_csv("rows.tsv", separator="\t")
+    table.write_parquet("rows.parquet")
+    table.drop("clicks", "traffic").write_csv("new.csv")
+    return tmp_path
+
+
+def _leaves(group, path=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_every_command_that_reads_ranking_data_has_the_same_options():
+    readers = {"train", "predict", "tune", "evaluate", "compare"}
+    readers |= {f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")}
+    found = {}
+    for name, command in _leaves(typer.main.get_command(app)):
+        options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
+        if name in readers:
+            found[name] = [options[one] for one in _OPTIONS]
+    assert set(found) == readers
+    assert all(one == found["train"] for one in found.values())
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.parquet"])
+def test_columns_are_named_in_every_command(name: str):
+    names = (*NAMES, "--categorical", "shop")
+    text = run("data", "info", name, *names).stdout
+    assert "12" in text
+    assert "f_3" in text or "5" in text
+    run("train", name, "--valid", name, "--rounds", 3, "-o", "model", *names)
+    model = rw.load("model")
+    assert model.categories_ == {"shop": SHOPS}
+    run("predict", "model", name, "-o", "scores.txt", *names)
+    run("evaluate", name, "scores.txt", *names)
+    assert "0." in run("compare", name, "a=scores.txt", "b=model", *names).stdout
+    run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "-o", "folds", *names)
+    run("data", "split", name, "-o", "a.parquet,b.parquet,c.parquet", *names)
+    run("data", "noise", name, "-o", "noisy.parquet", "--flips", 0.1, *names)
+    run("data", "clicks", name, "-o", "clicks.parquet", *NAMES, "--features", "f_*")
+    run("data", "convert", name, "-o", "ours.parquet", *names)
+    ours = rw.read_data("ours.parquet")
+    assert ours.weights is not None
+    assert ours.weights.tolist() == np.arange(1.0, 13.0).tolist()
+    assert ours.feature_names == ("f_0", "f_1", "f_2", "f_3", "shop")
+    run("predict", "model", "ours.parquet", "-o", "same.txt")
+    assert Path("same.txt").read_text() == Path("scores.txt").read_text()
+
+
+def test_tuning_takes_the_names_of_columns():
+    run(
+        "tune",
+        "rows.csv",
+        "--valid",
+        "rows.csv",
+        *NAMES,
+        "--features",
+        "f_*",
+        "--trials",
+        1,
+        "--rounds",
+        2,
+        "-o",
+        "b.toml",
+    )
+
+
+def test_a_model_picks_its_features_and_needs_no_labels():
+    run("train", "rows.csv", *NAMES, "--features", "f_2,f_0", "--rounds", 3, "-o", "model")
+    run("predict", "model", "new.csv", "--query", "session", "-o", "new.txt")
+    run("predict", "model", "rows.csv", *NAMES, "-o", "old.txt")
+    assert Path("new.txt").read_text() == Path("old.txt").read_text()
+    run("evaluate", "rows.csv", "model", *NAMES, "--features", "f_*")
+    pl.read_csv("new.csv").rename({"f_2": "f_two"}).write_csv("renamed.csv")
+    said = refused("predict", "model", "renamed.csv", "--query", "session")
+    assert "renamed.csv: the table has no such column for a feature: got 'f_2'" in said
+    said = refused("evaluate", "rows.csv", "model", *NAMES, "--features", "f_0,f_1")
+    assert "trained on a feature that these data do not have: got no 'f_2' among 2 features" in said
+
+
+def test_standard_input():
+    for name, words in (("rows.csv", ()), ("rows.parquet", ()), ("rows.csv", ("--data-format", "csv"))):
+        assert run("data", "info", "-", *NAMES, "--features", "f_*", *words, stdin=Path(name).read_bytes()).stdout
+    said = refused("train", "-", "--valid", "-", "-o", "model")
+    assert "standard input can be read only once" in said
+
+
+ERRORS = [
+    ("data info rows.csv", "for the query: got 'qid'. Hint: use --query …, one of session, clicks, traffic, f_0"),
+    ("data info rows.csv --query session", "for the label: got 'label'. Hint: use --label …, one of"),
+    ("data info rows.csv --query session --label click", "did you mean 'clicks'; use --label …"),
+    ("data info rows.csv --query session --label clicks", "Hint: name it in --categorical …, cast it"),
+    (
+        "data info rows.csv --query session --label clicks --features f_9",
+        "for a feature: got 'f_9'. Hint: did you mean",
+    ),
+    ("data info rows.csv --query shop --label clicks --features f_0", "Hint: use --read sort=true, or sort the rows"),
+    ("data info rows.csv --data-format cvs", "unknown format of data: got 'cvs'. Hint: did you mean 'csv'"),
+    ("data info rows.csv --read n_features=3", "Hint: leave n_features out, or use --data-format letor"),
+    ("data info rows.txt --label rel", "Hint: leave --label out, or use --data-format csv"),
+    ("data info broken.txt", "or use --read errors=skip to leave such lines out"),
+    ("data info mq2008 --label rel", "label belongs to plain files: got the set mq2008"),
+    ("data info mq2008", "name another data folder with --data-folder or the environment variable RANKWISE_DATA"),
+    (
+        "data info rows.txt --fold 2",
+        "only sets of the catalog and .toml files have a fold: got the plain file rows.txt. Hint: leave --fold out",
+    ),
+    ("data convert rows.txt -o rows.parquet", "allow it with --force"),
+    ("train rows.txt --resume -o model", "Hint: use --checkpoint …, the folder where it is"),
+    ("evaluate rows.txt rows.scores --samples 9", "Hint: use --policy plackett_luce"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), ERRORS)
+def test_errors_advise_options_of_the_command(line: str, message: str):
+    Path("rows.txt").write_text("1 qid:1 1:0\n0 qid:1 1:1\n")
+    Path("broken.txt").write_text("1 qid:1 1:0\nx qid:1 1:1\n")
+    Path("rows.scores").write_text("1\n2\n")
+    assert message in refused(*line.split())

@@ -1,0 +1,141 @@
+"""CSV as ranking data: columns by name, categories, missing values, separators, and what is wrong with a file."""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import zstandard
+
+import rankwise as rw
+
+ROWS = "session,clicked,price,bm25,shop\na,1,10,7.5,north\na,0,12,,south\nb,2,9,3,north\n"
+NAMES: dict[str, Any] = {"query": "session", "label": "clicked", "categorical": ["shop"]}
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def test_columns_play_the_roles_that_are_named(rows: Path):
+    data = rw.read_csv(rows, **NAMES)
+    assert data.feature_names == ("price", "bm25", "shop")
+    assert data.query_ids is not None
+    assert data.query_ids.tolist() == ["a", "b"]
+    assert data.labels.tolist() == [1, 0, 2]
+    assert data.categories == {2: ("north", "south")}
+    np.testing.assert_array_equal(data.features, [[10, 7.5, 0], [12, np.nan, 1], [9, 3, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv.gz", gzip.compress(ROWS.encode())),
+        ("rows.csv.zst", zstandard.ZstdCompressor().compress(ROWS.encode())),
+        ("rows.tsv", ROWS.replace(",", "\t").encode()),
+        ("semicolons.csv", ROWS.replace(",", ";").encode()),
+        ("windows.csv", b"\xef\xbb\xbf" + ROWS.replace("\n", "\r\n").encode()),
+        ("blank.csv", ROWS.replace("b,", "\nb,").encode()),
+        ("no_ending", ROWS.encode()),
+        ("quoted.csv", ROWS.replace("north", '"north"').encode()),
+    ],
+)
+def test_every_form_of_csv_gives_the_same_data(rows: Path, name: str, content: bytes):
+    path = rows.with_name(name)
+    path.write_bytes(content)
+    data, expected = rw.read_data(path, **NAMES), rw.read_csv(rows, **NAMES)
+    assert data.feature_names == expected.feature_names
+    assert data.categories == expected.categories
+    np.testing.assert_array_equal(data.features, expected.features)
+    np.testing.assert_array_equal(data.labels, expected.labels)
+
+
+def test_words_for_missing_numbers(rows: Path):
+    rows.write_text("qid,label,x,y\n1,0,NA,1\n1,1,2,NA\n2,0,0.5,N/A\n")
+    np.testing.assert_array_equal(rw.read_csv(rows).features, [[np.nan, 1], [2, np.nan], [0.5, np.nan]])
+
+
+def test_categories_that_look_like_numbers_stay_text_where_training_says_so(rows: Path):
+    rows.write_text("qid,label,size\n1,0,010\n1,1,12\n")
+    data = rw.read_csv(rows, categorical=["size"], categories={"size": ["12", "XL", "010"]})
+    assert data.features[:, 0].tolist() == [2, 0]
+
+
+def test_features_by_pattern(rows: Path):
+    names = {"query": "session", "label": "clicked"}
+    assert rw.read_csv(rows, **names, features=["p*", "bm25"]).feature_names == ("price", "bm25")
+    assert rw.read_csv(rows, **names, features=["!shop"]).feature_names == ("price", "bm25")
+    assert rw.read_csv(rows, **names, features=["*", "!s*", "!price"]).feature_names == ("bm25",)
+    frame = pl.read_csv(rows)
+    assert rw.RankingDataset.from_frame(frame, **names, features=["?m*"]).feature_names == ("bm25",)
+
+
+def test_documents_without_labels_can_be_read(rows: Path):
+    data = rw.read_csv(rows, query="session", label=None, features=["price"])
+    assert data.labels.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("1,2,3\n4,5,6\n", {}, r"the first line of a CSV file must name the columns: got 3 numbers at .*rows\.csv"),
+        ("qid,label,x\n1,0\n1,0,1,2\n", {}, r"as many columns as the first one, 3: .*rows\.csv, line 3"),
+        (ROWS, {}, r"no such column for the query: got 'qid'\. Hint: set query=…, one of session, clicked, price"),
+        (ROWS, {**NAMES, "label": "click"}, r"for the label: got 'click'\. Hint: did you mean 'clicked'; set label="),
+        (ROWS, {**NAMES, "features": ["prize"]}, r"for a feature: got 'prize'\. Hint: did you mean 'price'"),
+        (ROWS, {**NAMES, "features": ["f_*"]}, r"for a feature: got 'f_\*'\. Hint: choose one of session"),
+        (ROWS, {"query": "session", "label": "clicked"}, r"column of numbers: got String in column 'shop'"),
+        ("qid,label,x\n1,0,1\n2,0,1\n1,1,1\n", {}, r"rows\.csv: the rows of a query must lie together"),
+        ("", {}, r"there is nothing in the file: .*rows\.csv"),
+    ],
+)
+def test_what_is_wrong_with_a_file(rows: Path, content: str, columns: dict, message: str):
+    rows.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        rw.read_csv(rows, **columns)
+
+
+@pytest.mark.parametrize("form", ["letor", "csv", "parquet"])
+@pytest.mark.parametrize("named", [True, False])
+def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, named: bool):
+    data = rw.RankingDataset([[0.5], [2.0], [1.0]], [1, 0, 2], [0, 2, 3], query_ids=["a", "b"])
+    path = tmp_path / "rows"
+    if form == "letor":
+        rw.write_letor(data, path)
+    elif form == "csv":
+        rw.to_frame(data).write_csv(path)
+    else:
+        rw.write_parquet(data, path)
+    content = gzip.compress(path.read_bytes()) if form != "parquet" else path.read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    found = rw.read_data("-", format=form if named else None)
+    np.testing.assert_array_equal(found.features, data.features)
+    np.testing.assert_array_equal(found.labels, data.labels)
+
+
+def test_what_is_wrong_with_standard_input_names_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 qid:1 1:0\nx qid:1 1:0\n")))
+    with pytest.raises(ValueError, match=r"at standard input, line 2"):
+        rw.read_data("-")
+
+
+def test_options_go_with_formats(rows: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match="n_features belongs to the reading of LETOR text: got .*which is read as csv"):
+        rw.read_data(rows, n_features=3)
+    text = tmp_path / "rows.txt"
+    text.write_text("1 qid:1 1:0\n")
+    with pytest.raises(
+        ValueError, match="label belongs to the reading of a table: got .*read as LETOR text.*set format"
+    ):
+        rw.read_data(text, label="rel")
+    with pytest.raises(ValueError, match="unknown format of data: got 'cvs'. Hint: did you mean 'csv'"):
+        rw.read_data(rows, format="cvs")
+    with pytest.raises(ValueError, match="data that stay on disk are Parquet or LETOR text: got .*CSV"):
+        rw.open_data(rows)
