@@ -25,12 +25,15 @@ from .data.synthetic.ratings import synthetic_ratings as synthetic_ratings
 from .data.tables.csv import read_csv as read_csv
 from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
+from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
 from .evaluation.comparison import Comparison as Comparison
 from .evaluation.cross_validate import cross_validate as cross_validate
 from .evaluation.cross_validation import CrossValidation as CrossValidation
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
+from .evaluation.explanation import Explanation as Explanation
+from .evaluation.explanation import explain as explain
 from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from .evaluation.recommendation import evaluate_interactions as evaluate_interactions
 from .evaluation.stored import read_evaluation as read_evaluation

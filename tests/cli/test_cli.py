@@ -83,6 +83,7 @@ COMMANDS = [
     "demo",
     "evaluate",
     "compare",
+    "explain",
     "export",
     *(f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")),
 ]
@@ -103,7 +104,18 @@ def test_options_have_one_name_in_every_command():
     assert all(("--output" in words) == ("-o" in words) for words in names.values())
     used = {word for words in names.values() for word in words}
     assert not used & {"--out", "--folder", "--into", "--every"}
-    for name in ("demo", "train", "predict", "tune", "evaluate", "compare", "recommend", "reproduce", "report"):
+    for name in (
+        "demo",
+        "train",
+        "predict",
+        "tune",
+        "evaluate",
+        "compare",
+        "explain",
+        "recommend",
+        "reproduce",
+        "report",
+    ):
         assert "--progress" in names[name]
 
 

@@ -11,6 +11,7 @@ from rankwise.check.matrix import categories, columns, feature_names, features
 from rankwise.check.queries import (
     document_ids,
     identifiers,
+    member,
     offsets,
     query_ids,
     query_of_row,
@@ -41,6 +42,7 @@ __all__ = [
     "labels",
     "library",
     "loss_scores",
+    "member",
     "naming",
     "number",
     "offsets",

@@ -1,5 +1,6 @@
 """Checks of queries: their ids, where each begins, and one number for each."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,26 @@ def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
             got=f"shape {array.shape} of {array.dtype} for {count}",
         )
     return array
+
+
+def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
+    """Give the place of an id among others, whether it is written as a number or as text.
+
+    >>> member("query", "7", np.array([3, 7]))
+    1
+    >>> member("query", "q12", np.array(["q1", "q2", "x"]))
+    Traceback (most recent call last):
+    ValueError: there is no such query: got 'q12'. Hint: the nearest of 3 are 'q2', 'q1'.
+    """
+    texts = np.asarray(known).astype(np.str_)
+    found = np.flatnonzero(texts == str(value))
+    if found.size:
+        return int(found[0])
+    listed = texts.tolist()
+    near = difflib.get_close_matches(str(value), listed, n=5)
+    hint = f"the nearest of {len(listed):,} are " if near else f"there are {len(listed):,}, such as "
+    names = ", ".join(repr(name) for name in near or listed[:5])
+    raise error(f"there is no such {what}", got=repr(_plain(value)), where=where, hint=hint + names)
 
 
 def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:

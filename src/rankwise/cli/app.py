@@ -11,6 +11,7 @@ from rankwise.cli import (
     data,
     demo,
     evaluation,
+    explain,
     export,
     objectives,
     recommend,
@@ -51,6 +52,7 @@ HELP = """Learning to rank: make and read data, train and tune rankers, evaluate
 [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]    train a ranker
 [cyan]rankwise evaluate test.txt model[/cyan]                       how good is it?
 [cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          better, or luck?
+[cyan]rankwise explain model test.txt --query 7[/cyan]              why this order?
 [cyan]rankwise reproduce --list[/cyan]                              the papers' experiments
 
 [bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
@@ -85,6 +87,7 @@ _commands: dict[str, Callable[..., None]] = {
     "tune": tuning.tune,
     "evaluate": evaluation.evaluate,
     "compare": evaluation.compare,
+    "explain": explain.explain,
     "recommend": recommend.recommend,
     "reproduce": reproduce.reproduce,
     "report": report.report,

@@ -21,6 +21,7 @@ from rankwise.rankers.sklearn import Estimator
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.rankers.contributions import Contributions
     from rankwise.rankers.scoring.scorer import Scorer
 
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
@@ -192,6 +193,20 @@ class Ranker(Estimator, ABC):
         lists = self._lists(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
         return sample(self.predict(data), lists.offsets, stream, n, cutoff)
+
+    def explain(self, data: Any) -> Array:
+        """Say what each feature adds to each document's score, (n_docs, n_features + 1).
+
+        The last column is where contributions start from, the same for every document; rows add up to the scores. They
+        are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
+        <rankwise.evaluation.explanation.explain>` for tables of one query with names and values.
+        """
+        return self.contributions(data).parts
+
+    def contributions(self, data: Any) -> "Contributions":
+        """Give what :meth:`explain` gives, with how it was found and what it leaves over."""
+        self._check_fitted()
+        raise check.error(f"a {type(self).__name__} cannot explain its scores by features")
 
     def scorer(self) -> "Scorer":
         """Give what scores one query's documents in the least time, for serving: ``scorer(features)``."""

@@ -59,6 +59,22 @@ class Schema:
         """Say which column it is, for people."""
         return f"column {column if self.names is None else repr(self.names[column])}"
 
+    def title(self, column: int) -> str:
+        """What a column is called in tables: its name, or its number from 1 as LETOR files count."""
+        return f"feature {column + 1}" if self.names is None else self.names[column]
+
+    def text(self, column: int, number: float) -> str | None:
+        """Write a value of a column: the category that a code stands for, or the number; None where it is missing.
+
+        >>> schema = Schema(2, ("colour", "size"), categorical=(0,), categories={0: ("red", "blue")})
+        >>> schema.text(0, 1.0), schema.text(1, np.float32(0.1)), schema.text(1, np.nan)
+        ('blue', '0.1', None)
+        """
+        if np.isnan(number):
+            return None
+        listed = self.categories.get(column)
+        return f"{number:.7g}" if listed is None else str(listed[int(number)])
+
     def lists(self, names: Sequence[str]) -> dict[str, Values]:
         """The categories of those columns that a table has; by number if training knew no names."""
         own = self.names or (tuple(names) if len(names) == self.count else ())

@@ -13,6 +13,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.factors import BLOCK, UNKNOWN, Factors, best
 from rankwise.rankers.nets.base import MODEL, TorchRanker
@@ -225,7 +226,7 @@ class FactorizationRanker(TorchRanker):
         table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[found], "cosine": values}
         return pl.DataFrame(table)
 
-    def explain(self, data: Any) -> Array:
+    def contributions(self, data: Any) -> Contributions:
         """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
         raise check.error(
             "a factorization has no features to explain scores by, and its factors mean nothing one by one",

@@ -70,18 +70,21 @@ class Perceptron(nn.Module):
                 scores[rows] = self(self.read(features[rows])).cpu().numpy()
         return scores
 
-    def explain(self, features: Floats) -> Array:
-        """Integrated gradients from the mean document; the last column is its score, rows add up to the scores."""
+    def explain(self, features: Floats) -> tuple[Array, Array]:
+        """Integrated gradients from the mean document; the last column is its score, rows add up to the scores.
+
+        Beside them, what the steps left over of each score, and was shared out among the features.
+        """
         n_docs, n_features = features.shape
-        parts = np.empty((n_docs, n_features + 1))
+        parts, left = np.empty((n_docs, n_features + 1)), np.empty(n_docs)
         start = self.transform.average()
         with torch.no_grad():
             expected = float(self.body(start[None]))
         for rows in row_blocks(n_docs, n_features):
             scores = self.score(features[rows])
-            parts[rows, :-1] = _complete(*self._gradients(features[rows], start), scores - expected)
+            parts[rows, :-1], left[rows] = _complete(*self._gradients(features[rows], start), scores - expected)
             parts[rows, -1] = expected
-        return parts
+        return parts, left
 
     def _gradients(self, features: Floats, start: torch.Tensor) -> tuple[Array, Array]:
         """How far documents are from the mean one, and the mean gradient on the way (by Gauss and Legendre)."""
@@ -96,15 +99,15 @@ class Perceptron(nn.Module):
         return away.double().cpu().numpy(), total.cpu().numpy()
 
 
-def _complete(away: Array, gradient: Array, wanted: Array) -> Array:
-    """Contributions that add up to what is wanted: what the steps leave over goes to features by their share."""
+def _complete(away: Array, gradient: Array, wanted: Array) -> tuple[Array, Array]:
+    """Contributions that add up to what is wanted, and what the steps left over: it goes to features by their share."""
     parts = away * gradient
     sizes = np.abs(parts)
     sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, np.abs(away))
     sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, 1.0)
     left = wanted - parts.sum(1)
     found: Array = parts + left[:, None] * sizes / sizes.sum(1, keepdims=True)
-    return found
+    return found, left
 
 
 def optimizer(settings: Settings) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:

@@ -12,6 +12,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.training import exhausted
@@ -156,19 +157,26 @@ class NeuralRanker(TorchRanker):
         """
         return presets.settings(self.preset, self.get_params())
 
-    def explain(self, data: Any) -> Array:
-        """Say what each feature adds to each document's score: integrated gradients, (n_docs, n_features + 1).
+    def contributions(self, data: Any) -> Contributions:
+        """Give the integrated gradients of every document.
 
         The gradient is averaged over 64 points on the straight way, in transformed features, from the mean document of
         the training data to the document, and multiplied by how far they are apart: exact for linear models and close
         for others. What the 64 points leave over goes to the features in proportion to their contributions, so that
         rows add up to the scores: on MQ2008 1 to 2 thousandths of a score for three layers of rectifiers, a hundredth
-        for the seven of ``"2020"``, and nothing to speak of for smooth activations. The last column is the mean
-        document's score.
+        for the seven of ``"2020"``, and nothing to speak of for smooth activations.
         """
         features = self._features(data)
         with self._ready():
-            return self.model_.explain(features)
+            parts, left = self.model_.explain(features)
+        return Contributions(
+            parts=parts,
+            left=left,
+            method="integrated gradients over 64 points",
+            start="score of the mean document",
+            features=features,
+            schema=self._schema,
+        )
 
     def _learner(
         self, train: RankingDataset, valid: RankingDataset | None, older: "NeuralRanker | None"

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
@@ -112,14 +115,19 @@ class TreeRanker(Trained):
         self._check_fitted()
         return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
 
-    def explain(self, data: Any) -> Array:
-        """Say what each feature adds to each document's score: SHAP values, (n_docs, n_features + 1).
-
-        The last column is the mean score; rows add up to the scores.
-        """
+    def contributions(self, data: Any) -> Contributions:
+        """Give the SHAP values of every document, as the library computes them: exact, and nothing is left over."""
         features = self._features(data)
         with self._own_threads():
-            return self.model_.explain(features)
+            parts = self.model_.explain(features)
+        return Contributions(
+            parts=parts,
+            left=np.zeros(len(parts)),
+            method=f"SHAP values of {self.library.name}",
+            start="mean score",
+            features=features,
+            schema=self._schema,
+        )
 
     def _settings(self, *, stopping: bool) -> trees.Settings:
         """Check what the library is told."""

@@ -1,0 +1,111 @@
+"""The command ``explain``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.breakdown import Breakdown
+    from rankwise.evaluation.explanation import Explanation
+
+
+def explain(
+    model: options.Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query",
+            "-q",
+            metavar="ID",
+            help="The query to explain: its id, or its number from 0 where there are no ids.",
+        ),
+    ] = None,
+    document: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--document",
+            "-d",
+            metavar="ID",
+            help="A document of the query: its id, or its number from 0 in the data; may be repeated.",
+            show_default="the first five of the ranking",
+        ),
+    ] = None,
+    above: Annotated[
+        str | None, typer.Option(metavar="ID", help="With --below: say why this document ranks above the other.")
+    ] = None,
+    below: Annotated[str | None, typer.Option(metavar="ID", help="With --above: the other document.")] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Features that are shown by themselves; the others are one row.")
+    ] = 10,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it: every feature as .csv or .json, the table as .md, .tex or .txt.",
+        ),
+    ] = None,
+    part: options.Part = None,
+    fold: options.Fold = None,
+    progress: options.Progress = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Explain the ranking of a query: what each feature adds to the scores of its documents.
+
+    Contributions are SHAP values for trees and integrated gradients for nets. They add up to the scores, and the
+    difference of two documents' contributions to the difference of their scores.
+
+    [cyan]rankwise explain model test.txt --query 15928[/cyan]
+    [cyan]rankwise explain model test.txt --query 15928 --document GX010-40 --top 5[/cyan]
+    [cyan]rankwise explain model test.txt --query 15928 --above GX010-40 --below GX016-32 --plot why.png[/cyan]
+    [cyan]rankwise explain model mq2008 --fold 2 --query 15928 -o why.csv[/cyan]
+    """
+    outputs.free(output, outputs.TABLES, force=force)
+    outputs.free(plot, outputs.PICTURES, force=force, beside=output)
+    if (above is None) != (below is None):
+        hint = "name two documents, --above A --below B"
+        raise check.error("--above and --below belong together", got="one of them", hint=hint)
+    if above is not None and document:
+        raise check.error("one thing is shown at a time", got="--document beside --above", hint="leave one of them out")
+    import rankwise as rw
+
+    with screen.progress(3, progress) as bar:
+        bar.step(f"Loading {model}")
+        ranker = rw.load(model)
+        bar.step(f"Reading {data}")
+        lists = inputs.read_data(data, part=part, fold=fold, progress=bar.part)
+        bar.step("Explaining")
+        with check.naming(data):
+            why = rw.explain(ranker, lists, query)
+            shown = _shown(why, document, above, below)
+    table = shown.table(top)
+    if output is not None:
+        outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=force)
+    if plot is not None:
+        shown.plot(plot, top=top, force=force)
+    if json:
+        screen.document({"model": model, "data": data, **shown.to_dict()})
+    else:
+        screen.table(table, title=shown.title)
+        outputs.said(output, plot)
+
+
+def _shown(
+    why: "Explanation", documents: list[str] | None, above: str | None, below: str | None
+) -> "Explanation | Breakdown":
+    """Two documents against each other, one, some, or all."""
+    if above is not None:
+        return why.versus(above, below)
+    if not documents:
+        return why
+    return why.document(documents[0]) if len(documents) == 1 else why.take(documents)
