@@ -70,7 +70,7 @@ def test_columns_are_named_in_every_command(name: str):
     run("predict", "model", name, "-o", "scores.txt", *names)
     run("evaluate", name, "scores.txt", *names)
     assert "0." in run("compare", name, "a=scores.txt", "b=model", *names).stdout
-    run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "-o", "folds", *names)
+    run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "--min-documents", 2, "-o", "folds", *names)
     run("data", "split", name, "-o", "a.parquet,b.parquet,c.parquet", *names)
     run("data", "noise", name, "-o", "noisy.parquet", "--flips", 0.1, *names)
     run("data", "clicks", name, "-o", "clicks.parquet", *NAMES, "--features", "f_*")
@@ -143,6 +143,7 @@ ERRORS = [
     ),
     ("data convert rows.txt -o rows.parquet", "allow it with --force"),
     ("train rows.txt --resume -o model", "Hint: use --checkpoint …, the folder where it is"),
+    ("train rows.txt -o model", "Hint: lower --min-documents and the library's limit"),
     ("evaluate rows.txt rows.scores --samples 9", "Hint: use --policy plackett_luce"),
 ]
 

@@ -11,6 +11,7 @@ _ARGUMENT = re.compile(
     re.VERBOSE,
 )
 _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
+_NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _FIXED = re.compile(r"fixed=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 _RANGES = re.compile(r"search=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
@@ -27,7 +28,8 @@ def advise(sentence: str, command: Any) -> str:
     hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
     hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)
     depth = _depths(hint)
-    return before + mark + _ARGUMENT.sub(lambda found: _argument(found, options, depth), hint)
+    hint = _ARGUMENT.sub(lambda found: _argument(found, options, depth), hint)
+    return before + mark + _NAME.sub(lambda found: options[found[0]].opts[0] if found[0] in options else found[0], hint)
 
 
 def _argument(found: re.Match[str], options: Mapping[str, Any], depth: list[int]) -> str:
