@@ -28,7 +28,7 @@ def with_curvature(text: str, treatment: str) -> object:
     return dataclasses.replace(plain, curvature=word if treatment == "raw" else treatment)
 
 
-def study(folds: list[Any], objective: object, rate: float, options: argparse.Namespace) -> Any:
+def study(folds: list[Any], objective: Any, rate: float, options: argparse.Namespace) -> Any:
     """Mean over folds of validation ndcg@5, test ndcg@5 and @10, and the number of trees."""
     rows = []
     for train, valid, test in folds:

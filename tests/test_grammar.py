@@ -1,5 +1,7 @@
 """Text and object are one: what is printed reads back, and what cannot be read says where and why."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -118,7 +120,8 @@ def test_only_objectives_are_objectives() -> None:
     for text in ("stochastic(5)", "weighted(None)", "bounded('smooth_rbp')", "stochastic(inner=xendcg)"):
         with pytest.raises(ValueError, match=f"character 1 of .*: {text.partition('(')[0]} goes around an objective"):
             rw.objective(text)
-    for other in (5, None, b"xendcg", rw.XENDCG, rw.metric("ndcg"), ["xendcg"]):
+    others: list[Any] = [5, None, b"xendcg", rw.XENDCG, rw.metric("ndcg"), ["xendcg"]]
+    for other in others:
         with pytest.raises(ValueError, match="an objective is an object, an expression or a function"):
             rw.objective(other)
     for wrong in (rw.XENDCG, rw.metric("ndcg"), 2, "xendcg"):
@@ -129,7 +132,7 @@ def test_only_objectives_are_objectives() -> None:
     with pytest.raises(ValueError, match="the factor of an objective must be a number in"):
         float("nan") * rw.XENDCG()
     data = rw.synthetic(n_queries=5, seed=0)
-    for ranker in (rw.LightGBMRanker("5"), rw.CatBoostRanker("None"), rw.XGBoostRanker(None)):
+    for ranker in (rw.LightGBMRanker("5"), rw.CatBoostRanker("None"), rw.XGBoostRanker(others[1])):
         with pytest.raises(ValueError, match="an objective"):
             ranker.fit(data)
 

@@ -12,16 +12,18 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Floats
 
-# Below this much work (about two milliseconds) handing ranges to threads costs more than it saves.
+Kernel = Callable[..., object]
+"""``kernel(first, last, offsets, …)``, compiled."""
 MOST = 1024
 """Threads at most."""
+# Below this much work (about two milliseconds) handing ranges to threads costs more than it saves.
 _WORTH_THREADS = 1_000_000
 _RANGES_PER_THREAD = 8  # if all were as small as the last ones
 
@@ -66,10 +68,10 @@ def use_threads(count: int) -> Iterator[None]:
 
 
 def over_queries(
-    kernel: Callable[..., Any],
+    kernel: Kernel,
     offsets: NDArray[np.int64],
-    *arguments: Any,
-    work: NDArray[np.floating[Any]] | None = None,
+    *arguments: object,
+    work: Array | Floats | None = None,
 ) -> None:
     """Call ``kernel(first, last, offsets, *arguments)`` over ranges that together cover every query once.
 

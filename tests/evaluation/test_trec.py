@@ -213,7 +213,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def measures(level: int = 1):
     """trec_eval's names of our metrics."""
-    ranked = {"ties": "row", "empty": 0}
+    ranked: dict[str, Any] = {"ties": "row", "empty": 0}
     binary = ranked | {"relevant": level}
     found = {"map": metric("ap", **binary), "recip_rank": metric("rr", **binary)}
     found["ndcg"] = metric("ndcg", **conventions("trec_eval"))

@@ -4,6 +4,7 @@ import gzip
 import re
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -29,7 +30,7 @@ NAMES = {
 }
 
 
-def metric_of(measure: str, **options: int) -> Metric | None:
+def metric_of(measure: str, **options: Any) -> Metric | None:
     """The metric that computes one of trec_eval's measures, None for measures that we do not have."""
     parts = re.fullmatch(r"([A-Za-z_]+?)(?:_(\d.*))?", measure)
     if not parts or parts[1] not in NAMES:

@@ -368,3 +368,11 @@ def test_results_belong_to_whoever_holds_them():
     address = later.gradient.ctypes.data
     del later
     assert address in {objective(scores, labels, OFFSETS).gradient.ctypes.data for _ in range(3)}
+
+
+def test_an_objective_without_prepare_is_refused_when_it_is_made():
+    class Idle(Objective):
+        name = "idle"
+
+    with pytest.raises(TypeError, match=r"abstract .*prepare"):
+        Idle()  # type: ignore[abstract]

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,11 +20,13 @@ from rankwise import check, grammar
 from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
 from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for
-from rankwise.threads import over_queries
+from rankwise.threads import Kernel, over_queries
 
 __all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking", "scratch_for"]
 
 Gain = str | tuple[float, ...]
+Call = tuple[Kernel, *tuple[object, ...]]
+"""A kernel, and arguments of its own."""
 
 EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
 NO_CUTOFF = 2**40
@@ -245,7 +247,7 @@ class Metric(ABC):
     __repr__ = __str__
 
     @abstractmethod
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         """Give the kernel, and the arguments of its own for lists of up to ``longest`` documents."""
 
     def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:

@@ -5,12 +5,13 @@ each tied document gets the mean weight of the group's ranks, ranks beyond the c
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from rankwise.kernels import kernel
 from rankwise.metrics.base import (
+    Call,
     Gain,
     Metric,
     checked_gain,
@@ -44,7 +45,7 @@ class DCG(Metric):
         super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return weighted_sum, gain_rule(self.gain), discounts(longest), PLAIN
 
 
@@ -60,7 +61,7 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "ndcg"
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
 
 

@@ -8,14 +8,24 @@ float64, so that even a list of a million equal scores takes time linear in its 
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.kernels import kernel
-from rankwise.metrics.base import Metric, clean, fill_worths, gain_rule, group_end, longest_of, ranking, scratch_for
+from rankwise.metrics.base import (
+    Call,
+    Metric,
+    clean,
+    fill_worths,
+    gain_rule,
+    group_end,
+    longest_of,
+    ranking,
+    scratch_for,
+)
 
 _NOTHING = 1e-18
 
@@ -37,7 +47,7 @@ class ERR(Metric):
         check.integer("highest", self.highest, least=1)
         check.number("highest", self.highest, least=1, most=50)
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return _cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)
 
     def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:

@@ -6,7 +6,7 @@ hit need only the tie group of the best relevant document, and no sorting at all
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rankwise.metrics.base import (
     AVERAGE,
     BEST,
     ROW,
+    Call,
     Metric,
     clean,
     fill_worths,
@@ -60,7 +61,7 @@ class Precision(Binary):
         super().__post_init__()
         check.choice("divisor (divide)", self.divide, ("cutoff", "retrieved"))
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         rule = relevance_rule(self.relevant)
         if self.cutoff is None or self.divide == "retrieved":
             return weighted_sum, rule, np.ones(longest), BY_RETRIEVED
@@ -77,7 +78,7 @@ class Recall(Binary):
 
     name: ClassVar[str] = "recall"
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return weighted_sum, relevance_rule(self.relevant), np.ones(longest), BY_RELEVANT
 
 
@@ -103,7 +104,7 @@ class AP(Binary):
         super().__post_init__()
         check.choice("divisor (divide)", self.divide, ("relevant", "cutoff"))
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return _average_precision, relevance_rule(self.relevant), self.divide == "cutoff"
 
 
@@ -117,7 +118,7 @@ class RR(Binary):
 
     name: ClassVar[str] = "rr"
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return _first_relevant, relevance_rule(self.relevant), 1.0 / np.arange(1.0, longest + 1.0)
 
 
@@ -133,7 +134,7 @@ class Hit(Binary):
 
     name: ClassVar[str] = "hit"
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return _first_relevant, relevance_rule(self.relevant), np.ones(longest)
 
 

@@ -1,13 +1,13 @@
 """Rank-biased precision: a reader who goes on to the next rank with probability p (Moffat and Zobel 2008)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.metrics.base import relevance_rule
+from rankwise.metrics.base import Call, relevance_rule
 from rankwise.metrics.dcg import BY_IDEAL, PLAIN, weighted_sum
 from rankwise.metrics.precision import Binary
 
@@ -32,7 +32,7 @@ class RBP(Binary):
         weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))
         return weights
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return weighted_sum, relevance_rule(self.relevant), self._weights(longest), PLAIN
 
 
@@ -48,5 +48,5 @@ class NRBP(RBP):
 
     name: ClassVar[str] = "nrbp"
 
-    def _kernel(self, longest: int) -> tuple[Any, ...]:
+    def _kernel(self, longest: int) -> Call:
         return weighted_sum, relevance_rule(self.relevant), self._weights(longest), BY_IDEAL

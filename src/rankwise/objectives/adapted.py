@@ -7,7 +7,6 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,7 +47,7 @@ def as_objective(thing: object, wrapper: str = "") -> Objective:
 class Adapted(Objective):
     """A function as an objective."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
 
     @property
     def exact_hessian(self) -> bool:
@@ -106,7 +105,7 @@ class _PreparedFunction(Prepared):
         columns = {name: read_only(column[rows]) for name, column in self.columns.items()}
         return _PreparedFunction(self.objective, lists, columns, self.streamed)
 
-    def _column(self, name: str, values: Any) -> Array:
+    def _column(self, name: str, values: ArrayLike) -> Array:
         array = np.asarray(values)
         count = self.n_queries if name == "value" else int(self.offsets[-1])
         if array.shape != (count,) or array.dtype.kind not in "fiu":
@@ -119,7 +118,7 @@ class _PreparedFunction(Prepared):
         )
 
 
-def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter] | None:
+def _parameters(function: Callable[..., object]) -> Sequence[inspect.Parameter] | None:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # compiled functions may not tell

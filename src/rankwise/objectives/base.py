@@ -72,7 +72,7 @@ class Prepared(ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class Objective:
+class Objective(ABC):
     """A loss of ranked lists, with its gradient and curvature: what every ranker, wrapper and trainer takes.
 
     A subclass is a frozen dataclass of plain, keyword-only settings that has a ``name`` and a :meth:`prepare`. From
@@ -114,13 +114,13 @@ class Objective:
             return 1.0 / float(getattr(self, self.steepness))
         return min((part.score_scale for part in self.inside), default=1.0)
 
+    @abstractmethod
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Check labels and do once what scores do not change.
 
         ``documents`` are further columns of single documents, such as ``document_weights``; an objective refuses those
         that it has no use for.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define prepare(labels, offsets, **documents)")
 
     def __call__(
         self,

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.arrays import Array, offsets_of
+from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.objectives.base import Derivatives, Objective
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.stream import Stream
 
@@ -47,7 +48,7 @@ class ObjectiveChecks:
     __repr__ = __str__
 
 
-def check_objective(objective: object, *, seed: int = 0) -> ObjectiveChecks:
+def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
     """Try whether an objective of your own keeps the contract that every trainer and wrapper relies on.
 
     ``objective`` is a function, an object or an expression. Derivatives are held to finite differences, queries must
@@ -80,16 +81,12 @@ class _Example:
         self.labels[self.offsets[2] : self.offsets[3]] = 2.0
         self.ids = np.arange(len(_SIZES)) + 100
 
-    def at(self, scores: Array, queries: Any = slice(None)) -> Derivatives:
+    def at(self, scores: Array, queries: slice | list[int] = slice(None)) -> Derivatives:
         """Call the objective with all queries, or some."""
         numbers = np.arange(len(_SIZES))[queries]
-        rows = self.rows(numbers)
+        rows, offsets = rows_of(numbers, self.offsets)
         stream = Stream(7, 0, self.ids[numbers])
-        return self.objective(scores[rows], self.labels[rows], offsets_of(np.array(_SIZES)[numbers]), stream)
-
-    def rows(self, queries: Any) -> Any:
-        """The documents of queries."""
-        return np.concatenate([np.arange(self.offsets[q], self.offsets[q + 1]) for q in queries])
+        return self.objective(scores[rows], self.labels[rows], offsets, stream)
 
 
 def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
@@ -150,7 +147,7 @@ def _compared(name: str, found: Array, expected: Array, tolerance: float) -> tup
     return name, PASSED if fine else FAILED, f"largest difference {gap:.1e} from finite differences"
 
 
-def _differences(function: Callable[[Array], Any], scores: Array) -> Array:
+def _differences(function: Callable[[Array], Array], scores: Array) -> Array:
     """Fourth-order central differences along each score, one row per document."""
     rows = []
     for i in range(scores.size):
@@ -166,10 +163,12 @@ def _independence(example: _Example, found: Derivatives) -> tuple[str, str, str]
     name = "queries do not see each other"
     for q in range(len(_SIZES)):
         alone = example.at(example.scores, slice(q, q + 1))
-        if not np.allclose(alone.gradient, found.gradient[example.rows([q])], rtol=1e-9, atol=1e-12):
+        if not np.allclose(
+            alone.gradient, found.gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12
+        ):
             return name, FAILED, f"query {q} has another gradient when it is alone"
     turned = example.at(example.scores, slice(None, None, -1))
-    rows = example.rows(range(len(_SIZES) - 1, -1, -1))
+    rows = rows_of(np.arange(len(_SIZES))[::-1], example.offsets)[0]
     if not np.allclose(turned.gradient, found.gradient[rows], rtol=1e-9, atol=1e-12):
         return name, FAILED, "the gradient depends on the order of queries"
     return name, PASSED, "alone and in another order"

@@ -1,7 +1,8 @@
 """Pairwise losses: the loss and the weight of a pair are two choices, and LambdaRank and RankNet name such choices."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -189,7 +190,7 @@ class RankNet(Objective):
 
 
 def _prepare(
-    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, documents: dict[str, Any]
+    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, documents: Mapping[str, ArrayLike]
 ) -> Prepared:
     refuse_columns(objective, documents, ("document_weights",))
     lists = checked_lists(labels, offsets)

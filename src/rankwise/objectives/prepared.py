@@ -1,19 +1,19 @@
 """Lists that were checked once, and the frame that runs a kernel over them in every round."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import NONE, UNWANTED, Array, Column, Offsets, read_only, reusable, rows_of
+from rankwise.arrays import NONE, UNWANTED, Array, Column, Floats, Offsets, read_only, reusable, rows_of
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Derivatives, Objective, Prepared, drawing
 from rankwise.stream import Stream
-from rankwise.threads import over_queries
+from rankwise.threads import Kernel, over_queries
 
 _COLUMNS = {"document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise", "document_rewards": "PLRank"}
 """The columns of single documents that there are, and who takes them."""
@@ -46,7 +46,7 @@ def checked_lists(labels: ArrayLike, offsets: ArrayLike) -> Lists:
     return Lists(read_only(check.labels(labels, cuts)), read_only(cuts))
 
 
-def refuse_columns(who: object, documents: dict[str, Any], taken: tuple[str, ...] = ()) -> None:
+def refuse_columns(who: object, documents: Mapping[str, ArrayLike], taken: tuple[str, ...] = ()) -> None:
     """Say that an objective has no use for a column of single documents, rather than leave it out silently."""
     for name in documents:
         if name not in taken:
@@ -54,7 +54,7 @@ def refuse_columns(who: object, documents: dict[str, Any], taken: tuple[str, ...
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
 
 
-def document_weights(documents: dict[str, Any], lists: Lists) -> Array:
+def document_weights(documents: Mapping[str, ArrayLike], lists: Lists) -> Array:
     """Check the weights of single documents; an empty array stands for none."""
     values = documents.get("document_weights")
     if values is None:
@@ -72,21 +72,21 @@ class PreparedKernel(Prepared):
     """
 
     objective: Objective
-    kernel: Callable[..., Any]
+    kernel: Kernel
     offsets: Offsets
     per_document: tuple[Column, ...] = ()
     """Arrays of one element per document."""
     per_query: tuple[Column, ...] = ()
     """Arrays of one element per query."""
-    settings: tuple[Any, ...] = ()
+    settings: tuple[object, ...] = ()
     """What is the same for all lists."""
-    keys: Callable[[Stream], Any] | None = None
+    keys: Callable[[Stream], object] | None = None
     """What the kernel draws with: the key or keys of a stream, given to it with the word of each query."""
     numerator: bool | None = None
     """Whether a numerator is filled too; None where the kernel knows none."""
     curvature: str = ""
     """What is done to the Hessian afterwards (``curvature.py``)."""
-    work: NDArray[np.floating[Any]] | None = None
+    work: Array | Floats | None = None
     """The cost of each query, as :func:`rankwise.threads.over_queries` counts it."""
 
     def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
@@ -96,7 +96,7 @@ class PreparedKernel(Prepared):
         own_numerator = bool(self.numerator) and hessian
         if self.numerator is not None:
             outputs.append(reusable(n_docs) if own_numerator else UNWANTED)
-        random: tuple[Any, ...] = ()
+        random: tuple[object, ...] = ()
         if self.keys is not None:
             stream = drawing(stream, self.objective)
             random = (self.keys(stream), read_only(stream.queries(self.n_queries)))

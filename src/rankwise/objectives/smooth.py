@@ -7,9 +7,8 @@ with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the de
 η²Σt along s_i itself.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from rankwise.objectives import curvature as curvatures
 from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.fastmath import exp
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
+from rankwise.threads import Kernel
 
 _SAFE_SPREAD = 600.0  # scores within this many units of 1/η: e^(ηs) of all of them is a number
 _LN2 = np.log(2.0)
@@ -150,7 +150,11 @@ def check_smooth(objective: "ApproxNDCG | SmoothAP | SmoothRBP") -> None:
 
 
 def _prepare(
-    objective: ApproxNDCG | SmoothAP | SmoothRBP, kernel: Callable[..., Any], lists: Lists, worths: Array, *best: Array
+    objective: ApproxNDCG | SmoothAP | SmoothRBP,
+    kernel: Kernel,
+    lists: Lists,
+    worths: Array,
+    *best: Array,
 ) -> Prepared:
     work: Array = lists.sizes * (1.0 + lists.sums((worths > 0.0).astype(np.float64)))
     return PreparedKernel(

@@ -4,8 +4,9 @@ With ρ = softmax(scores) and a target φ that sums to 1, the loss of a list is 
 diagonal Hessian ρ(1 − ρ). ListNet, SoftmaxCE and XE-NDCG differ in φ alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,7 +130,7 @@ def _prepare(
     target: int,
     labels: ArrayLike,
     offsets: ArrayLike,
-    documents: dict[str, Any],
+    documents: Mapping[str, ArrayLike],
     taken: tuple[str, ...] = (),
 ) -> Prepared:
     refuse_columns(objective, documents, taken)
@@ -137,7 +138,7 @@ def _prepare(
     masses, units = np.empty(lists.labels.size), np.empty(lists.n_queries)
     over_queries(fill_masses, lists.offsets, lists.labels, document_weights(documents, lists), target, masses, units)
     draws = target == GAMMA_UNIFORM
-    settings: tuple[Any, ...] = (target, float(objective.epsilon))
+    settings: tuple[object, ...] = (target, float(objective.epsilon))
     return PreparedKernel(
         objective=objective,
         kernel=cross_entropy_kernel,

@@ -1,5 +1,7 @@
 """The one table of objectives and wrappers, by the name that each has in expressions."""
 
+from collections.abc import Callable
+
 from rankwise import grammar
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
@@ -11,6 +13,8 @@ from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers import stochastic, weighted
 
+ObjectiveLike = Objective | str | Callable[..., object]
+"""An objective, its expression, or a function ``f(scores, labels, offsets)``."""
 OBJECTIVES: dict[str, type[Objective]] = {
     cls.name: cls
     for cls in (
@@ -30,7 +34,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted)}
 
 
-def objective(expression: object) -> Objective:
+def objective(expression: ObjectiveLike) -> Objective:
     """Build an objective from its expression, adapt a function, or give back what is an objective already.
 
     >>> objective("0.7*xendcg + 0.3*approx_ndcg(eta=5)")

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from rankwise import check
 
 if TYPE_CHECKING:
+    from rankwise.objectives.table import ObjectiveLike
     from rankwise.objectives.torch.loss import TorchLoss
 
 
-def torch_loss(objective: object, reduction: str = "mean", seed: int = 0) -> "TorchLoss":
+def torch_loss(objective: "ObjectiveLike", reduction: str = "mean", seed: int = 0) -> "TorchLoss":
     """Give an objective, or its expression, as a loss for torch: a module that is called with flat, ragged tensors.
 
     ``loss(scores, labels, offsets, weights=None, stream=None)`` takes the scores of all documents in one row;

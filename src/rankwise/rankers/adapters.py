@@ -11,6 +11,7 @@ from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Prepared
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.trees.newton import newton
@@ -20,7 +21,7 @@ from rankwise.stream import Stream
 class Rounds:
     """An objective that counts the rounds in which a library calls it, and is prepared once for the same labels."""
 
-    def __init__(self, objective: object, seed: int, query_ids: ArrayLike | None, start_round: int) -> None:
+    def __init__(self, objective: ObjectiveLike, seed: int, query_ids: ArrayLike | None, start_round: int) -> None:
         self.objective = find_objective(objective)
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
@@ -45,7 +46,7 @@ class Rounds:
 
 
 def lightgbm_objective(
-    objective: object, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+    objective: ObjectiveLike, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
 ) -> Callable[..., tuple[Floats, Floats]]:
     """Give an objective for ``lgb.train(params={"objective": …})``.
 
@@ -85,7 +86,7 @@ def lightgbm_metric(metric: str | Metric) -> Callable[..., tuple[str, float, boo
 
 
 def xgboost_objective(
-    objective: object, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+    objective: ObjectiveLike, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
 ) -> Callable[..., tuple[Floats, Floats]]:
     """Give an objective for ``xgb.train(obj=…)``.
 

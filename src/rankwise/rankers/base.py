@@ -2,6 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,8 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
+from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
+from rankwise.metrics.base import Metric
+from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
@@ -37,6 +42,8 @@ class Ranker(Estimator, ABC):
 
     name: str
     """What the ranker is called in files and on the command line."""
+    objective: ObjectiveLike
+    metrics: str | Metric | Sequence[str | Metric]
     native: Keywords
 
     history_: dict[str, list[float]]
@@ -64,7 +71,7 @@ class Ranker(Estimator, ABC):
         return self._schema.columns_to_score()
 
     @property
-    def categories_(self) -> dict[str | int, tuple[Any, ...]]:
+    def categories_(self) -> dict[str | int, Values]:
         """The categories of each categorical feature, by its name or number: a code is a place in these.
 
         Features whose codes were all that training knew are not among them.
@@ -113,10 +120,9 @@ class Ranker(Estimator, ABC):
             hint = check.suggestion(name, own).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _objective(self) -> Any:
+    def _objective(self) -> Objective:
         """The objective as an object."""
-        given: Any = self.objective  # type: ignore[attr-defined]
-        return find_objective(given)
+        return find_objective(self.objective)
 
     # Scores and what they are good for.
 
@@ -140,7 +146,7 @@ class Ranker(Estimator, ABC):
         """Give the mean of the ranker's first metric over the queries that it scores."""
         self._check_fitted()
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
-        metric = find_metric(self._metrics()[0])
+        metric = self._metrics()[0]
         return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights)
 
     def rank(
@@ -239,7 +245,7 @@ class Ranker(Estimator, ABC):
         }
 
     def _text_of_objective(self) -> str:
-        given: Any = self.objective  # type: ignore[attr-defined]
+        given = self.objective
         if isinstance(given, str):
             return given
         if inspect.isfunction(given) or " at 0x" in repr(given):  # an address means nothing elsewhere
@@ -283,8 +289,8 @@ class Ranker(Estimator, ABC):
         if not self.__sklearn_is_fitted__():
             raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
-    def _metrics(self) -> tuple[Any, ...]:
-        given: Any = self.metrics  # type: ignore[attr-defined]
+    def _metrics(self) -> tuple[Metric, ...]:
+        given = self.metrics
         return tuple(find_metric(one) for one in ((given,) if isinstance(given, str) or callable(given) else given))
 
     @abstractmethod

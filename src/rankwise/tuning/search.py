@@ -1,15 +1,15 @@
 """What is searched: a ranker, an objective, ranges and fixed parameters, checked before the first trial."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers import stochastic
 from rankwise.plain import Json, Keywords
@@ -18,7 +18,6 @@ from rankwise.rankers.training import validation
 from rankwise.rankers.training.checkpoints import fingerprint
 from rankwise.tuning import spaces
 
-ObjectiveLike = Objective | Callable[..., Any] | str
 """An objective, a function to be adapted, or an expression."""
 
 _CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}

@@ -11,12 +11,13 @@ import numpy as np
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.table import ranker_class
 from rankwise.stream import Stream
 from rankwise.tuning import spaces
 from rankwise.tuning.progress import Report, showing
 from rankwise.tuning.result import COMPLETE, Tuning
-from rankwise.tuning.search import ObjectiveLike, Search, checked_search
+from rankwise.tuning.search import Search, checked_search
 from rankwise.tuning.study import ended_trials, mend, opened, process
 from rankwise.tuning.watch import Watch
 

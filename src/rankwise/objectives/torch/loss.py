@@ -7,7 +7,7 @@ objectives' own, double, is widened, once.
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -17,10 +17,13 @@ from torch import Tensor
 from rankwise import check
 from rankwise.arrays import Column, offsets_of, read_only
 from rankwise.objectives.base import Prepared
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch.devices import DevicePrepared, device_kernel, warn_of_travel
 from rankwise.stream import Stream
 
+TensorLike = Tensor | ArrayLike
+Given = TypeVar("Given")
 _REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -34,7 +37,7 @@ class TorchLoss(torch.nn.Module):
     random numbers, and are saved with the module's state.
     """
 
-    def __init__(self, objective: object, reduction: str = "mean", seed: int = 0) -> None:
+    def __init__(self, objective: ObjectiveLike, reduction: str = "mean", seed: int = 0) -> None:
         super().__init__()
         self.objective = find_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
@@ -59,18 +62,16 @@ class TorchLoss(torch.nn.Module):
     def forward(
         self,
         scores: Tensor,
-        labels: Tensor | ArrayLike,
-        offsets: Tensor | ArrayLike,
-        weights: Tensor | ArrayLike | None = None,
+        labels: TensorLike,
+        offsets: TensorLike,
+        weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **documents: Any,
+        **documents: TensorLike,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
         return self.prepare(labels, offsets, **documents).reduced(scores, weights, stream)
 
-    def prepare(
-        self, labels: Tensor | ArrayLike, offsets: Tensor | ArrayLike, **documents: Tensor | ArrayLike
-    ) -> "PreparedLoss":
+    def prepare(self, labels: TensorLike, offsets: TensorLike, **documents: TensorLike) -> "PreparedLoss":
         """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
         columns = {name: _array(column) for name, column in documents.items()}
         return PreparedLoss(self, self.objective.prepare(_array(labels), _array(offsets), **columns), labels, documents)
@@ -79,11 +80,11 @@ class TorchLoss(torch.nn.Module):
     def padded(
         self,
         scores: Tensor,
-        labels: Tensor | ArrayLike,
-        mask: Tensor | ArrayLike,
-        weights: Tensor | ArrayLike | None = None,
+        labels: TensorLike,
+        mask: TensorLike,
+        weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **documents: Any,
+        **documents: TensorLike,
     ) -> Tensor:
         """Give the loss of a padded batch: one row per query, ``mask`` True where there is a document.
 
@@ -103,19 +104,19 @@ class TorchLoss(torch.nn.Module):
 class PreparedLoss:
     """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``."""
 
-    def __init__(self, loss: TorchLoss, prepared: Prepared, labels: Any, documents: dict[str, Any]) -> None:
+    def __init__(
+        self, loss: TorchLoss, prepared: Prepared, labels: TensorLike | None, documents: dict[str, TensorLike]
+    ) -> None:
         self.loss, self.prepared, self._labels, self._documents = loss, prepared, labels, documents
         self._sizes = torch.from_numpy(prepared.offsets[1:] - prepared.offsets[:-1])
         self._on_device: dict[torch.device, DevicePrepared | None] = {}
 
     @torch.compiler.disable
-    def __call__(
-        self, scores: Tensor, weights: Tensor | ArrayLike | None = None, stream: Stream | None = None
-    ) -> Tensor:
+    def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
         """Give the loss at ``scores``."""
         return self.reduced(scores, weights, stream)
 
-    def reduced(self, scores: Tensor, weights: Tensor | ArrayLike | None, stream: Stream | None) -> Tensor:
+    def reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
         """Give the loss at ``scores``, for callers that torch.compile keeps out of already."""
         scores = _tensor(scores)
         if scores.ndim != 1 or scores.numel() != self.prepared.offsets[-1]:
@@ -175,7 +176,7 @@ def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
     return torch.masked_select(column, inside.to(column.device))
 
 
-def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -> Tensor:
+def _reduce(value: Tensor, weights: TensorLike | None, reduction: str) -> Tensor:
     """Weigh the queries and put them together; the mean of no queries, or of weights that are all 0, is 0."""
     if weights is None:
         if reduction == "none":
@@ -193,7 +194,7 @@ def _reduce(value: Tensor, weights: Tensor | ArrayLike | None, reduction: str) -
     return weighted.sum() / torch.where(total == 0, 1, total)
 
 
-def _with_signature(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _with_signature(forward: Callable[..., Given]) -> Callable[..., Given]:
     """Note a function's signature, which torch asks for at every call and would otherwise work out anew."""
     forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
     return forward
@@ -204,11 +205,11 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     @_with_signature
-    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> Any:
+    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> tuple[Tensor, Tensor]:
         return prepared.differentiate(scores, stream)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
         scores, sizes = inputs[:2]
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
@@ -230,11 +231,11 @@ class _Gradient(torch.autograd.Function):
         return (factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient).to(scores.dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         pass
 
     @staticmethod
-    def backward(_ctx: Any, _: Tensor) -> Any:
+    def backward(_ctx: Any, _: Tensor) -> NoReturn:
         raise check.error(
             "the loss of an objective can be differentiated once",
             got="a derivative of its gradient",
@@ -242,14 +243,14 @@ class _Gradient(torch.autograd.Function):
         )
 
 
-def _tensor(values: Any) -> Tensor:
+def _tensor(values: TensorLike) -> Tensor:
     """A tensor that shares memory with an array, or with a copy of one that cannot be written: torch knows no such."""
     return values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=("C", "W")))
 
 
-def _array(values: Any) -> Column:
+def _array(values: TensorLike) -> Column:
     """A read-only array that shares memory with a tensor of the CPU, or a copy of one from elsewhere."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-    return read_only(values)
+    return read_only(np.asarray(values))

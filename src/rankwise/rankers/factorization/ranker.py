@@ -12,6 +12,7 @@ from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
@@ -85,7 +86,7 @@ class FactorizationRanker(TorchRanker):
 
     def __init__(
         self,
-        objective: Any = "softmax_ce",
+        objective: ObjectiveLike = "softmax_ce",
         *,
         factors: int = 32,
         item_bias: bool = False,

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
@@ -88,7 +89,7 @@ class NeuralRanker(TorchRanker):
 
     def __init__(
         self,
-        objective: Any = "softmax_ce",
+        objective: ObjectiveLike = "softmax_ce",
         *,
         preset: str | None = None,
         hidden: int | str | Sequence[int] | None = None,

@@ -1,12 +1,12 @@
 """Why there is nothing to learn, or nothing more: said by learners, and told to the user if no round was trained."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import Objective
 
 
 class NothingLearnedError(ValueError):
@@ -27,7 +27,7 @@ def nothing_learned(n_queries: int, got: str, hint: str) -> NothingLearnedError:
     return NothingLearnedError(str(check.error(what, got=got, hint=hint)))
 
 
-def no_gradient(data: RankingDataset, objective: Any) -> NothingLearnedError:
+def no_gradient(data: RankingDataset, objective: Objective | None) -> NothingLearnedError:
     """Say why every gradient was 0 from the start."""
     firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
     if (data.labels == firsts).all():

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import Objective
 from rankwise.plain import Json
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
@@ -95,7 +96,7 @@ class Trained(Ranker):
         valid: RankingDataset | None,
         *,
         learner: Callable[[], Learner[Any]],
-        older: Any,
+        older: Self | None,
         resume: bool,
         watch: Watch | None,
         digest: str = "",
@@ -148,7 +149,7 @@ class Trained(Ranker):
         Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
         the spread of its scores, so that the loss may rise while the ranker learns.
         """
-        given: Any = self.objective  # type: ignore[attr-defined]
+        given = self.objective
         native = isinstance(given, str) and given.startswith("native:")
         return native or not self._objective().held_fixed
 
@@ -163,7 +164,7 @@ class Trained(Ranker):
         )
 
     def _checkpoint(
-        self, train: RankingDataset, valid: RankingDataset | None, older: Any, digest: str, *, resume: bool
+        self, train: RankingDataset, valid: RankingDataset | None, older: Self | None, digest: str, *, resume: bool
     ) -> Checkpoint | None:
         every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
         if self.checkpoint is None:
@@ -191,7 +192,7 @@ class Trained(Ranker):
 
         return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
 
-    def _older(self, model: Any) -> Self:
+    def _older(self, model: "Trained | str | Path") -> Self:
         """Give the model that is continued."""
         if isinstance(model, str | Path):
             from rankwise.rankers.table import load
@@ -204,12 +205,12 @@ class Trained(Ranker):
         model._check_fitted()
         return model
 
-    def _documents(self, train: RankingDataset, objective: Any) -> dict[str, Array]:
+    def _documents(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:
         """What the objective is told about single documents."""
         if not self.debias:
             return {}
         if train.propensities is None or objective is None:
-            got = "data without propensities" if objective is not None else self.objective  # type: ignore[attr-defined]
+            got = "data without propensities" if objective is not None else self.objective
             hint = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
             raise check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)
         return {"document_weights": 1.0 / train.propensities}
@@ -221,7 +222,7 @@ class Trained(Ranker):
         return contextlib.nullcontext() if self.threads is None else use_threads(self.threads)
 
     @abstractmethod
-    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: Any) -> Learner[Any]:
+    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: Self | None) -> Learner[Any]:
         """Check every parameter and give what learns, from nothing or from an older model."""
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:

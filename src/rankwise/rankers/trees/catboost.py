@@ -11,13 +11,14 @@ import functools
 import inspect
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import Objective
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
@@ -347,7 +348,7 @@ class CatBoostRanker(TreeRanker):
 
     library: Library = CatBoost()
 
-    def _chosen(self) -> tuple[str | None, Any]:
+    def _chosen(self) -> tuple[str | None, Objective | None]:
         """The library's own objective with its parameters, or ours."""
         if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
             return super()._chosen()

@@ -10,6 +10,7 @@ import numpy as np
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
+from rankwise.objectives.base import Objective
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
@@ -67,7 +68,7 @@ class Trees:
 class TreeLearner(Trees):
     """Grows trees on this machine."""
 
-    objective: Any
+    objective: Objective | None
     """None for the library's own, ``settings.builtin``."""
     train: RankingDataset
     documents: Mapping[str, Array]

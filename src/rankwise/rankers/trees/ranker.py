@@ -10,6 +10,8 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
+from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Schema
@@ -55,7 +57,7 @@ class TreeRanker(Trained):
 
     def __init__(
         self,
-        objective: Any = "lambdarank",
+        objective: ObjectiveLike = "lambdarank",
         *,
         rounds: int = 500,
         learning_rate: float = 0.05,
@@ -169,7 +171,7 @@ class TreeRanker(Trained):
             block=check.integer("checkpoint_every", self.checkpoint_every, least=1) if blocks else None,
         )
 
-    def _chosen(self) -> tuple[str | None, Any]:
+    def _chosen(self) -> tuple[str | None, Objective | None]:
         """The library's own objective, or ours."""
         if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
             return None, self._objective()
