@@ -76,6 +76,7 @@ from .rankers.adapters import xgboost_metric as xgboost_metric
 from .rankers.adapters import xgboost_objective as xgboost_objective
 from .rankers.factorization.popular import Popular as Popular
 from .rankers.factorization.ranker import FactorizationRanker as FactorizationRanker
+from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
 from .rankers.table import load as load
 from .rankers.training.exhausted import NothingLearnedError as NothingLearnedError

@@ -35,10 +35,10 @@ def compare(
 ) -> Comparison:
     """Compare systems by paired tests.
 
-    A system is an array of scores, a model with ``predict`` or an :class:`Evaluation`, and pairing is by query. Or it
-    is a list with one evaluation, dictionary of means or (for a single metric and without ``data``) mean per trial, and
-    pairing is by trial. Trials that split the same data anew share most of it: ``split``, the proportions of train, …,
-    test, adds the correction of Nadeau and Bengio.
+    A system is whatever :func:`evaluate` takes (scores, a model, also of another library, a function of features) or an
+    :class:`Evaluation`, and pairing is by query. Or it is a list with one evaluation, dictionary of means or (for a
+    single metric and without ``data``) mean per trial, and pairing is by trial. Trials that split the same data anew
+    share most of it: ``split``, the proportions of train, …, test, adds the correction of Nadeau and Bengio.
 
     ``test`` decides significance: ``"fisher"`` (the default), ``"t"``, ``"wilcoxon"`` or ``"corrected_t"`` (the
     default for trials with ``split``). ``correction`` is ``"holm"``, over all pairs of a metric, or ``"none"``. With

@@ -1,32 +1,23 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
 from collections.abc import Iterable
-from typing import Protocol, overload, runtime_checkable
+from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
+from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric
 from rankwise.plain import Keywords
 
 
-@runtime_checkable
-class Model(Protocol):
-    """Anything that scores documents."""
-
-    def predict(self, data: RankingDataset) -> ArrayLike:
-        """Give one score per document."""
-        ...
-
-
 @overload
 def evaluate(
-    scores_or_model: ArrayLike | Model,
+    scores_or_model: Scored,
     data: RankingDataset,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     *,
@@ -38,7 +29,7 @@ def evaluate(
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    scores_or_model: ArrayLike | Model,
+    scores_or_model: Scored,
     data: RankingDataset,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     *,
@@ -49,7 +40,7 @@ def evaluate(
     resamples: int = 2000,
 ) -> PolicyEvaluation: ...
 def evaluate(
-    scores_or_model: ArrayLike | Model,
+    scores_or_model: Scored,
     data: RankingDataset,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     *,
@@ -60,6 +51,10 @@ def evaluate(
     resamples: int = 2000,
 ) -> Evaluation:
     """Evaluate scores, or a model that predicts them, on every query.
+
+    A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
+    of which classifiers score by their decision function or probability, or the expected grade where there are more
+    than two classes; anything whose ``predict`` takes the data set; or a function from the features to scores.
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
     the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
@@ -78,7 +73,7 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
-    scores = scores_or_model.predict(data) if isinstance(scores_or_model, Model) else scores_or_model
+    scores = scores_of(scores_or_model, data)
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples

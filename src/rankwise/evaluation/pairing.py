@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluate import Model, evaluate
+from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.systems import Scored
 from rankwise.metrics import metric
 
 if TYPE_CHECKING:
     from rankwise.metrics.base import Metric
 
 Trial = Evaluation | Mapping[str, float] | float
-System = ArrayLike | Model | Evaluation | Sequence[Trial]
+System = Scored | Evaluation | Sequence[Trial]
 """Scores, a model or an evaluation; or one evaluation, dictionary of means or mean of each trial."""
 
 DEFAULT = ("ndcg@10",)
@@ -70,7 +71,7 @@ def pair(
                     where=f"system {name!r}",
                     hint="pass data as the second argument, or give evaluations",
                 )
-            value = evaluate(cast("ArrayLike | Model", value), data, asked or DEFAULT, seed=seed, confidence=confidence)
+            value = evaluate(cast("Scored", value), data, asked or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
     return _by_query(evaluations, asked)
 

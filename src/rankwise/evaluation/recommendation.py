@@ -12,8 +12,9 @@ from rankwise.arrays import Ids, offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.evaluation.evaluate import Model, evaluate
+from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.systems import Model
 from rankwise.evaluation.tables import count
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rankwise.rankers.base import Ranker
+from typing import Any
 
 
 def export(
-    model: "Ranker | str | Path",
+    model: Any,
     path: str | Path,
     format: str,  # noqa: A002 (what everyone calls it)
     *,
@@ -19,7 +16,8 @@ def export(
     """Write a model for another system, which gives documents the scores that ``model.predict`` gives them.
 
     Args:
-        model: A trained ranker, or the folder that it was saved to.
+        model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
+            (see :func:`wrap`).
         path: The file to write; one that exists is replaced only with ``force``.
         format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"`` or ``"vespa"``.
         names: What features are called there, in the order of training; by default as in the training data. The feature

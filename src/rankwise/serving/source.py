@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.scoring.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -34,14 +35,15 @@ class Source:
     """The file that it goes to."""
 
     @classmethod
-    def of(cls, model: Ranker | str | Path, names: Sequence[str] | None, path: Path) -> "Source":
-        """Take a ranker or its folder."""
-        ranker: Ranker = load(model) if isinstance(model, str | Path) else model
+    def of(cls, model: Any, names: Sequence[str] | None, path: Path) -> "Source":
+        """Take a ranker, a model of another library, or the folder of a ranker."""
+        ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
             raise check.error(
                 "only rankers of trees and nets can be exported",
                 got=type(ranker).__name__,
-                hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker",
+                hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker, or pass a model of "
+                "LightGBM, XGBoost or CatBoost",
             )
         ranker._check_fitted()
         found = check.feature_names(names, ranker.n_features_in_)

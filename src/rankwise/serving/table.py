@@ -3,11 +3,10 @@
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankwise import check
 from rankwise.files import ready, replacing
-from rankwise.rankers.base import Ranker
 from rankwise.serving.source import Source, Written
 
 
@@ -31,7 +30,7 @@ FORMATS: dict[str, Format] = {
 
 
 def write(
-    model: Ranker | str | Path, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
+    model: Any, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
 ) -> tuple[Path, str]:
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = FORMATS[check.choice("format", name, FORMATS)].module

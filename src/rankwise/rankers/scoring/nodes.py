@@ -46,6 +46,8 @@ class Nodes:
     single: bool
     """Whether the library adds up in float32."""
     n_features: int
+    scaled: bool = False
+    """Whether the library multiplies sums by a number, which is in ``value`` here: other sums in their last bit."""
 
     def trees(self) -> Iterator[tuple[int, int]]:
         """The first node of each tree and the first of the next one."""
@@ -90,7 +92,7 @@ class _Growing:
             self.categories[len(self.rows) - 1] = codes
         return len(self.rows) - 1
 
-    def finish(self, *, base: float, single: bool, n_features: int) -> Nodes:
+    def finish(self, *, base: float, single: bool, n_features: int, scaled: bool = False) -> Nodes:
         feature, threshold, left, right, missing, value = zip(*self.rows, strict=True)
         return Nodes(
             roots=np.array(self.roots, np.int32),
@@ -104,6 +106,7 @@ class _Growing:
             base=base,
             single=single,
             n_features=n_features,
+            scaled=scaled,
         )
 
     def grow(self, root: Any, visit: Callable[[Any], tuple[int, tuple[Any, Any] | None]]) -> None:
@@ -233,7 +236,7 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
         growing.grow(tree, visit)
     for tree in text.get("oblivious_trees", ()):
         _oblivious_tree(growing, tree["splits"] or [], [scale * value for value in tree["leaf_values"]], split)
-    return growing.finish(base=float(base), single=False, n_features=n_features)
+    return growing.finish(base=float(base), single=False, n_features=n_features, scaled=scale != 1.0)
 
 
 def _oblivious_tree(growing: _Growing, splits: list[Any], values: list[float], split: Callable[[Json], int]) -> None:

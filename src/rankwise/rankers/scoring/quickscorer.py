@@ -47,6 +47,9 @@ class Questions(NamedTuple):
     values: NDArray[np.floating[Any]]
     """Of each word's 32 leaves."""
     base: float
+    """What sums start from, where the library begins with it: XGBoost does."""
+    bias: float
+    """What is added to sums: CatBoost does so."""
 
 
 def questions(nodes: Nodes) -> Questions:
@@ -97,7 +100,8 @@ def questions(nodes: Nodes) -> Questions:
         codes=np.array(codes, np.uint32),
         first_word=np.array(first_word, np.int64),
         values=np.concatenate(values).astype(np.float32 if nodes.single else np.float64),
-        base=nodes.base,
+        base=nodes.base if nodes.single else 0.0,
+        bias=0.0 if nodes.single else nodes.base,
     )
 
 
@@ -138,6 +142,7 @@ def _kernel(
     first_word: Any,
     values: Any,
     base: Any,
+    bias: Any,
     scores: Any,
 ) -> None:
     count, trees = documents.shape[0], first_word.size - 1
@@ -190,7 +195,7 @@ def _kernel(
                     at += 1
                 total[k] += values[at * _BITS + lowest(bits[at * LANES + k])]
         for k in range(rows):
-            scores[block + k] = total[k]
+            scores[block + k] = total[k] + bias
 
 
 def score(splits: Questions, documents: Floats) -> Array:

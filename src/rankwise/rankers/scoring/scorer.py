@@ -76,7 +76,8 @@ def _splits(model: "Ranker") -> Any:
     from rankwise.rankers.scoring import nodes, quickscorer
 
     try:
-        return quickscorer.questions(nodes.nodes_of(model))
+        found = nodes.nodes_of(model)
+        return None if found.scaled else quickscorer.questions(found)
     except nodes.CannotSplitError:
         return None
 

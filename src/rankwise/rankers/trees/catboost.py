@@ -251,6 +251,8 @@ class Growing:
         self.settings, self.parameters, self.matrices, self.seed = settings, parameters, matrices, seed
         data = matrices.data
         self.model: Model | None = None if start is None else start.booster
+        if self.model is not None:  # sums of models must have the same names
+            self.model.set_feature_names(_feature_names(data))
         self.fresh: list[Model] = []
         self.started = start is not None
         self.trees = 0 if start is None else start.n_trees

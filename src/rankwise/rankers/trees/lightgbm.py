@@ -236,7 +236,7 @@ class Growing:
         """Give all trees so far as LightGBM's text."""
         if self.booster is None:
             return self.start.content() if self.start is not None else b""
-        return _with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+        return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
 
 
 class LightGBMForest:
@@ -254,7 +254,7 @@ class LightGBMForest:
         """Give the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
-        text = _with_objective(self.booster.model_to_string(num_iteration=n_trees))
+        text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
         return LightGBM().forest(text.encode())
 
     def predict(self, features: Floats) -> Array:
@@ -355,7 +355,7 @@ def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
     return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"
 
 
-def _with_objective(text: str) -> str:
+def with_objective(text: str) -> str:
     """Name an objective in a model that was trained with ours.
 
     Other tools refuse a file without one. Scores of ``lambdarank`` are the plain sums of the leaves, as ours are.

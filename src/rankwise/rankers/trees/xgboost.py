@@ -159,6 +159,8 @@ class Growing:
     def __init__(self, settings: Settings, parameters: Keywords, matrices: Matrices, start: bytes | None) -> None:
         self.settings, self.matrices, self.train = settings, matrices, matrices.train
         model = None if start is None else bytearray(start)
+        if start is not None:  # which has its own: not 0 if it was trained elsewhere
+            parameters = {name: value for name, value in parameters.items() if name != "base_score"}
         self.booster: Booster = _xgboost().Booster(parameters, [self.train], model_file=model)
         self.trees = 0 if start is None else self.booster.num_boosted_rounds()
         if start is not None and not self._bins_fit():

@@ -1,0 +1,89 @@
+"""What can be evaluated: scores, rankers, models of other libraries, and functions of features."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.foreign.wrap import wrapped
+from rankwise.rankers.schema import Schema
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that scores documents: of a data set, or, if it is a scikit-learn estimator, of a matrix of features."""
+
+    def predict(self, data: Any, /) -> Any:
+        """Give one score per document."""
+        ...
+
+
+Scored = ArrayLike | Model | Callable[[Any], ArrayLike]
+"""Scores, a model, or a function from the matrix of features to scores."""
+
+
+def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
+    """Give the scores of a system, not checked yet.
+
+    Models of LightGBM, XGBoost and CatBoost are wrapped as :func:`wrap` does. A classifier, theirs or scikit-learn's,
+    scores documents by its decision function or the probability of its second class, and by the expected grade where
+    there are more than two classes.
+    """
+    estimator = all(hasattr(system, name) for name in ("predict", "get_params", "fit"))
+    classes = getattr(system, "classes_", None) if estimator else None
+    if classes is not None and len(classes) > 2:
+        return _expected_grade(system, classes, data)
+    ranker = wrapped(system)
+    if ranker is not None:
+        return ranker.predict(data)  # type: ignore[no-any-return]
+    if estimator:
+        return _estimated(system, data)
+    if isinstance(system, Model):
+        return system.predict(data)  # type: ignore[no-any-return]
+    return system(data.features) if callable(system) else system
+
+
+def _estimated(estimator: Any, data: RankingDataset) -> ArrayLike:
+    """What a scikit-learn estimator says of documents: how far on the side of the second class, or its prediction."""
+    if hasattr(estimator, "decision_function"):
+        return estimator.decision_function(_input(estimator, data))  # type: ignore[no-any-return]
+    if hasattr(estimator, "predict_proba"):
+        return estimator.predict_proba(_input(estimator, data))[:, -1]  # type: ignore[no-any-return]
+    found = np.asarray(estimator.predict(_input(estimator, data)))
+    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+def _expected_grade(classifier: Any, classes: Any, data: RankingDataset) -> ArrayLike:
+    """Σ grade · probability, of a classifier whose classes are grades."""
+    grades = np.asarray(classes)
+    if grades.dtype.kind not in "iufb" or not hasattr(classifier, "predict_proba"):
+        raise check.error(
+            "a classifier of more than two classes ranks by the expected grade, of classes that are numbers and have "
+            "probabilities",
+            got=f"{type(classifier).__name__} of {grades.size} classes",
+            hint="train it on the grades, with probabilities, or pass a function from features to scores",
+        )
+    return np.asarray(classifier.predict_proba(_input(classifier, data))) @ grades.astype(np.float64)
+
+
+def _input(estimator: Any, data: RankingDataset) -> Any:
+    """The features as the estimator was trained on them: a table if it knows names, else a matrix."""
+    count, names = getattr(estimator, "n_features_in_", None), getattr(estimator, "feature_names_in_", None)
+    if count is None and names is None:
+        return data.features
+    known = None if names is None else tuple(map(str, names))
+    schema = Schema(data.n_features if count is None else int(count), known)
+    matrix = schema.align(data.with_(categorical=(), categories={})).features
+    if known is None:
+        return matrix
+    columns: dict[str, Any] = {name: matrix[:, number] for number, name in enumerate(known)}
+    for number, listed in data.categories.items():
+        name = (data.feature_names or known)[number]
+        columns[name] = [None if np.isnan(code) else listed[int(code)] for code in columns[name].tolist()]
+    # Estimators that were trained on a table ask for one; those of scikit-learn take either.
+    return (sys.modules.get("pandas") or importlib.import_module("polars")).DataFrame(columns)
