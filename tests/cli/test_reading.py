@@ -114,6 +114,13 @@ def test_a_model_picks_its_features_and_needs_no_labels():
     assert "trained on a feature that these data do not have: got no 'f_2' among 2 features" in said
 
 
+def test_a_document_of_a_table_is_explained():
+    run("train", "rows.csv", *NAMES, "--features", "f_*", "--rounds", 3, "-o", "model")
+    text = run("explain", "model", "new.csv", "--query", "s3", "--read", "query=session", "--document", 0).stdout
+    assert "f_2" in text
+    assert "use --read query=…, one of session, f_0" in refused("explain", "model", "new.csv", "--query", "s3")
+
+
 def test_standard_input():
     for name, words in (("rows.csv", ()), ("rows.parquet", ()), ("rows.csv", ("--data-format", "csv"))):
         assert run("data", "info", "-", *NAMES, "--features", "f_*", *words, stdin=Path(name).read_bytes()).stdout

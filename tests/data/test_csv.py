@@ -78,8 +78,11 @@ def test_features_by_pattern(rows: Path):
 
 
 def test_documents_without_labels_can_be_read(rows: Path):
-    data = rw.read_csv(rows, query="session", label=None, features=["price"])
+    data = rw.read_csv(rows, query="session", to_score=True, features=["price"])
     assert data.labels.tolist() == [0, 0, 0]
+    assert rw.read_csv(rows, **NAMES, to_score=True).labels.tolist() == [1, 0, 2]
+    with pytest.raises(ValueError, match="no such column for the label: got 'grade'"):
+        rw.read_csv(rows, query="session", label="grade", to_score=True, features=["price"])
 
 
 @pytest.mark.parametrize(

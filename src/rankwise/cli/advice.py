@@ -12,6 +12,7 @@ _ARGUMENT = re.compile(
 )
 _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
 _NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
+_ROLES = ("query", "label", "weight", "document", "propensity", "position")
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _FIXED = re.compile(r"fixed=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 _RANGES = re.compile(r"search=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
@@ -46,7 +47,7 @@ def _argument(found: re.Match[str], options: Mapping[str, Any], depth: list[int]
 def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
     """Give the words of a command line for an argument; None where it has no option."""
     option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
-    if option is None:
+    if option is None or (name in _ROLES and option.metavar != "COLUMN"):  # explain calls an id --query
         general = "read" if name in _reading() else "set_"
         if general not in options:
             return None
@@ -59,7 +60,7 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
 def _reading() -> tuple[str, ...]:
     from rankwise.data.formats import LETOR_OPTIONS
 
-    return (*LETOR_OPTIONS, "sort", "separator", "propensity", "position", "categories")
+    return (*LETOR_OPTIONS, *_ROLES, "sort", "separator", "categories")
 
 
 def _plain(value: str) -> str:

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import options, outputs, screen
+from rankwise.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.evaluation.breakdown import Breakdown
     from rankwise.evaluation.explanation import Explanation
 
 
+@reads_data
 def explain(
+    *,
     model: options.Model,
     data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
     query: Annotated[
@@ -56,6 +59,7 @@ def explain(
     ] = None,
     part: options.Part = None,
     fold: options.Fold = None,
+    reading: Reading,
     progress: options.Progress = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -63,7 +67,8 @@ def explain(
     """Explain the ranking of a query: what each feature adds to the scores of its documents.
 
     Contributions are SHAP values for trees and integrated gradients for nets. They add up to the scores, and the
-    difference of two documents' contributions to the difference of their scores.
+    difference of two documents' contributions to the difference of their scores. In a table of yours the columns of ids
+    are named with --read query=COLUMN and --read document=COLUMN.
 
     [cyan]rankwise explain model test.txt --query 15928[/cyan]
     [cyan]rankwise explain model test.txt --query 15928 --document GX010-40 --top 5[/cyan]
@@ -83,7 +88,7 @@ def explain(
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        lists = inputs.read_data(data, part=part, fold=fold, progress=bar.part)
+        lists = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
         bar.step("Explaining")
         with check.naming(data):
             why = rw.explain(ranker, lists, query)

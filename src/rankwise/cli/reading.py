@@ -108,7 +108,10 @@ class Reading:
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of reading; it gets what they hold as its argument ``reading``."""
+    """Give a command the options of reading; it gets what they hold as its argument ``reading``.
+
+    A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
+    """
     signature = inspect.signature(command)
     own = [one for one in signature.parameters.values() if one.name != "reading"]
     added = [
@@ -116,11 +119,12 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
             name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
         )
         for name, annotation in _OPTIONS.items()
+        if name not in signature.parameters
     ]
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
-        options = {name: words.pop(name) for name in _OPTIONS}
+        options = {one.name: words.pop(one.name) for one in added}
         command(**words, reading=Reading.of(options))
 
     run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ def from_frame(
     cls: type[Data],
     *,
     query: str = "qid",
-    label: str | None = "label",
+    label: str = "label",
     features: Sequence[str] | None = None,
     weight: str | None = None,
     document: str | None = None,
@@ -51,6 +51,7 @@ def from_frame(
     categorical: Iterable[str] = (),
     categories: Mapping[str, Sequence[Any]] | None = None,
     sort: bool = False,
+    to_score: bool = False,
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
 
@@ -58,7 +59,7 @@ def from_frame(
         frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
         cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
         query: The column of query ids, integers or strings. The rows of a query must lie together.
-        label: The column of relevance labels; None for documents that are only to be scored, which all get 0.
+        label: The column of relevance labels.
         features: The columns of features, in this order; by default all columns that play no other role. ``"f_*"``
             stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
         weight: The column of query weights; the same number in all rows of a query.
@@ -71,6 +72,7 @@ def from_frame(
         categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
             places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
         sort: Sort the rows by query first; documents of a query keep their order.
+        to_score: The documents are only to be scored: where there is no column ``label``, all labels are 0.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -83,7 +85,8 @@ def from_frame(
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
     """
     table, listed = as_polars(frame)
-    roles = {"query": query, "label": label, "weight": weight, "document": document}
+    unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
+    roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
     roles |= {"propensity": propensity, "position": position}
     return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
 

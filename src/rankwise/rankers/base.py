@@ -66,7 +66,7 @@ class Ranker(Estimator, ABC):
     def columns_to_score(self) -> Keywords:
         """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table that is to be scored.
 
-        They name the features of training, with their categories, and no label, which the table need not have.
+        They name the features of training, with their categories; the table need not have labels.
         """
         return self._schema.columns_to_score()
 

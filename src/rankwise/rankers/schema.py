@@ -85,7 +85,7 @@ class Schema:
         if self.names is None:
             return {}
         coded = [self.names[column] for column in self.categorical]
-        return {"label": None, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
+        return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
     def matrix(self, data: Any) -> Floats:
         """Give the features of a data set, a table or a matrix, whose codes are places in the categories here."""
