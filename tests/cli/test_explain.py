@@ -89,3 +89,15 @@ def test_what_is_refused(why: rw.Explanation, tmp_path: Path):
     assert "no such document" in refused(*words, "--document", "nobody")
     (tmp_path / "there.csv").touch()
     assert "there.csv" in refused(*words, "-o", tmp_path / "there.csv")
+
+
+def test_tables_with_columns_of_other_names(why: rw.Explanation, tmp_path: Path):
+    table = pl.read_parquet("test.parquet").rename({"qid": "query", "label": "grade"})
+    ids = next(name for name in table.columns if table[name].dtype == pl.String)
+    table.rename({ids: "url"}).write_csv(tmp_path / "rows.csv")
+    words = ("explain", "model", tmp_path / "rows.csv", "--query", "7", "--read", "query=query")
+    named = ("--read", "document=url", "--document", why.documents[0])
+    shown = run(*words, *named, "--label", "grade").stdout
+    assert why.document(why.documents[0]).table().text() in shown
+    assert f"label {why.labels[0]:g}" in shown
+    assert "query 7" in run(*words).stdout  # labels are not needed
