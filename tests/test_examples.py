@@ -1,6 +1,8 @@
 """The examples run as they stand."""
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,32 @@ import pytest
 import rankwise as rw
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+# What each of them prints at its end, or the test that runs it.
+PRINTED = {
+    "clicks_to_ranker.py": "debiased",
+    "serve.py": "as the model ranks them",
+    "torch_loop.py": "untrained",
+}
+ELSEWHERE = {
+    "squared_hinge.py": "test_an_objective_of_ones_own_in_forty_lines",
+    "train_distributed.py": "test_a_net_on_two_processes",
+}
+
+
+def test_every_example_is_run_and_listed():
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+    assert scripts == PRINTED.keys() | ELSEWHERE.keys()
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [name for name in scripts if f"`{name}`" not in listed] == []
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_runs_as_it_stands(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [name])
+    for _ in range(2 if name == "serve.py" else 1):  # a second run must not stumble over the files of the first
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        assert PRINTED[name] in capsys.readouterr().out
 
 
 def test_an_objective_of_ones_own_in_forty_lines(capsys):
@@ -26,3 +54,16 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
         hinge(scores, data.labels, data.offsets), ours(scores, data.labels, data.offsets), strict=True
     ):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_net_on_two_processes(tmp_path):
+    train, valid = rw.split(rw.synthetic(n_queries=40, n_features=4, n_docs=8, seed=1), (0.5, 0.5), seed=0)
+    for name, part in (("train.txt", train), ("valid.txt", valid)):
+        rw.write_letor(part, tmp_path / name)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = [str(EXAMPLES / "train_distributed.py"), "train.txt", "valid.txt", "model"]
+    done = subprocess.run([*torchrun, *script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ndcg@10 ")
+    assert rw.load(tmp_path / "model").name == "neural"

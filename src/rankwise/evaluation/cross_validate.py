@@ -32,8 +32,8 @@ _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other m
 def cross_validate(
     ranker: Any,
     data: RankingDataset | None = None,
-    *,
     folds: Any = 5,
+    *,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     seed: int = 0,
     valid: float = 0.2,
