@@ -7,7 +7,7 @@ that the rest of the package works with, so that a caller reads ``labels = check
 from rankwise.check.documents import document_values, grades, labels, loss_scores, positions, propensities, scores
 from rankwise.check.environment import extra, free_path, readable
 from rankwise.check.errors import error, library, naming, printable, suggestion
-from rankwise.check.matrix import categories, columns, feature_names, features
+from rankwise.check.matrix import categories, columns, dense_features, feature_names, features
 from rankwise.check.queries import (
     document_ids,
     identifiers,
@@ -27,6 +27,7 @@ __all__ = [
     "categories",
     "choice",
     "columns",
+    "dense_features",
     "distribution",
     "document_ids",
     "document_values",

@@ -1,16 +1,23 @@
 """Checks of the feature matrix and its columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwise import sparse
 from rankwise.check.errors import error
 from rankwise.check.settings import integer
 
 
 def features(values: ArrayLike) -> NDArray[np.float32]:
-    """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing."""
+    """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing.
+
+    A sparse matrix of scipy's stays one, as a ``csr_array``.
+    """
+    if sparse.is_sparse(values):
+        return _sparse_features(values)
     array = np.asarray(values)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise error(
@@ -19,6 +26,29 @@ def features(values: ArrayLike) -> NDArray[np.float32]:
             hint="reshape one feature to a column with [:, None]; encode text as category codes",
         )
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _sparse_features(values: Any) -> NDArray[np.float32]:
+    if len(values.shape) != 2 or values.dtype.kind not in "fiub":
+        raise error(
+            "features must be a matrix of numbers, one row per document",
+            got=f"a sparse matrix of shape {values.shape} of {values.dtype}",
+        )
+    try:
+        matrix: NDArray[np.float32] = sparse.compressed(values)
+    except ValueError as broken:
+        raise error("the sparse matrix of features is broken", got=str(broken).rstrip(".")) from None
+    return matrix
+
+
+def dense_features(values: Any, what: str, hint: str) -> None:
+    """Refuse a sparse matrix where every number is needed."""
+    if sparse.is_sparse(values):
+        raise error(
+            f"{what} needs a dense matrix of features",
+            got=f"a sparse one of {values.shape[0]:,} documents × {values.shape[1]:,} features",
+            hint=f"{hint}data.with_(features=data.features.toarray()), if that fits into memory",
+        )
 
 
 def feature_names(values: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:

@@ -109,10 +109,7 @@ def simulate_clicks(
     query = np.repeat(np.arange(data.n_queries), impressions)[kept]
     number = np.tile(np.arange(1, impressions + 1), data.n_queries)[kept]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
-    features = np.empty((rows.size, data.n_features), np.float32)
-    threads.over_queries(
-        _gather, offsets, rows, data.features, features, work=sizes * np.float64(2.0 + data.n_features)
-    )
+    features = data.features[rows] if data.is_sparse else _gathered(data, rows, offsets)
     return ClickLog(
         features,
         labels,
@@ -127,6 +124,14 @@ def simulate_clicks(
         positions=positions,
         dropped=int(lengths.size - kept.sum()),
     )
+
+
+def _gathered(data: RankingDataset, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Copy rows of a dense matrix, on all threads."""
+    features = np.empty((rows.size, data.n_features), np.float32)
+    work = np.diff(offsets) * np.float64(2.0 + data.n_features)
+    threads.over_queries(_gather, offsets, rows, data.features, features, work=work)
+    return features
 
 
 def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.data.disk.mapped import translate
 from rankwise.plain import Keywords
+from rankwise.sparse import stacked
 
 
 def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
@@ -34,7 +35,8 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
         missing = [column is None for column in columns]
         if any(missing) and not all(missing):
             raise check.error(f"some of the data sets to be joined have {name} and some do not")
-        changes[name] = None if all(missing) else np.concatenate(columns)
+        join_columns = stacked if name == "features" else np.concatenate
+        changes[name] = None if all(missing) else join_columns(columns)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
     return replace(first, **changes)
 

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
 from rankwise.data.categories import lists
 from rankwise.plain import Keywords
+from rankwise.sparse import is_sparse
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
@@ -34,7 +35,8 @@ class RankingDataset:
     """
 
     features: NDArray[np.float32]
-    """(n_docs, n_features), C order. NaN means missing."""
+    """(n_docs, n_features), C order, or a sparse matrix of scipy's, kept as a ``csr_array``: what it does not store is
+    zero. NaN means missing."""
     labels: NDArray[np.float64]
     """(n_docs,) relevance: real numbers of 0 (not relevant) or more."""
     offsets: NDArray[np.int64]
@@ -89,6 +91,12 @@ class RankingDataset:
             "feature_names": check.feature_names(self.feature_names, n_features),
             "categorical": check.columns("categorical", self.categorical, n_features),
         }
+        if checked["categorical"] and is_sparse(features):
+            raise check.error(
+                "a sparse matrix of features has no categorical columns",
+                got=f"categorical={checked['categorical']}",
+                hint="make a column of 0 and 1 for each category, or pass a dense matrix",
+            )
         checked["categories"] = lists(self.categories, checked["categorical"])
         if self.weights is not None:
             checked["weights"] = check.query_weights(self.weights, n_queries)
@@ -150,6 +158,11 @@ class RankingDataset:
     def n_features(self) -> int:
         """Number of features."""
         return int(self.features.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``features`` is a sparse matrix, a ``csr_array``."""
+        return is_sparse(self.features)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -222,6 +235,8 @@ class RankingDataset:
 
         parts = [count(self.n_queries, "query", "queries"), count(self.n_docs, "document", "documents")]
         parts.append(count(self.n_features, "feature", "features"))
+        if self.is_sparse:
+            parts.append(f"sparse: {count(self.features.nnz, 'number', 'numbers')}")  # type: ignore[attr-defined]
         if self.n_docs:
-            parts.append(f"labels {self.labels.min():g} to {self.labels.max():g}")
+            parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import offsets_of, part_of
+from rankwise.arrays import offsets_of, part_of, read_only
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.kernels import kernel
 from rankwise.plain import Keywords
@@ -67,9 +67,11 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     rank[order] = np.arange(order.size)
 
     rows = np.empty(int(offsets[-1]), np.int64)
-    features = np.empty((rows.size, data.n_features), np.float32)
+    # Of a sparse matrix the rows are taken afterwards; the kernel then copies none.
+    known = read_only(np.empty((data.n_docs, 0), np.float32)) if data.is_sparse else data.features
+    features = np.empty((rows.size, known.shape[1]), np.float32)
     threads.over_queries(
-        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, data.features),
+        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, known),
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
@@ -78,7 +80,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         data.sizes, data.sizes + extra
     )
     changes["labels"][added] = 0.0
-    return data.with_(features=features, offsets=offsets, **changes)
+    return data.with_(features=data.features[rows] if data.is_sparse else features, offsets=offsets, **changes)
 
 
 def flip_labels(

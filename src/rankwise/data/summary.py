@@ -1,6 +1,7 @@
 """What a data set is like, in numbers."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,10 @@ def summary(data: RankingDataset) -> Json:
     best = np.maximum.reduceat(data.labels, data.offsets[:-1]) if data.n_queries else np.zeros(0)
     missing = np.zeros(data.n_features, np.int64)
     varies = np.zeros(data.n_features, np.bool_)
-    _scan(data.features, missing, varies)
+    if data.is_sparse:
+        _scan_sparse(data.features, missing, varies)
+    else:
+        _scan(data.features, missing, varies)
     names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
     return {
         "queries": data.n_queries,
@@ -53,7 +57,7 @@ def summary(data: RankingDataset) -> Json:
         if sizes.size
         else {},
         "queries_without_relevant": int((best <= 0).sum()),
-        "missing": float(missing.sum() / max(data.features.size, 1)),
+        "missing": float(missing.sum() / max(data.n_docs * data.n_features, 1)),
         "features_with_missing": int((missing > 0).sum()),
         "constant_features": [name for name, moves in zip(names, varies.tolist(), strict=True) if not moves],
     }
@@ -66,6 +70,21 @@ def _labels(labels: NDArray[np.float64]) -> dict[str, int]:
     counts, edges = np.histogram(labels, _BINS)
     spans = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
     return dict(zip(spans, counts.tolist(), strict=True))
+
+
+def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:
+    """Do the same for a sparse matrix, in which zeros are not stored."""
+    columns = features.tocsc()
+    counts = np.diff(columns.indptr)
+    stored = np.flatnonzero(counts)
+    if not stored.size:
+        return
+    starts, n_docs = columns.indptr[stored], features.shape[0]
+    missing[stored] = np.add.reduceat(np.isnan(columns.data), starts, dtype=np.int64)
+    zero = np.where(counts[stored] < n_docs, 0.0, np.nan)
+    low = np.fmin(np.fmin.reduceat(columns.data, starts), zero)
+    high = np.fmax(np.fmax.reduceat(columns.data, starts), zero)
+    varies[stored] = (low < high) | ((missing[stored] > 0) & (missing[stored] < n_docs))
 
 
 @kernel

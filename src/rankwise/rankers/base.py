@@ -283,7 +283,7 @@ class Ranker(Estimator, ABC):
         if qid is None and group is None and is_frame(data):
             return RankingDataset.from_frame(data, features=())
         features = self._features(data)
-        return inputs.dataset(features, np.zeros(len(features)), qid=qid, group=group)
+        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -143,17 +143,18 @@ class Schema:
         names, own = self.names, data.feature_names
         if own is None or names is None or own == names:
             return data
-        missing = [name for name in names if name not in own]
+        places = {name: place for place, name in enumerate(own)}
+        missing = [name for name in names if name not in places]
         if missing:
-            unknown = [name for name in own if name not in names]
+            unknown = sorted(set(own) - set(names), key=places.__getitem__)
             near = difflib.get_close_matches(missing[0], unknown, n=1)
             hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
             got = f"no {missing[0]!r} among {len(own)} features"
             raise check.error("the model was trained on a feature that these data do not have", got=got, hint=hint)
-        order = [own.index(name) for name in names]
+        order = [places[name] for name in names]
         return replace(
             data,
-            features=np.ascontiguousarray(data.features[:, order]),
+            features=data.features[:, order] if data.is_sparse else np.ascontiguousarray(data.features[:, order]),
             feature_names=names,
             categorical=tuple(sorted(order.index(column) for column in data.categorical if column in order)),
             categories={order.index(column): listed for column, listed in data.categories.items() if column in order},

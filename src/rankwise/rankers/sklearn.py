@@ -64,7 +64,7 @@ class Estimator:
         return Tags(
             estimator_type=None,
             target_tags=TargetTags(required=True),
-            input_tags=InputTags(allow_nan=True),
+            input_tags=InputTags(allow_nan=True, sparse=True),
             requires_fit=True,
             non_deterministic=False,
         )

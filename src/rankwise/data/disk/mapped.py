@@ -21,6 +21,7 @@ from rankwise import arrays, check
 from rankwise.arrays import Column
 from rankwise.data.categories import translated
 from rankwise.data.dataset import RankingDataset
+from rankwise.sparse import dense, is_sparse
 
 _ROWS_COMPARED = 8  # of a file with its mapping
 BLOCK = 1 << 23
@@ -39,11 +40,15 @@ class DiskDataset(RankingDataset):
 
 
 def blocks(features: Column) -> Iterator[Column]:
-    """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one in a mapped file.
+    """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one that is sparse or in a mapped file.
 
     >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
     [(3, 2)]
     """
+    if is_sparse(features):
+        for rows in arrays.row_blocks(features.shape[0], features.shape[1], BLOCK // 4):
+            yield dense(features[rows])
+        return
     file = Mapping.of(features)
     if file is None:
         yield features

@@ -12,6 +12,7 @@ from rankwise.data import compressed as files
 from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import rows_at_once
+from rankwise.data.letor.growing import GrowingMatrix
 from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader, Sizes
 from rankwise.data.tables.columns import category_lists, matrix
@@ -93,6 +94,8 @@ class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
 
 class _Spilling(Reader):
     """A reader that keeps no features: it writes them to ``out`` whenever there are ``block`` bytes of them."""
+
+    features: GrowingMatrix
 
     def __init__(self, path: Path, out: "_Matrix", block: int, **options: Any) -> None:
         super().__init__(path, **options)

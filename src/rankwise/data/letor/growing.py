@@ -13,6 +13,7 @@ from rankwise.kernels import kernel
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24
+_NO_INDEXES, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 @kernel
@@ -100,3 +101,19 @@ class Growing:
     def _resize(self, size: int) -> None:
         # NumPy cannot know that nobody keeps a view from before; matrix() says that it must not be kept.
         self.flat.resize(size, refcheck=False)
+
+
+class GrowingMatrix(Growing):
+    """The features of a file, a row for each of its lines."""
+
+    def cells(self) -> tuple[Column, Column, Column]:
+        """No space for single cells: rows are written in full."""
+        return _NO_INDEXES, _NO_VALUES, _NO_INDEXES
+
+    def set(self, row: int, column: int, value: np.float32) -> None:
+        """Write a number that the kernel was not sure of."""
+        self.matrix()[row, column] = value
+
+    def keep(self, rows: int, cells: int) -> None:
+        """Count the rows of a batch."""
+        self.rows += rows

@@ -17,9 +17,10 @@ DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4
 NO_LABEL, BAD_LABEL, NO_QUERY, EXTRA_QUERY, EMPTY_QUERY, LONG_QUERY = range(6)
 NO_FEATURE, BAD_INDEX, BEYOND, BAD_VALUE, TWICE = range(6, 11)
 # Where the kernel stands, in its array of state: byte, line number; rows, queries and hard numbers of this batch;
-# length of the current query's id, highest index so far, what is wrong and at which byte, the last mark of columns.
-AT, LINE, ROWS, QUERIES, HARD, ID_LENGTH, HIGHEST, WRONG, SPOT, MARK = range(10)
-STATE_SIZE = 10
+# length of the current query's id, highest index so far, what is wrong and at which byte, the last mark of columns,
+# how many numbers of a sparse matrix are in this batch.
+AT, LINE, ROWS, QUERIES, HARD, ID_LENGTH, HIGHEST, WRONG, SPOT, MARK, CELLS = range(11)
+STATE_SIZE = 11
 
 MOST_INDEX = 9_999_999
 MOST_ID = 1024
@@ -112,14 +113,18 @@ def _same_query(text, start, length, current, current_length):  # type: ignore[n
 def parse_lines(  # type: ignore[no-untyped-def]
     text, last, state, base, limit, with_queries, features, first_row, labels, query_rows, query_lines, query_spans,
     current, document_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,
+    cell_columns, cell_values, cell_ends,
 ):  # fmt: skip
     """Read lines from ``state[AT]`` to ``last`` into rows of ``features`` from ``first_row`` on, and into a batch.
 
     ``base`` is the first index of the file (-1: 1 unless there is an index 0); ``limit`` the most features allowed.
+    Where there is space for cells, ``features`` is not written: columns and values of what is not zero go there, and
+    where each row ends.
     """
-    width = features.shape[1]
-    capacity = min(labels.size, features.shape[0] - first_row) if width else labels.size
-    rows, queries, hard = state[ROWS], state[QUERIES], state[HARD]
+    width = marks.size
+    sparse = cell_columns.size > 0
+    capacity = min(labels.size, features.shape[0] - first_row) if width and not sparse else labels.size
+    rows, queries, hard, cells = state[ROWS], state[QUERIES], state[HARD], state[CELLS]
     at, line, highest = state[AT], state[LINE], state[HIGHEST]
     least = 0 if base == 0 else 1
     stop = DONE
@@ -135,7 +140,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
         if rows == capacity or hard == hard_cells.shape[0]:
             stop, at = FULL, begin
             break
-        hard_before = hard
+        hard_before, cells_before = hard, cells
         # The label.
         spot = at
         kind, negative, digits, power, at = decimals.read_number(text, at)
@@ -208,17 +213,24 @@ def parse_lines(  # type: ignore[no-untyped-def]
                 if ordered:  # indexes go down: begin again, now keeping account of which ones have come
                     ordered = False
                     state[MARK] += 1
-                    at, hard = from_here, hard_label
+                    at, hard, cells = from_here, hard_label, cells_before
                     continue
                 if marks[column] == state[MARK]:
                     wrong = TWICE
                     break
                 marks[column] = state[MARK]
+            if sparse and cells == cell_columns.size:
+                stop = FULL
+                break
             previous = max(previous, column)
             value_at = at + 1
             value, at, plain = decimals.read_plain(text, value_at)
             if plain:
-                features[row, column] = np.float32(value)
+                if not sparse:
+                    features[row, column] = np.float32(value)
+                elif value != 0:
+                    cell_columns[cells], cell_values[cells] = column, np.float32(value)
+                    cells += 1
                 continue
             kind, negative, digits, power, at = decimals.read_number(text, value_at)
             if kind == decimals.DECIMAL:
@@ -227,7 +239,7 @@ def parse_lines(  # type: ignore[no-untyped-def]
                     if hard == hard_cells.shape[0]:
                         stop = FULL
                         break
-                    hard_cells[hard, 0], hard_cells[hard, 1] = row, column
+                    hard_cells[hard, 0], hard_cells[hard, 1] = cells if sparse else row, column
                     hard_spans[hard, 0], hard_spans[hard, 1] = value_at, at - value_at
                     hard += 1
             elif kind == decimals.NAN:
@@ -237,12 +249,16 @@ def parse_lines(  # type: ignore[no-untyped-def]
             if kind == decimals.WRONG or not (_ends_word(text[at]) or text[at] == HASH):
                 wrong = BAD_VALUE
                 break
-            features[row, column] = np.float32(-value if negative else value)
+            if not sparse:
+                features[row, column] = np.float32(-value if negative else value)
+            else:
+                cell_columns[cells], cell_values[cells] = column, np.float32(-value if negative else value)
+                cells += 1
         if wrong >= 0 or stop != DONE:
             # Leave no trace of the line.
-            if row < features.shape[0]:
+            if not sparse and row < features.shape[0]:
                 features[row, :] = 0
-            hard, at = hard_before, begin
+            hard, cells, at = hard_before, cells_before, begin
             if wrong >= 0:
                 stop = BROKEN
             break
@@ -259,9 +275,11 @@ def parse_lines(  # type: ignore[no-untyped-def]
                 current[i] = text[start + i]
             state[ID_LENGTH] = length
             queries += 1
+        if sparse:
+            cell_ends[rows] = cells
         rows += 1
         line += 1
         at += 1
     state[AT], state[LINE], state[ROWS], state[QUERIES], state[HARD] = at, line, rows, queries, hard
-    state[HIGHEST], state[WRONG], state[SPOT] = highest, wrong, spot
+    state[HIGHEST], state[WRONG], state[SPOT], state[CELLS] = highest, wrong, spot, cells
     return stop

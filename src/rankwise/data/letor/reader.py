@@ -15,8 +15,9 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines as kernel
 from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing
+from rankwise.data.letor.growing import Growing, GrowingMatrix
 from rankwise.data.letor.ids import Ids
+from rankwise.data.letor.sparse_rows import SparseRows
 from rankwise.plain import Keywords
 
 Sizes = ArrayLike | str | Path
@@ -26,6 +27,8 @@ _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
 MAX_FEATURES = 100_000
 """How wide the matrix may become unless the user says so: one damaged index must not take all memory."""
+MAX_SPARSE_FEATURES = 1 << 21
+"""The same of a sparse matrix, of which the reader keeps 72 bytes for each column."""
 MAX_LINE_BYTES = 1 << 26
 _MOST_DIGITS = 18  # as many as fit into int64 whatever they are
 _NAMED = 5  # skipped lines that the warning lists
@@ -47,7 +50,8 @@ _WRONG = {
     kernel.BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
     kernel.BEYOND: (
         "a feature's index is beyond max_features",
-        "every document gets a number for every feature; if there are so many, pass max_features=… or n_features=…",
+        "a dense matrix has a number for every feature of every document: read it with sparse=True, or if there are so "
+        "many pass max_features=… or n_features=…",
     ),
     kernel.BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
     kernel.TWICE: ("a feature must stand only once in a line", "keep one of the two"),
@@ -82,16 +86,17 @@ class Reader:
         n_features: int | None,
         first_index: object,
         sizes: Sizes | None,
-        max_features: int = MAX_FEATURES,
+        max_features: int | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
+        sparse: bool = False,
     ) -> None:
-        self.path = Path(path)
+        self.path, self.sparse = Path(path), sparse
         self.skip = check.choice("way to treat broken lines", errors, ("raise", "skip")) == "skip"
         if first_index not in ("auto", 0, 1):
             raise check.error("first_index must be 'auto', 0 or 1", got=repr(first_index))
         self.base = -1 if first_index == "auto" else int(first_index)
         self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
-        self.most = self.limit or min(check.integer("max_features", max_features, least=1), kernel.MOST_INDEX)
+        self.most = self.limit or min(self.most_features(max_features), kernel.MOST_INDEX)
         self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
         self.sizes: Column | None = None
         self.sizes_from = self.path
@@ -99,7 +104,7 @@ class Reader:
             self.take_sizes(sizes)
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.LINE] = 1
-        self.features = Growing(np.float32, self.limit)
+        self.features = self.store(self.limit)
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
         self.query_ids = Ids()
         self.document_ids: Ids | None = Ids()
@@ -110,6 +115,16 @@ class Reader:
         self.resize_to_width()
         self.skipped: list[int] = []
         self.first_error = ""
+
+    def most_features(self, given: int | None) -> int:
+        """How wide the matrix may become where the file alone says how wide it is."""
+        if given is not None:
+            return check.integer("max_features", given, least=1)
+        return MAX_SPARSE_FEATURES if self.sparse else MAX_FEATURES
+
+    def store(self, width: int) -> "GrowingMatrix | SparseRows":
+        """Make what takes the features."""
+        return SparseRows(width) if self.sparse else GrowingMatrix(np.float32, width)
 
     def resize_to_width(self) -> None:
         """Make what is kept per column as long as there are columns."""
@@ -142,7 +157,7 @@ class Reader:
                 text, last, state, self.base, self.most, self.sizes is None, self.features.matrix(),
                 self.features.rows, self.batch_labels, self.batch_starts, self.batch_lines,
                 self.query_spans, self.current, self.document_spans,
-                self.hard_cells, self.hard_spans, self.marks, *self.expected,
+                self.hard_cells, self.hard_spans, self.marks, *self.expected, *self.features.cells(),
             )  # fmt: skip
             self.keep_batch(text)
             if stop == kernel.WIDEN:
@@ -164,8 +179,8 @@ class Reader:
             if column < 0:
                 self.batch_labels[row] = float(written)
             else:
-                self.features.matrix()[row, column] = exact_float32(written)
-        self.features.rows += rows
+                self.features.set(row, column, exact_float32(written))
+        self.features.keep(rows, int(state[kernel.CELLS]))
         before = self.labels.rows + rows - self.features.rows  # rows that a reader did not keep
         self.labels.append(self.batch_labels[:rows])
         self.starts.append(before + self.batch_starts[:queries])
@@ -177,7 +192,7 @@ class Reader:
                 self.document_ids = None  # not every document has one
             else:
                 self.document_ids.append(text, spans)
-        state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = 0
+        state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = state[kernel.CELLS] = 0
 
     def widen(self, width: int, shift: int = 0) -> None:
         """Make the matrix wider; a first guess at the number of features would be the end of the first line."""

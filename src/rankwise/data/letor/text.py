@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Ids
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
-from rankwise.data.letor.reader import MAX_FEATURES, MAX_LINE_BYTES, Reader
+from rankwise.data.letor.reader import MAX_LINE_BYTES, Reader
 from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole
 from rankwise.kernels import kernel
+from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22
 _CANNOT_HOLD = ("weights", "categorical", "propensities", "positions")
@@ -32,9 +33,10 @@ def read_letor(
     n_features: int | None = None,
     first_index: Literal["auto", 0, 1] = "auto",
     sizes: str | Path | ArrayLike | None = None,
-    max_features: int = MAX_FEATURES,
+    max_features: int | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     progress: Callable[[int, int], object] | None = None,
+    sparse: bool = False,
 ) -> RankingDataset:
     r"""Read a LETOR or SVMLight file, plain, gzip or Zstandard.
 
@@ -48,10 +50,12 @@ def read_letor(
         first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
         sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
             default the file that LightGBM looks for, ``<path>.query``, if it is there.
-        max_features: How many features there may be where ``n_features`` does not say it: every document has all of
-            them in memory, and one damaged index must not take it all.
+        max_features: How many features there may be where ``n_features`` does not say it, by default 100,000, or
+            2,097,152 of a sparse matrix: every document has all of them in memory unless it is sparse, and one damaged
+            index must not take it all.
         max_line_bytes: How long a line may be that does not fit into the buffer of 4 MiB.
         progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block, unless the file is a pipe.
+        sparse: Keep only what the lines hold, in a sparse matrix: for files of very many features, few in each line.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -73,6 +77,7 @@ def read_letor(
         sizes=sizes,
         max_features=max_features,
         max_line_bytes=max_line_bytes,
+        sparse=sparse,
     )
     with files.open_bytes(path) as (source, raw):
         total = Path(path).stat().st_size
@@ -86,10 +91,11 @@ def read_letor(
 def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, lossy: bool = False) -> Path:
     """Write LETOR text, compressed if the name ends in ``.gz`` or ``.zst``; reading it gives the same numbers back.
 
-    Every feature of every document is written, indexes from 1, document ids as ``#docid = …``. The file appears only
-    once it is complete, and replaces another only with ``force``. The format has no place for feature names, which are
-    left out, nor for weights, categorical columns, propensities and positions: data that have them are refused unless
-    ``lossy`` allows to leave them out.
+    Every feature of every document is written, of a sparse matrix those that it stores; indexes count from 1, and
+    document ids are ``#docid = …``. The last columns of a sparse matrix may be empty: name ``n_features`` when you read
+    it. The file appears only once it is complete, and replaces another only with ``force``. The format has no place for
+    feature names, which are left out, nor for weights, categorical columns, propensities and positions: data that have
+    them are refused unless ``lossy`` allows to leave them out.
     """
     held = [name for name in _CANNOT_HOLD if getattr(data, name) is not None and len(getattr(data, name))]
     if held and not lossy:
@@ -101,7 +107,8 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     heads = [f" qid:{name}" for name in _words("query ids", ids)]
     queries = np.repeat(np.arange(data.n_queries), data.sizes)
     widest = 2 + len(str(data.n_features)) + MOST_BYTES
-    rows = max(1, _BLOCK // (data.n_features * widest + 64))
+    longest = data.features.nnz / max(data.n_docs, 1) if data.is_sparse else data.n_features  # type: ignore[attr-defined]
+    rows = max(1, int(_BLOCK // (longest * widest + 64)))
     with files.create_bytes(path, force=force) as out:
         for first in range(0, data.n_docs, rows):
             block = slice(first, first + rows)
@@ -118,12 +125,17 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     return Path(path)
 
 
-def _lines(features: NDArray[np.float32], starts: list[bytes], ends: list[bytes], widest: int) -> memoryview:
+def _lines(features: Any, starts: list[bytes], ends: list[bytes], widest: int) -> memoryview:
     pieces: list[Any] = []
     for texts in (starts, ends):
         pieces += [np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(text) for text in texts])]
-    space = np.empty(features.size * widest + pieces[0].size + pieces[2].size, np.uint8)
-    length = _write_lines(features, pieces[0], pieces[1], pieces[2], pieces[3], space)
+    space = np.empty(
+        features.size * widest + pieces[0].size + pieces[2].size, np.uint8
+    )  # of a sparse matrix, what is stored
+    if is_sparse(features):
+        stored = features.data, features.indices.astype(np.int64), features.indptr.astype(np.int64)
+        return space.data[: _write_stored(*stored, *pieces, space)]
+    length = _write_lines(features, *pieces, space)
     return space.data[:length]
 
 
@@ -149,19 +161,38 @@ def _words(what: str, ids: Ids) -> list[str]:
 def _write_lines(features, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
     """Write rows as head, `` index:value`` …, tail; gives the number of bytes. ``out`` must be large enough."""
     at = 0
-    head_at = tail_at = 0
     for row in range(features.shape[0]):
-        for place in range(head_at, head_ends[row]):
-            out[at] = heads[place]
-            at += 1
-        head_at = head_ends[row]
+        at = _copy(heads, head_ends, row, out, at)
         for column in range(features.shape[1]):
-            out[at] = SPACE
-            at = write_whole(out, at + 1, column + 1)
-            out[at] = COLON
-            at = write_float32(out, at + 1, features[row, column])
-        for place in range(tail_at, tail_ends[row]):
-            out[at] = tails[place]
-            at += 1
-        tail_at = tail_ends[row]
+            at = _write_cell(column, features[row, column], out, at)
+        at = _copy(tails, tail_ends, row, out, at)
+    return at
+
+
+@kernel
+def _write_stored(values, columns, row_ends, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
+    """Write what the rows of a sparse matrix store; zeros among it too."""
+    at = 0
+    for row in range(row_ends.size - 1):
+        at = _copy(heads, head_ends, row, out, at)
+        for cell in range(row_ends[row], row_ends[row + 1]):
+            at = _write_cell(columns[cell], values[cell], out, at)
+        at = _copy(tails, tail_ends, row, out, at)
+    return at
+
+
+@kernel(forceinline=True)
+def _write_cell(column, value, out, at):  # type: ignore[no-untyped-def]
+    out[at] = SPACE
+    at = write_whole(out, at + 1, column + 1)
+    out[at] = COLON
+    return write_float32(out, at + 1, value)
+
+
+@kernel(forceinline=True)
+def _copy(texts, ends, number, out, at):  # type: ignore[no-untyped-def]
+    """Copy one of several texts that follow each other."""
+    for place in range(ends[number - 1] if number else 0, ends[number]):
+        out[at] = texts[place]
+        at += 1
     return at

@@ -10,6 +10,7 @@ from torch import nn
 from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
+from rankwise.sparse import dense
 
 _ACTIVATIONS = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "elu": nn.ELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
@@ -59,12 +60,12 @@ class Perceptron(nn.Module):
         return self.transform.mean.device
 
     def read(self, features: Floats) -> torch.Tensor:
-        """Bring rows of a matrix, which may lie on disk and be read-only, to where the weights are."""
-        return torch.from_numpy(np.require(features, requirements="W")).to(self.device, non_blocking=True)
+        """Bring rows of a matrix, which may be sparse, or lie on disk and be read-only, to where the weights are."""
+        return torch.from_numpy(np.require(dense(features), requirements="W")).to(self.device, non_blocking=True)
 
     def score(self, features: Floats) -> Array:
         """Score a matrix of any length, block by block."""
-        scores = np.empty(len(features))
+        scores = np.empty(features.shape[0])
         with torch.inference_mode():
             for rows in row_blocks(*features.shape):
                 scores[rows] = self(self.read(features[rows])).cpu().numpy()

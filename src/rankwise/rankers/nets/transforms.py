@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.sparse import dense
 
 
 class Transform(torch.nn.Module):
@@ -38,7 +39,7 @@ class Transform(torch.nn.Module):
         """Learn means and deviations; gives whether any feature tells documents apart."""
         moments = Moments(features.shape[1])
         for rows in row_blocks(*features.shape):
-            block = features[rows].astype(np.float64)
+            block = dense(features[rows]).astype(np.float64)
             _check_finite(block, rows.start)
             moments.add(np.sign(block) * np.log1p(np.abs(block)) if self.log else block)
         self.mean = torch.from_numpy(moments.mean).float()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Array, Floats, read_only_view
+from rankwise.sparse import dense
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Scorer:
             or documents.shape[1] != self._count
             or not documents.flags.c_contiguous
         ):
-            documents = self._model._features(documents)
+            documents = dense(self._model._features(documents))
         else:
             self._model._schema.check_codes(documents, self._model._least_code)
         if self._splits is None:

@@ -14,6 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers import storage
 from rankwise.rankers.training.loop import State
+from rankwise.sparse import buffers
 
 # What may change between a run and its continuation without making it another run.
 FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device")
@@ -106,7 +107,15 @@ def ready(path: Path, *, resume: bool) -> None:
 def fingerprint(data: RankingDataset) -> str:
     """A digest of what training sees of a data set."""
     digest = hashlib.blake2b(digest_size=16)
-    parts = (data.features, data.labels, data.offsets, data.weights, data.query_ids, data.propensities, data.positions)
+    parts = (
+        *buffers(data.features),
+        data.labels,
+        data.offsets,
+        data.weights,
+        data.query_ids,
+        data.propensities,
+        data.positions,
+    )
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
     for part in (*parts, np.array(data.categorical, np.int64), lists):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())

@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.plain import Json
 from rankwise.rankers.trees.protocol import numbers
+from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def forest(content: bytes) -> CatBoostForest:
 
 def make_pool(features: Floats, categorical: Sequence[int], names: list[str], threads: int, **columns: Any) -> "Pool":
     """Hand documents to CatBoost; categories must be whole numbers there, not floats."""
-    given: Any = features
+    given: Any = for_library(features).copy() if is_sparse(features) else features  # which may be written
     if categorical:
         import polars as pl
 

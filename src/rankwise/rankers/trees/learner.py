@@ -16,6 +16,7 @@ from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
+from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
 
@@ -122,7 +123,7 @@ class TreeLearner(Trees):
 
     def _no_split(self) -> NothingLearnedError:
         data = self.train
-        if not data.n_docs or (data.features == data.features[0]).all():
+        if same_rows(data.features):
             return exhausted.no_feature(data)
         return no_split(data.n_queries, data.n_docs, self.settings)
 

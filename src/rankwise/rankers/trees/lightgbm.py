@@ -18,6 +18,7 @@ from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_P
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
+from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -270,13 +271,15 @@ class LightGBMForest:
         import lightgbm
 
         try:
-            return numbers(self.booster.predict(features, pred_contrib=True, num_threads=thread_count()))
+            return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=thread_count()))
         except lightgbm.basic.LightGBMError as failed:  # it says so of linear leaves
             hint = "train without linear_tree"
             raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), hint=hint) from None
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
         about: Keywords = {**trees, "raw_score": True, "num_threads": thread_count()}
+        if is_sparse(features):
+            return numbers(self.booster.predict(for_library(features), **about))
         return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
@@ -318,7 +321,7 @@ def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
 
     file = external.on_disk(data)
     own: Dataset = (
-        lightgbm.Dataset(data.features, label, **about)
+        lightgbm.Dataset(for_library(data.features), label, **about)
         if file is None
         else external.lightgbm_dataset(file, label, **about)
     )

@@ -12,11 +12,13 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.trees import dense_blocks
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.xgboost import verify as verify_xgboost
+from rankwise.sparse import dense
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -240,7 +242,7 @@ class XGBoostForest:
         """SHAP contributions, in float32."""
         self.booster.set_param({"nthread": thread_count()})
         own = _xgboost().DMatrix(
-            features,
+            dense(features),
             feature_names=self.booster.feature_names,
             feature_types=self.booster.feature_types,
             enable_categorical=True,
@@ -325,7 +327,7 @@ def _columns(settings: Settings, data: RankingDataset) -> Keywords:
 def _raw(settings: Settings, data: RankingDataset) -> "DMatrix":
     file, columns = external.on_disk(data), _columns(settings, data)
     matrix: DMatrix = (
-        _xgboost().DMatrix(data.features, **columns)
+        _xgboost().DMatrix(dense_blocks.dense_matrix(data.features), **columns)
         if file is None
         else external.xgboost_matrix(file, columns, bins=None, binned=False)
     )
@@ -338,6 +340,9 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
         return _raw(settings, data)
     bins = settings.native.get("max_bin")
     file, columns = external.on_disk(data), _columns(settings, data)
+    if data.is_sparse:
+        sparse: DMatrix = dense_blocks.binned(data.features, columns, bins)
+        return sparse
     matrix: DMatrix = (
         _xgboost().QuantileDMatrix(data.features, max_bin=bins, **columns)
         if file is None

@@ -1,0 +1,91 @@
+"""Sparse feature matrices of scipy: compressed rows (CSR) in float32. What is not stored is zero, and NaN is missing.
+
+``scipy.sparse`` is imported only once a matrix is sparse: it takes long to load.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from rankwise.arrays import Column, Floats, read_only_view
+
+
+def is_sparse(values: Any) -> bool:
+    """Tell scipy's sparse matrices and arrays, in any format, from everything else.
+
+    >>> from scipy.sparse import coo_array
+    >>> is_sparse(coo_array((2, 3))), is_sparse(np.zeros((2, 3)))
+    (True, False)
+    """
+    return hasattr(values, "tocsr")
+
+
+def compressed(values: Any) -> Any:
+    """Give a matrix in the form that the package works with: a ``csr_array``, sorted, without duplicates, read-only.
+
+    Memory is shared with what was passed where nothing had to be converted; an index that is out of range raises
+    ValueError.
+    """
+    from scipy.sparse import csr_array
+
+    matrix = csr_array(values, copy=False)
+    matrix.check_format(full_check=True)
+    if matrix.dtype != np.float32:
+        matrix = matrix.astype(np.float32)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    parts = tuple(read_only_view(part) for part in (matrix.data, matrix.indices, matrix.indptr))
+    shared = csr_array(parts, shape=matrix.shape, copy=False)
+    shared.has_canonical_format = True
+    return shared
+
+
+def dense(rows: Any) -> Floats:
+    """Give rows as a plain matrix; those of a plain matrix as they are.
+
+    >>> from scipy.sparse import csr_array
+    >>> dense(csr_array(np.eye(2, dtype=np.float32)))
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    found: Floats = rows.toarray() if is_sparse(rows) else rows
+    return found
+
+
+def for_library(features: Any) -> Any:
+    """Give the kind of matrix that libraries know: scipy's older ``csr_matrix``, of the same memory."""
+    if not is_sparse(features):
+        return features
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix((features.data, features.indices, features.indptr), shape=features.shape, copy=False)
+
+
+def stacked(parts: list[Any]) -> Any:
+    """Put matrices under each other: sparse if one of them is."""
+    if not any(map(is_sparse, parts)):
+        return np.concatenate(parts)
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(part) for part in parts], format="csr")
+
+
+def buffers(features: Any) -> tuple[Column, ...]:
+    """Give the arrays that a matrix consists of."""
+    return (features.data, features.indices, features.indptr) if is_sparse(features) else (features,)
+
+
+def same_rows(features: Any) -> bool:
+    """Whether all rows are equal, so that no feature tells documents apart."""
+    if not features.shape[0]:
+        return True
+    if not is_sparse(features):
+        return bool((features == features[0]).all())
+    present = features.copy()
+    present.eliminate_zeros()
+    counts = np.bincount(present.indices, minlength=features.shape[1])
+    if not np.isin(counts, (0, features.shape[0])).all():
+        return False
+    table = present.data.reshape(features.shape[0], -1)
+    return bool((table == table[0]).all())
