@@ -88,7 +88,7 @@ class _Builder:
 
     def make(self, node: Node, name: str, args: list[Any], named: Keywords) -> Any:
         if name not in self.table:
-            hint = check.suggestion(name, self.table).rstrip("?")
+            hint = check.suggestion(name, self.table, most=3).rstrip("?")
             raise check.error(
                 f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
             )

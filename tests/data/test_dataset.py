@@ -95,6 +95,10 @@ REFUSED: list[tuple[dict, str]] = [
     ({"categorical": [2]}, "a column in categorical must be smaller than the number of features: got 2 of 2"),
     ({"categorical": [-1]}, "a column in categorical must be a whole number of at least 0: got -1"),
     (
+        {"judged": [1, 1, 0.5, 1, 1, 1]},
+        r"judged must be 1, 0 or -1: got 0.5 at row 2 \(query ",
+    ),
+    (
         {"propensities": [1, 1, 1, 0, 1, 1]},
         r"propensities must be greater than 0: got 0 at row 3 \(query 'c'\). Hint: ",
     ),

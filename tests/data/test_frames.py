@@ -210,6 +210,7 @@ def everything() -> rw.RankingDataset:
         feature_names=["label", "b c"],
         categorical=[1],
         propensities=[0.3, 0.7, 1],
+        judged=[1, 1, 1],
         positions=[2, 1, 1],
     )
 
@@ -248,12 +249,12 @@ def test_parquet_gives_back_exactly_what_was_written(tmp_path, data):
 
 def test_a_frame_shows_one_row_per_document():
     frame = rw.to_frame(everything())
-    assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "label", "b c"]
+    assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "judged", "label", "b c"]
     assert frame["qid"].to_list() == ["b", "b", "a"]
     assert frame["label_"].to_list() == [0.1, 2, 1 / 3]
     assert frame["weight"].to_list() == [0.1, 0.1, 7]
     assert frame["b c"].to_list() == [1, 0, 2]
-    roles = {name: name for name in ("weight", "document", "propensity", "position")}
+    roles = {name: name for name in ("weight", "document", "propensity", "position", "judged")}
     back = from_frame(frame, label="label_", categorical=["b c"], **roles)
     assert_same(back, everything())
 

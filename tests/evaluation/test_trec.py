@@ -55,6 +55,25 @@ def test_judge(files):
     assert judged.features.shape == (5, 0)
 
 
+def test_judged_tells_who_was_judged(files):
+    _, judged = judge(files / "run", files / "qrels")
+    assert judged.judged.tolist() == [-1, 1, 1, 0, 1]  # a negative grade; judged; judged; in no qrels; judged
+    assert judged.take([1]).judged.tolist() == [0, 1]
+
+
+def test_counts_have_totals():
+    run = {"a": {"x": 2.0, "y": 1.0}, "b": {"x": 1.0}}
+    scores, data = judge(run, {"a": {"x": 1, "z": 1}, "b": {"w": 0}})
+    evaluation = rw.evaluate(scores, data, ["num_q", "num_ret", "num_rel", "num_rel_ret", "bpref", "judged@10"])
+    assert evaluation.total == {"num_q": 2, "num_ret": 3, "num_rel": 2, "num_rel_ret": 1}
+    assert evaluation.mean["num_ret"] == 1.5
+    assert evaluation["judged@10"].tolist() == [0.5, 0.0]
+    assert evaluation["bpref"][0] == 0.5
+    assert "In all: num_q 2, num_ret 3, num_rel 2, num_rel_ret 1." in repr(evaluation)
+    assert evaluation.to_dict()["total"]["num_ret"] == 3
+    assert rw.Evaluation({"own": [1.0, 2.0]}, [1, 2]).total == {}
+
+
 def test_judge_all_topics(files):
     scores, judged = judge(files / "run", files / "qrels", all_topics=True)
     assert judged.query_ids.tolist() == ["q1", "q2", "q3"]

@@ -10,43 +10,32 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
+import ranx
 
 import rankwise as rw
 from rankwise.metrics import Metric
 from tests import shared
 
-NAMES = {
-    "map": "ap",
-    "map_cut": "ap",
-    "P": "precision",
-    "set_P": "precision",
-    "recall": "recall",
-    "set_recall": "recall",
-    "recip_rank": "rr",
-    "success": "hit",
-    "rbp": "rbp(p=0.9)",
-    "ndcg": "ndcg",
-    "ndcg_cut": "ndcg",
+COUNTS = {"num_q", "num_ret", "num_rel", "num_rel_ret"}
+OTHERS = {  # what trec_eval calls something that we have not
+    *("11pt_avg", "G", "Rndcg", "Rprec_mult", "binG", "gm_bpref", "gm_map", "iprec_at_recall", "ndcg_rel"),
+    *("num_nonrel_judged_ret", "rbp_resid", "relative_P", "relstring", "runid", "set_F", "set_map"),
+    *("set_relative_P", "unj", "utility"),
 }
 
 
 def metric_of(measure: str, **options: Any) -> Metric | None:
     """The metric that computes one of trec_eval's measures, None for measures that we do not have."""
-    parts = re.fullmatch(r"([A-Za-z_]+?)(?:_(\d.*))?", measure)
-    if not parts or parts[1] not in NAMES:
+    name, _, parameter = re.fullmatch(r"(\D\w*?|11pt_avg)(_([\d.=,-]+))?", measure).groups()  # type: ignore[union-attr]
+    if name in OTHERS:
         return None
-    name, cutoff = parts.groups()
-    metric = rw.metric(NAMES[name], ties="row", empty=0)
-    if name.startswith("ndcg"):
-        metric = rw.metric(metric, **rw.conventions("trec_eval"))
-        if cutoff and "=" in cutoff:  # gains by grade; those not named keep their number
-            table = [0.0, 1.0, 2.0, 3.0, 4.0]
-            for part in cutoff.split(","):
-                table[int(part.split("=")[0])] = float(part.split("=")[1])
-            return rw.metric(metric, gain=tuple(table))
-    else:
-        metric = rw.metric(metric, **options)
-    return metric @ int(cutoff) if cutoff else metric
+    if name.startswith("ndcg") and "=" in measure:  # gains by grade; those not named keep their number
+        table = [0.0, 1.0, 2.0, 3.0, 4.0]
+        for part in parameter.split(","):
+            table[int(part.split("=")[0])] = float(part.split("=")[1])
+        return rw.metric("ndcg", conventions="trec_eval", gain=tuple(table))
+    metric = rw.metric("rbp(p=0.9)" if name == "rbp" else measure, conventions="trec_eval")
+    return rw.metric(metric, **options) if hasattr(metric, "relevant") else metric
 
 
 def expected(file: str) -> Iterator[tuple[str, str, float]]:
@@ -87,11 +76,16 @@ def test_its_own_expected_outputs(
         metric = metric_of(measure, relevant=level)
         if metric is None or (measure == "rbp" and qrels == "qrels.rel_level"):  # its rbp is of grades, ours binary
             continue
-        values = metric(scores, data.labels, data.offsets)
-        ours = values.mean() if topic == "all" else values[topics.index(topic)]
+        values = metric(scores, data.labels, data.offsets, data.judged)
+        whole = values.sum() if measure in COUNTS else values.mean()
+        ours = whole if topic == "all" else values[topics.index(topic)]
         assert ours == pytest.approx(value, abs=5.0001e-5), f"{measure} of {topic}"
-        checked.add(measure.split("_")[0])
-    assert checked >= ({"P", "recall", "ndcg", "success"} if "params" in file else {"P", "map", "recip"})
+        checked.add(re.sub(r"_\d.*", "", measure))
+    official = {"P", "map", "recip_rank", "Rprec", "bpref", *COUNTS}
+    more = (
+        {"infAP", "success", "ndcg", "ndcg_cut", "map_cut", "recall", "set_P", "set_recall"} if ".a" in file else set()
+    )
+    assert checked >= ({"P", "recall", "ndcg", "success"} if "params" in file else official | more)
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +105,13 @@ def test_random_runs_against_pytrec_eval(random_files) -> None:
     run, qrels = random_files
     scores, data = rw.judge(run, qrels)
     measures = ["map", "P.5,10", "recall.5,20", "recip_rank", "ndcg", "ndcg_cut.3,10,100", "success.1,5", "map_cut.7"]
+    measures += ["Rprec", "bpref", "infAP", "set_P", "set_recall", *COUNTS]
     for level in (1, 3):
         theirs = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
         for measure in next(iter(theirs.values())):
             metric = metric_of(measure, relevant=level)
             assert metric is not None
-            ours = metric(scores, data.labels, data.offsets)
+            ours = metric(scores, data.labels, data.offsets, data.judged)
             peer = [theirs[topic][measure] for topic in data.query_ids.tolist()]  # type: ignore[union-attr]
             np.testing.assert_allclose(ours, peer, atol=1e-9, err_msg=measure)
 
@@ -126,38 +121,79 @@ def in_strict_order(run):
     return {q: {d: s + int(d[1:]) / 1e6 for d, s in row.items()} for q, row in run.items()}
 
 
-def agree(texts, run, qrels, tolerance: float) -> None:
-    qrels = {q: {d: max(grade, 0) for d, grade in row.items()} for q, row in qrels.items()}
+def agree(measures, run, qrels, tolerance: float) -> None:
+    """Hold metrics of ir_measures' own names to its numbers, query by query."""
     scores, data = rw.judge(run, qrels)
     topics = data.query_ids.tolist()  # type: ignore[union-attr]
-    for text, measure in texts.items():
-        ours = dict(zip(topics, rw.metric(text, empty=0)(scores, data.labels, data.offsets), strict=True))
-        theirs = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, run)}
-        assert len(theirs) >= 30
-        for topic, value in theirs.items():
-            assert ours[topic] == pytest.approx(value, abs=tolerance), text
+    for measure in measures:
+        ours = dict(zip(topics, rw.metric(measure)(scores, data.labels, data.offsets, data.judged), strict=True))
+        theirs = ir_measures.iter_calc([ir_measures.parse_measure(measure)], qrels, run)
+        values = {one.query_id: one.value for one in theirs}
+        assert len(values) >= 30
+        for topic, value in values.items():
+            assert ours[topic] == pytest.approx(value, abs=tolerance), measure
 
 
 def test_random_runs_against_ir_measures(random_files) -> None:
     run, qrels = random_files
-    texts = {
-        "rr(relevant=2)@5": ir_measures.RR(rel=2) @ 5,
-        "ap(relevant=3)@20": ir_measures.AP(rel=3) @ 20,
-        "precision(relevant=2)": ir_measures.SetP(rel=2),
-        "recall(relevant=4)@30": ir_measures.R(rel=4) @ 30,
-        "hit(relevant=2)@3": ir_measures.Success(rel=2) @ 3,
-        "ndcg(gain=linear)@10": ir_measures.nDCG @ 10,
-        "ndcg(gain=(0, 2, 5, 9, 11))@10": ir_measures.nDCG(gains={1: 2, 2: 5, 3: 9, 4: 11}) @ 10,
-    }
-    agree(texts, in_strict_order(run), qrels, 1e-9)
+    measures = [
+        *("RR(rel=2)@5", "RR@10", "AP(rel=3)@20", "AP", "P@10", "SetP(rel=2)", "SetR", "R@100", "R(rel=4)@30"),
+        *(
+            "Success(rel=2)@3",
+            "nDCG@20",
+            "nDCG",
+            "Rprec",
+            "Rprec(rel=2)",
+            "Bpref",
+            "Bpref(rel=3)",
+            "infAP",
+            "infAP(rel=2)",
+        ),
+        *("Judged@10", "Judged@3", "NumQ", "NumRel", "NumRet"),
+    ]
+    agree(measures, in_strict_order(run), qrels, 1e-9)
+
+
+def test_gains_against_ir_measures(random_files) -> None:
+    run, qrels = random_files
+    strict = in_strict_order(run)
+    scores, data = rw.judge(strict, qrels)
+    ours = rw.metric("ndcg(gain=(0, 2, 5, 9, 11), empty=0)@10")(scores, data.labels, data.offsets)
+    measure = ir_measures.nDCG(gains={1: 2, 2: 5, 3: 9, 4: 11}) @ 10
+    theirs = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, strict)}
+    for topic, value in zip(data.query_ids.tolist(), ours, strict=True):  # type: ignore[union-attr]
+        assert theirs[topic] == pytest.approx(value, abs=1e-9)
+
+
+RANX = {
+    "ndcg@10": "nDCG@10",
+    "map": "AP",
+    "map@7": "AP@7",
+    "mrr@5": "RR@5",
+    "precision@10": "P@10",
+    "recall@20": "R@20",
+}
+RANX |= {"r-precision": "Rprec", "hits@10": "num_rel_ret@10", "hit_rate@3": "Success@3"}
+
+
+@pytest.mark.slow  # it compiles for half a minute
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaTypeSafetyWarning")
+def test_random_runs_against_ranx(random_files) -> None:
+    run, qrels = random_files
+    strict = in_strict_order(run)
+    positive = {q: {d: max(grade, 0) for d, grade in row.items()} for q, row in qrels.items()}  # it knows no others
+    scores, data = rw.judge(strict, positive)
+    theirs = ranx.Run(strict)
+    ranx.evaluate(ranx.Qrels(positive), theirs, list(RANX))
+    for name, text in RANX.items():
+        ours = rw.metric(text)(scores, data.labels, data.offsets, data.judged)
+        for topic, value in zip(data.query_ids.tolist(), ours, strict=True):  # type: ignore[union-attr]
+            assert theirs.scores[name][topic] == pytest.approx(value, abs=1e-9), name
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which computes the peer's ERR, is a Perl script")
 def test_err_against_gdeval(random_files) -> None:
     run, qrels = random_files
-    texts = {
-        "err@10": ir_measures.ERR @ 10,
-        "err@3": ir_measures.ERR @ 3,
-        "ndcg@10": ir_measures.nDCG(dcg="exp-log2") @ 10,
-    }
-    agree(texts, in_strict_order(run), qrels, 6e-6)  # it prints five digits
+    positive = {q: {d: max(grade, 0) for d, grade in row.items()} for q, row in qrels.items()}
+    measures = ["ERR@10", "ERR@3", "nDCG(dcg='exp-log2')@10"]
+    agree(measures, in_strict_order(run), positive, 6e-6)  # it prints five digits

@@ -49,6 +49,16 @@ PENCIL = {
     "err": 3 / 16 + 13 / 16 * 1 / 16 / 3,
     "err@2": 3 / 16,
     "err(highest=2)": 3 / 4 + 1 / 4 * 1 / 4 / 3,
+    "ap(divide=cutoff)@1": 1,
+    "precision(divide=retrieved)@10": 2 / 3,
+    "rprec": 1 / 2,
+    "rprec(relevant=2)": 1,
+    "bpref": (1 + 0) / 2,
+    "judged@2": 1,
+    "num_q": 1,
+    "num_ret@2": 2,
+    "num_rel": 2,
+    "num_rel_ret@2": 1,
 }
 
 
@@ -71,6 +81,13 @@ MISSED = {
     "dcg": 1 / math.log2(3),
     "ndcg": 1 / math.log2(3) / (3 + 1 / math.log2(3) + 1 / 2),
     "err": 1 / 16 / 2,
+    "rprec": 1 / 3,
+    "bpref": 0,
+    "infap": (1 / 2 + 1 / 2 * 1e-5 / (1 + 2e-5)) / 3,
+    "num_ret": 2,
+    "num_rel": 3,
+    "num_rel_ret": 1,
+    "judged": 1,
 }
 
 
@@ -79,7 +96,8 @@ MISSED = {
 def test_documents_that_were_not_retrieved(text: str, value: float, ties: str) -> None:
     scores = [-np.inf, 0.5, -np.inf, 0.25]
     assert rw.metric(text, ties=ties)(scores, [1, 0, 2, 1], [0, 4])[0] == pytest.approx(value, rel=1e-14)
-    assert rw.metric(text, ties=ties)([-np.inf] * 2, [0, 2], [0, 2])[0] == 0.0
+    nothing = rw.metric(text, ties=ties)([-np.inf] * 2, [0, 2], [0, 2])[0]
+    assert nothing == (1.0 if text == "num_rel" else 0.0)
 
 
 def test_fact_sheet_of_ties() -> None:
@@ -251,6 +269,18 @@ BAD_INPUT = [
 def test_bad_input_is_named(text: str, scores: list[float], labels: list[float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         rw.metric(text)(scores, labels, [0, 2, 3])
+
+
+def test_documents_that_were_not_judged_are_checked() -> None:
+    call = rw.metric("bpref")
+    with pytest.raises(ValueError, match=r"judged must be 1, 0 or -1: got 2 at row 1 \(query number 0\). Hint: 1 is"):
+        call(THREE, [1, 0, 1], [0, 2, 3], [1, 2, 0])
+    with pytest.raises(ValueError, match=r"not judged must have label 0: got label 1 at row 2 \(query number 1\)"):
+        call(THREE, [1, 0, 1], [0, 2, 3], [True, True, False])
+    with pytest.raises(ValueError, match="judged must be one number per document"):
+        call(THREE, [1, 0, 1], [0, 2, 3], [1])
+    with pytest.raises(ValueError, match=r"num_ret is of every query, .*: got empty=1. Hint: leave empty out"):
+        rw.metric("num_ret", empty=1)
 
 
 def test_bad_offsets_are_named() -> None:

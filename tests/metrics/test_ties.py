@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from rankwise.metrics import ERR, METRICS, metric
 
 
-def value_of(text: str, ranked: list[float], labels: list[float]) -> float:
-    """The metric of one strict ranking, from its definition; ``ranked`` are the labels of what was retrieved."""
+def value_of(text: str, rows: list[int], labels: list[float], judged: list[int]) -> float:
+    """The metric of one strict ranking, from its definition; ``rows`` are the documents that were retrieved."""
     m = metric(text)
     k = m.cutoff or 10**9
+    ranked = [labels[row] for row in rows]
     top = ranked[:k]
     relevant = getattr(m, "relevant", 1)
     hits = [float(y >= relevant) for y in top]
@@ -46,6 +47,20 @@ def value_of(text: str, ranked: list[float], labels: list[float]) -> float:
             return rbp(ranked, m.p)  # type: ignore[attr-defined]
         case "nrbp":
             return rbp(ranked, m.p) / rbp(best, m.p)  # type: ignore[attr-defined]
+        case "rprec":
+            return sum(hits[:n_relevant]) / n_relevant
+        case "num_q":
+            return 1
+        case "num_ret":
+            return len(top)
+        case "num_rel":
+            return n_relevant
+        case "num_rel_ret":
+            return sum(hits)
+        case "judged":
+            return sum(judged[row] != 0 for row in rows[:k]) / max(len(top), 1)
+        case "bpref" | "infap":
+            return sum(terms(m.name, rows[:k], hits, judged, n_relevant, labels)) / n_relevant
         case _:
             total, reading = 0.0, 1.0
             for r, y in enumerate(top):
@@ -55,40 +70,72 @@ def value_of(text: str, ranked: list[float], labels: list[float]) -> float:
             return total
 
 
-def every_order(scores: list[float], labels: list[float]) -> list[list[float]]:
-    """The labels in ranked order, for each order of the documents that the scores allow."""
+def terms(
+    name: str, rows: list[int], hits: list[float], judged: list[int], n_relevant: int, labels: list[float]
+) -> list[float]:
+    """What each relevant document adds to bpref or infAP, as trec_eval has it."""
+    found = []
+    others = sum(known == 1 for known in judged) - n_relevant
+    for r, hit in enumerate(hits):
+        if hit:
+            above = [judged[row] for row in rows[:r]]
+            relevant, known = sum(hits[:r]), above.count(1)
+            if name == "bpref":
+                wrong = known - relevant
+                found.append(1 - min(wrong, n_relevant) / min(others, n_relevant) if wrong else 1.0)
+            else:
+                precision = (relevant + 1e-5) / (known + 2e-5)
+                found.append(1 / (r + 1) + (known + above.count(-1)) / (r + 1) * precision)
+    return found
+
+
+def every_order(scores: list[float]) -> list[list[int]]:
+    """The documents in ranked order, for each order that the scores allow."""
     rows = [i for i in range(len(scores)) if scores[i] > -np.inf]
     rows.sort(key=lambda i: -scores[i])
     groups = [list(group) for _, group in itertools.groupby(rows, key=lambda i: scores[i])]
     orders = itertools.product(*(itertools.permutations(group) for group in groups))
-    return [[labels[i] for group in order for i in group] for order in orders]
+    return [[i for group in order for i in group] for order in orders]
 
 
-TEXTS = [*METRICS, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)"]
+TEXTS = [*METRICS, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)", "rprec(relevant=2)"]
 
 
 @pytest.mark.parametrize("text", TEXTS)
 @settings(max_examples=25, deadline=None)
 @given(
-    documents=st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, -np.inf]), st.integers(0, 4)), min_size=1, max_size=7),
+    documents=st.lists(
+        st.tuples(st.sampled_from([0.0, 1.0, 2.5, -np.inf]), st.integers(0, 4) | st.sampled_from([-1, -2])),
+        min_size=1,
+        max_size=7,
+    ),
     cutoff=st.none() | st.integers(1, 8),
 )
 def test_ties_against_every_order(text: str, documents: list[tuple[float, int]], cutoff: int | None) -> None:
-    scores, labels = (list(map(float, column)) for column in zip(*documents, strict=True))
+    """Of documents with label −1 nobody judged even though they were pooled; −2 were not pooled either."""
+    scores, grades = (list(map(float, column)) for column in zip(*documents, strict=True))
+    labels = [max(grade, 0.0) for grade in grades]
+    judged = [1 if grade >= 0 else int(grade == -2) - 1 for grade in grades]
     text += f"@{cutoff}" if cutoff else ""
     one = metric(text)
     offsets = [0, len(scores)]
-    if max(labels) < getattr(one, "relevant", 1):
+    if max(labels) < getattr(one, "relevant", 1) and not one.of_every_query:
         assert np.isnan(one(scores, labels, offsets)[0])
         for worth in (0, 1):
             assert metric(text, empty=worth)(scores, labels, offsets)[0] == worth
         return
-    values = [value_of(text, ranked, labels) for ranked in every_order(scores, labels)]
-    assert one(scores, labels, offsets)[0] == pytest.approx(np.mean(values), abs=1e-12)
-    assert metric(text, ties="worst")(scores, labels, offsets)[0] == pytest.approx(min(values), abs=1e-12)
-    assert metric(text, ties="best")(scores, labels, offsets)[0] == pytest.approx(max(values), abs=1e-12)
+    orders = every_order(scores)
+    values = [value_of(text, rows, labels, judged) for rows in orders]
+    low, high = min(values), max(values)
+    if one.name == "infap":  # relevant documents last and first, then those not judged
+        kinds = [3 if label >= 1 else {1: 0, 0: 1, -1: 2}[known] for label, known in zip(labels, judged, strict=True)]
+        low, high = (
+            value_of(text, sorted(orders[0], key=lambda i: (-scores[i], sign * kinds[i])), labels, judged)
+            for sign in (1, -1)
+        )
     # itertools lists the order of rows first
-    assert metric(text, ties="row")(scores, labels, offsets)[0] == pytest.approx(values[0], abs=1e-12)
+    for ties, value in {"average": np.mean(values), "worst": low, "best": high, "row": values[0]}.items():
+        assert metric(text, ties=ties)(scores, labels, offsets, judged)[0] == pytest.approx(value, abs=1e-12), ties
 
 
 @pytest.mark.parametrize("text", [*METRICS, *(f"{name}@10" for name in METRICS)])

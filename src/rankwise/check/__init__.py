@@ -4,7 +4,16 @@ An error says what was wrong, what was given, where, and what to do about it. Ch
 that the rest of the package works with, so that a caller reads ``labels = check.labels(labels, n)``.
 """
 
-from rankwise.check.documents import document_values, grades, labels, loss_scores, positions, propensities, scores
+from rankwise.check.documents import (
+    document_values,
+    grades,
+    judged,
+    labels,
+    loss_scores,
+    positions,
+    propensities,
+    scores,
+)
 from rankwise.check.environment import extra, free_path, readable
 from rankwise.check.errors import error, library, naming, printable, suggestion
 from rankwise.check.matrix import categories, columns, dense_features, feature_names, features
@@ -40,6 +49,7 @@ __all__ = [
     "grades",
     "identifiers",
     "integer",
+    "judged",
     "labels",
     "library",
     "loss_scores",

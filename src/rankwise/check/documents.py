@@ -113,6 +113,27 @@ def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | No
     return checked.astype(np.int64)
 
 
+def judged(
+    values: ArrayLike, known: NDArray[np.float64], query_offsets: NDArray[np.int64], ids: Ids | None = None
+) -> NDArray[np.int8]:
+    """Check who was judged: 1 (true), 0 (false) or −1 (pooled, yet not judged); only a judged document has a label."""
+    hint = "1 is judged, 0 not judged, -1 pooled for judging, yet not judged"
+    given = np.asarray(values)
+    array = document_values("judged", given, query_offsets, ids, hint=hint)
+    wrong = ~np.isin(array, (-1.0, 0.0, 1.0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        where = query_of_row(row, query_offsets, ids)
+        raise error("judged must be 1, 0 or -1", got=f"{array[row]:g}", where=where, hint=hint)
+    contrary = (array < 1.0) & (known > 0.0)
+    if contrary.any():
+        row = int(np.argmax(contrary))
+        where = query_of_row(row, query_offsets, ids)
+        what = "a document that was not judged must have label 0"
+        raise error(what, got=f"label {known[row]:g}", where=where, hint="set its judged to 1, or its label to 0")
+    return given if given.dtype == np.int8 else array.astype(np.int8)
+
+
 def grades(
     values: NDArray[np.float64],
     query_offsets: NDArray[np.int64],

@@ -72,14 +72,18 @@ def library(
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Name the nearest known word, or list them all when none is near.
+def suggestion(word: str, known: Iterable[str], *, most: int = 1) -> str:
+    """Name the nearest known word (or so many), or list them all when none is near.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
     "did you mean 'ndcg'?"
     >>> suggestion("xyz", ["ndcg", "ap"])
     'choose one of ndcg, ap'
+    >>> suggestion("bpreff", ["bpref", "Bpref", "ap"], most=3)
+    "did you mean 'bpref' or 'Bpref'?"
     """
     known = list(known)
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(known)}"
+    *others, last = [repr(name) for name in difflib.get_close_matches(word, known, n=most)] or [""]
+    if not last:
+        return f"choose one of {', '.join(known)}"
+    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?"

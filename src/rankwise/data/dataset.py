@@ -16,7 +16,7 @@ from rankwise.sparse import is_sparse
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
-PER_DOCUMENT = ("features", "labels", "document_ids", "propensities", "positions")
+PER_DOCUMENT = ("features", "labels", "document_ids", "propensities", "positions", "judged")
 PER_QUERY = ("query_ids", "weights")
 
 
@@ -58,6 +58,8 @@ class RankingDataset:
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
+    judged: NDArray[np.int8] | None = None
+    """(n_docs,) 1: somebody judged the document; 0: nobody did; −1: nor that, though it was pooled. None: all are 1."""
 
     if TYPE_CHECKING:  # anything array-like may be passed; the fields are arrays
 
@@ -75,6 +77,7 @@ class RankingDataset:
             categories: Mapping[int, Sequence[Any]] | None = None,
             propensities: ArrayLike | None = None,
             positions: ArrayLike | None = None,
+            judged: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -106,6 +109,8 @@ class RankingDataset:
             checked["propensities"] = check.propensities(self.propensities, offsets, ids)
         if self.positions is not None:
             checked["positions"] = check.positions(self.positions, offsets, ids)
+        if self.judged is not None:
+            checked["judged"] = check.judged(self.judged, checked["labels"], offsets, ids)
         for name, value in checked.items():
             object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 

@@ -1,7 +1,7 @@
 """Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
 
-Columns play roles: one names the query, one holds the label, some may hold weights, document ids, propensities and
-displayed positions, and the others are features.
+Columns play roles: one names the query, one holds the label, some may hold weights, document ids, propensities,
+displayed positions and who was judged, and the others are features.
 """
 
 import difflib
@@ -34,6 +34,7 @@ ROLES = {
     "document": "document",
     "propensity": "propensity",
     "position": "position",
+    "judged": "judged",
 }
 
 
@@ -48,6 +49,7 @@ def from_frame(
     document: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
+    judged: str | None = None,
     categorical: Iterable[str] = (),
     categories: Mapping[str, Sequence[Any]] | None = None,
     sort: bool = False,
@@ -66,6 +68,7 @@ def from_frame(
         document: The column of document ids.
         propensity: The column of examination probabilities.
         position: The column of displayed positions, from 1.
+        judged: The column that says which documents were judged: 1, 0, or -1 for pooled ones that were not.
         categorical: Feature columns that are categorical: text, whose values are the categories, or numbers, which are
             plain codes. Columns of a type of categories (polars ``Enum`` and ``Categorical``, pandas ``category``) are
             always among them.
@@ -87,16 +90,16 @@ def from_frame(
     table, listed = as_polars(frame)
     unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
-    roles |= {"propensity": propensity, "position": position}
+    roles |= {"propensity": propensity, "position": position, "judged": judged}
     return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``propensity`` and ``position``, with an underscore at the end if a
-    feature has that name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are
-    known hold these: text as polars' ``Enum``.
+    The columns are called ``weight``, ``document``, ``propensity``, ``position`` and ``judged``, with an underscore at
+    the end if a feature has that name; features without names are called ``f1``, ``f2`` …. Categorical features whose
+    categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -113,6 +116,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         "document": data.document_ids,
         "propensity": data.propensities,
         "position": data.positions,
+        "judged": data.judged,
     }
     series = [
         pl.Series(free_name(ROLES[role], names), column) for role, column in columns.items() if column is not None
@@ -183,7 +187,7 @@ def _build(
         values["weights"] = weights[starts]
     if "document" in roles:
         values["document_ids"] = _ids(columns, roles, "document")
-    for role, field in (("propensity", "propensities"), ("position", "positions")):
+    for role, field in (("propensity", "propensities"), ("position", "positions"), ("judged", "judged")):
         if role in roles:
             values[field] = _numbers(columns, roles, role)
     unknown = [name for name in (*categorical, *wanted) if name not in features]

@@ -80,6 +80,8 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         data.sizes, data.sizes + extra
     )
     changes["labels"][added] = 0.0
+    if data.judged is not None:
+        changes["judged"][added] = 0
     return data.with_(features=data.features[rows] if data.is_sparse else features, offsets=offsets, **changes)
 
 

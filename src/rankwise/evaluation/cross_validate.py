@@ -106,7 +106,7 @@ class _Tested:
 
 def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: list[Metric]) -> _Tested:
     scores = check.scores(model.predict(test), test.offsets, test.query_ids)
-    values = {str(one): one(scores, test.labels, test.offsets) for one in asked}
+    values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
     ids: Any = test.query_ids  # parts of data have them
     return _Tested(model, scores, values, ids, test.weights, queries)
 

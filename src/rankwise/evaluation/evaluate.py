@@ -82,5 +82,5 @@ def evaluate(
         raise check.error("samples belong to a policy", got=f"samples={samples!r}", hint="set policy='plackett_luce'")
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    columns = {str(one): one(values, data.labels, data.offsets) for one in asked}
+    columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
     return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)

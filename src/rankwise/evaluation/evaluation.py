@@ -96,6 +96,13 @@ class Evaluation:
         return {name: weighted_mean(column, self.weights) for name, column in self.values.items()}
 
     @cached_property
+    def total(self) -> dict[str, float]:
+        """Metric -> Σwv, of those that count: num_q, num_ret, num_rel and num_rel_ret."""
+        counts = [name for name in self.values if any(metric(text).counts for text in _canonical(name))]
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        return {name: math.fsum(weights * self.values[name]) for name in counts}
+
+    @cached_property
     def scored(self) -> dict[str, int]:
         """Metric -> how many queries it scores; the others have no relevant document and are skipped."""
         return {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
@@ -152,7 +159,8 @@ class Evaluation:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
         rows = self.summary().to_dicts()
         metrics = {row.pop("metric"): row for row in rows}
-        about = {"candidates": self.candidates} if self.candidates else {}
+        about: Json = {"candidates": self.candidates} if self.candidates else {}
+        about |= {"total": self.total} if self.total else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": metrics}
 
     def table(self) -> tables.Table:
@@ -163,8 +171,10 @@ class Evaluation:
             for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
         )
         header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
-        notes = (f"Candidates: {self.candidates}.",) if self.candidates else ()
-        return tables.Table(header=header, rows=rows, align="lrlrr", notes=notes)
+        notes = [f"Candidates: {self.candidates}."] if self.candidates else []
+        if self.total:
+            notes.append("In all: " + ", ".join(f"{name} {total:,.10g}" for name, total in self.total.items()) + ".")
+        return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
 
     def __repr__(self) -> str:
         return self.table().text()

@@ -105,7 +105,7 @@ def evaluate_policy(
         exposure.add(np.where(shown, discount[ranks - shown], 0.0))
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
         for one, column in zip(chosen, columns, strict=True):
-            column.add(one(order, data.labels, data.offsets))
+            column.add(one(order, data.labels, data.offsets, data.judged))
     names = [str(one) for one in chosen]
     return PolicyEvaluation(
         {name: column.mean() for name, column in zip(names, columns, strict=True)},

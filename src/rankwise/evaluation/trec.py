@@ -97,9 +97,10 @@ def judge(
 
     Every retrieved and every judged document is there. Judged documents that the run missed have score −inf: they
     never enter the ranking but count among the relevant. Documents without a judgment, or with a negative one, have
-    label 0. Rows are in trec_eval's order: score (in single precision) descending, ties by document id descending, so
-    that ``ties=row`` repeats its numbers. Queries are those of the qrels that the run has; with ``all_topics`` (its
-    option -c) the others too, with nothing retrieved. ``run`` and ``qrels`` may be paths, frames or dictionaries.
+    label 0; ``data.judged`` tells them apart, for metrics such as ``bpref``. Rows are in trec_eval's order: score (in
+    single precision) descending, ties by document id descending, so that ``ties=row`` repeats its numbers. Queries are
+    those of the qrels that the run has; with ``all_topics`` (its option -c) the others too, with nothing retrieved.
+    ``run`` and ``qrels`` may be paths, frames or dictionaries.
 
     >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
     >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
@@ -124,7 +125,11 @@ def judge(
     rows = (
         retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
         .join(judged, on=["topic", "document"], how="full", coalesce=True)
-        .with_columns(pl.col("score").fill_null(-np.inf), pl.col("grade").fill_null(0).clip(0))
+        .with_columns(
+            pl.col("score").fill_null(-np.inf),
+            pl.col("grade").fill_null(0).clip(0),
+            judged=pl.when(pl.col("grade").is_null()).then(0).when(pl.col("grade") < 0).then(-1).otherwise(1),
+        )
         .sort(["topic", "score", "document"], descending=[False, True, True])
     )
     sizes = rows["topic"].rle().struct.field("len").to_numpy()
@@ -134,6 +139,7 @@ def judge(
         sizes,
         query_ids=np.array(topics["query"].to_list(), np.str_),
         document_ids=np.array(rows["document"].to_list(), np.str_),
+        judged=rows["judged"].to_numpy(),
     )
     return rows["score"].to_numpy().astype(np.float64), data
 

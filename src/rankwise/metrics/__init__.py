@@ -2,9 +2,11 @@
 
 from rankwise.metrics.base import Metric
 from rankwise.metrics.conventions import conventions
+from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.dcg import DCG, NDCG
 from rankwise.metrics.err import ERR
-from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall
+from rankwise.metrics.judged import Bpref, InfAP, Judged
+from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
 from rankwise.metrics.table import METRICS, metric
 
@@ -17,9 +19,17 @@ __all__ = [
     "NRBP",
     "RBP",
     "RR",
+    "Bpref",
     "Hit",
+    "InfAP",
+    "Judged",
     "Metric",
+    "NumQ",
+    "NumRel",
+    "NumRelRet",
+    "NumRet",
     "Precision",
+    "RPrecision",
     "Recall",
     "conventions",
     "metric",

@@ -201,6 +201,12 @@ class Metric(ABC):
 
     name: ClassVar[str]
     """What the metric is called in expressions."""
+    of_every_query: ClassVar[bool] = False
+    """Whether it says something about queries without relevant documents too; ``empty`` is then nothing to choose."""
+    counts: ClassVar[bool] = False
+    """Whether it is a number of things, whose total over all queries says more than the mean."""
+    sees_judged: ClassVar[bool] = False
+    """Whether documents that nobody judged are something else to it than documents that are not relevant."""
 
     cutoff: int | None = None
     """Only ranks up to this one count; None counts all."""
@@ -215,17 +221,29 @@ class Metric(ABC):
         check.choice("way to treat ties", self.ties, TIES)
         if isinstance(self.empty, bool) or self.empty not in ("skip", 0, 1):
             raise check.error("the worth of an empty query must be skip, 0 or 1", got=repr(self.empty))
+        if self.of_every_query and self.empty != "skip":
+            what = f"{self.name} is of every query, with relevant documents or without"
+            raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
 
-    def __call__(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> NDArray[np.float64]:
-        """One number per query."""
+    def __call__(
+        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """One number per query.
+
+        ``judged`` says which documents were judged: 1, 0, or −1 for pooled ones that were not; by default all were.
+        Most metrics take those that were not for not relevant.
+        """
         n_docs = np.asarray(labels).size
         starts = read_only(check.offsets(offsets, n_docs))
         columns = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
         out = np.empty(starts.size - 1)
         longest = int(np.diff(starts).max(initial=0))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
-        empty = np.nan if self.empty == "skip" else float(self.empty)
+        empty = 0.0 if self.of_every_query else np.nan if self.empty == "skip" else float(self.empty)
         kernel, *parts = self._kernel(longest)
+        if self.sees_judged:
+            known = np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], starts)
+            parts.append(known)
         settings = (read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
         over_queries(kernel, starts, *columns, cutoff, TIES[self.ties], *settings, empty, out)
         if np.isposinf(out).any():

@@ -7,7 +7,7 @@ from rankwise import check
 from rankwise.metrics.base import Metric
 from rankwise.metrics.dcg import NDCG
 
-OWN = "rankwise"
+OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
 _CONVENTIONS: dict[str, dict[str, dict[str, Any]]] = {
     # Of each library: the options of every metric that has them, then what is different for some metrics.
@@ -27,7 +27,7 @@ _CONVENTIONS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "sklearn": {_EVERY: {"gain": "linear", "ties": "average", "empty": 0}},
     # Ties go by document id, descending: judge puts tied rows in that order.
-    "trec_eval": {_EVERY: {"gain": "linear", "ties": "row", "empty": 0}},
+    TREC_EVAL: {_EVERY: {"gain": "linear", "ties": "row", "empty": 0}},
 }
 
 
@@ -55,4 +55,5 @@ def options_of(library: str, kind: type[Metric]) -> dict[str, Any]:
     """
     known = _CONVENTIONS[check.choice("library", library, _CONVENTIONS)]
     options = known.get(_EVERY, {}) | known.get(kind.name, {})
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
+    open_here = {field.name for field in fields(kind)} - ({"empty"} if kind.of_every_query else set())
+    return {name: value for name, value in options.items() if name in open_here}

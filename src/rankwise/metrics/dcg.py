@@ -26,7 +26,7 @@ from rankwise.metrics.base import (
     scratch_for,
 )
 
-PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED = 0, 1, 2, 3
+PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -67,7 +67,10 @@ class NDCG(DCG):
 
 @kernel
 def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
-    """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says."""
+    """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says.
+
+    TO_RELEVANT divides as BY_RELEVANT does, and looks only at as many ranks as there are relevant documents.
+    """
     longest = longest_of(first, last, offsets)
     worths, ranked = np.empty(longest), np.empty(longest, np.int64)
     counts = np.empty(rule.table.size + 1, np.int64)
@@ -88,9 +91,10 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
         if best <= 0.0:
             out[q] = empty
             continue
-        count = ranking(mine, worth, cutoff, ties, ranked, scratch)
-        total = _over_groups(mine, worth, ranked, count, min(cutoff, count), ties, weights)
-        if divide in (BY_IDEAL, BY_RELEVANT):
+        depth = min(cutoff, np.int64(best)) if divide == TO_RELEVANT else cutoff
+        count = ranking(mine, worth, depth, ties, ranked, scratch)
+        total = over_groups(mine, worth, ranked, count, min(depth, count), ties, weights)
+        if divide in (BY_IDEAL, BY_RELEVANT, TO_RELEVANT):
             total = min(total / best, 1.0)
         elif divide == BY_RETRIEVED:
             total /= max(min(count, cutoff), 1)
@@ -98,7 +102,8 @@ def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weigh
 
 
 @kernel
-def _over_groups(scores, worths, ranked, count, depth, ties, weights):  # type: ignore[no-untyped-def]
+def over_groups(scores, worths, ranked, count, depth, ties, weights):  # type: ignore[no-untyped-def]
+    """Σ_r weights[r]·worth up to rank ``depth``; tied documents share the weights of their ranks."""
     total = 0.0
     start = 0
     while start < depth:

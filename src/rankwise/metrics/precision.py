@@ -1,4 +1,4 @@
-"""Metrics of relevant or not: AP, reciprocal rank, precision, recall and hit.
+"""Metrics of relevant or not: AP, reciprocal rank, precision, R-precision, recall and hit.
 
 A document is relevant if its label is at least ``relevant``. With averaged ties each value is the exact mean over all
 orders of the tied documents. Precision and recall are weighted sums over ranks (see ``dcg.py``); reciprocal rank and
@@ -26,7 +26,7 @@ from rankwise.metrics.base import (
     relevance_rule,
     scratch_for,
 )
-from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, weighted_sum
+from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, weighted_sum
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,6 +66,20 @@ class Precision(Binary):
         if self.cutoff is None or self.divide == "retrieved":
             return weighted_sum, rule, np.ones(longest), BY_RETRIEVED
         return weighted_sum, rule, np.full(longest, 1.0 / self.cutoff), PLAIN
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RPrecision(Binary):
+    """R-precision: the share of relevant documents in the first R ranks, of R relevant documents of the query.
+
+    >>> RPrecision()([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "rprec"
+
+    def _kernel(self, longest: int) -> Call:
+        return weighted_sum, relevance_rule(self.relevant), np.ones(longest), TO_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

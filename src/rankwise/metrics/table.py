@@ -6,19 +6,29 @@ from typing import Any
 
 from rankwise import check, grammar
 from rankwise.metrics.base import Metric
-from rankwise.metrics.conventions import options_of
+from rankwise.metrics.conventions import OWN, TREC_EVAL, options_of
+from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.dcg import DCG, NDCG
 from rankwise.metrics.err import ERR
-from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall
+from rankwise.metrics.judged import Bpref, InfAP, Judged
+from rankwise.metrics.names import peers, spelled, with_cutoff
+from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
 
 METRICS: dict[str, type[Metric]] = {
-    kind.name: kind for kind in (NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit)
+    kind.name: kind
+    for kind in (
+        *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, Judged),
+        *(NumQ, NumRet, NumRel, NumRelRet),
+    )
 }
 
 
 def metric(expression: str | Metric, *, conventions: str | None = None, **options: Any) -> Metric:
     """Give the metric that ``expression`` describes; ``options`` replace what it says.
+
+    Names of trec_eval and ir_measures are read too, and mean what they do there: ``P_10``, ``ndcg_cut_20``,
+    ``nDCG@20``, ``AP(rel=2)``.
 
     ``conventions`` names a library (see :func:`rankwise.conventions`): what the expression leaves open is then as
     there, instead of as here.
@@ -31,6 +41,8 @@ def metric(expression: str | Metric, *, conventions: str | None = None, **option
     (ap@10, rbp(relevant=2, p=0.95))
     >>> metric("ap@10", conventions="trec_eval"), metric("ndcg(ties=best)", conventions="trec_eval")
     (ap(ties=row, empty=0)@10, ndcg(gain=linear, ties=best, empty=0))
+    >>> metric("recip_rank"), metric("AP(rel=2)@100")
+    (rr(ties=row, empty=0), ap(relevant=2, ties=row, empty=0)@100)
     """
     parsed = _read(expression, conventions)
     if options:
@@ -50,8 +62,12 @@ def _read(expression: str | Metric, conventions: str | None) -> Metric:
         set_there = options_of(conventions, type(expression))
         open_here = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
         return replace(expression, **{name: value for name, value in set_there.items() if name in open_here})
-    makers: dict[str, Any] = dict(METRICS)
-    if conventions is not None:  # arguments in the expression go before those of the convention
-        makers = {name: functools.partial(kind, **options_of(conventions, kind)) for name, kind in METRICS.items()}
-    parsed: Metric = grammar.parse(expression, makers, "metric")
-    return parsed
+    parsed: Metric = grammar.parse(spelled(expression), _makers(conventions), "metric")
+    return with_cutoff(expression, parsed)
+
+
+@functools.cache
+def _makers(conventions: str | None) -> dict[str, Any]:
+    """What makes a metric of a name and its arguments; arguments go before what the convention sets."""
+    ours = {name: functools.partial(kind, **options_of(conventions or OWN, kind)) for name, kind in METRICS.items()}
+    return ours | peers(conventions or TREC_EVAL)
