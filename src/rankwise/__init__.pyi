@@ -54,6 +54,7 @@ from .objectives.base import Prepared as Prepared
 from .objectives.bounded import bounded as bounded
 from .objectives.checks import ObjectiveChecks as ObjectiveChecks
 from .objectives.checks import check_objective as check_objective
+from .objectives.clickwise import clickwise as clickwise
 from .objectives.guarantees import guarantees as guarantees
 from .objectives.listmle import ListMLE as ListMLE
 from .objectives.pairwise import LambdaRank as LambdaRank

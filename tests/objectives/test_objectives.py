@@ -41,6 +41,7 @@ BOUNDED = [
 WRAPPED = [
     *(f"stochastic({name}, samples=3, scale=0.5)" for name in OBJECTIVES),
     *(f"weighted({name}, by=ideal_dcg, power=-0.5)" for name in OBJECTIVES),
+    *(f"clickwise({name})" for name in OBJECTIVES),
     "stochastic(stochastic(xendcg, samples=2), samples=2, noise=gaussian)",
     "weighted(stochastic(lambdarank(norm=False), samples=2, noise=logistic), by=relevant)",
     "0.7*xendcg + 0.3*approx_ndcg",
@@ -348,7 +349,7 @@ def test_long_lists(name):
 
 
 def test_the_table_knows_every_wrapper():
-    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted"}
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise"}
 
 
 def test_results_belong_to_whoever_holds_them():

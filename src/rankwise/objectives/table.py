@@ -6,6 +6,7 @@ from rankwise import grammar
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
 from rankwise.objectives.bounded import bounded
+from rankwise.objectives.clickwise import clickwise
 from rankwise.objectives.listmle import ListMLE
 from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
 from rankwise.objectives.plrank import PLRank
@@ -31,7 +32,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         ListMLE,
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted)}
+WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted, clickwise)}
 
 
 def objective(expression: ObjectiveLike) -> Objective:
