@@ -87,7 +87,7 @@ class _PreparedClickwise(Prepared):
     def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
         """Add up the inner derivatives of the lists of a query's clicks."""
         part = self.inner.differentiate(read_only(scores[self.rows]), self._stream(stream), hessian)
-        value = np.bincount(self.queries, self.weights * part.value, self.n_queries)
+        value = _summed(self.queries, self.weights * part.value, self.n_queries)
         gradient, diagonal = (self._gathered(array) for array in part[1:3])
         own = part.numerator is not part.gradient
         return Derivatives(value, gradient, diagonal, self._gathered(part.numerator) if own else gradient)
@@ -104,7 +104,7 @@ class _PreparedClickwise(Prepared):
         if array.size < self.rows.size:
             return array
         factors = np.repeat(self.weights, np.diff(self.inner.offsets))
-        return np.bincount(self.rows, factors * array, int(self.offsets[-1]))
+        return _summed(self.rows, factors * array, int(self.offsets[-1]))
 
     def _stream(self, stream: Stream | None) -> Stream | None:
         """Every click has random numbers of its own, known by its query and its place in the list."""
@@ -112,3 +112,8 @@ class _PreparedClickwise(Prepared):
             return None
         words = stream.queries(self.n_queries)[self.queries] + _GOLDEN * (self.places + 1).astype(np.uint64)
         return replace(stream.child("click"), query_ids=words)
+
+
+def _summed(places: NDArray[np.int64], values: Array, count: int) -> Array:
+    """Add up the values of each of ``count`` places."""
+    return np.bincount(places, values, count).astype(np.float64, copy=False)
