@@ -91,6 +91,13 @@ def test_evaluate_compare_and_cross_validate(dense: rw.RankingDataset):
     assert rw.compare(models, sparsely(dense)).to_dict() == rw.compare(models, dense).to_dict()
 
 
+def test_a_query_is_explained_by_the_values_of_the_dense_matrix(dense: rw.RankingDataset):
+    model = rw.LightGBMRanker(rounds=4, threads=1, **TREES["LightGBMRanker"]).fit(dense)
+    found, expected = (rw.explain(model, data, query=3) for data in (sparsely(dense), dense))
+    assert found.values == expected.values
+    np.testing.assert_array_equal(found.contributions, expected.contributions)
+
+
 def test_checkpoints_know_the_data_by_what_is_stored(dense: rw.RankingDataset, tmp_path: Path):
     data = sparsely(dense)
     moved = sparse.csr_array(dense.features[:, ::-1])

@@ -15,7 +15,7 @@ from rankwise.check.documents import (
     scores,
 )
 from rankwise.check.environment import extra, free_path, readable
-from rankwise.check.errors import error, library, naming, printable, suggestion
+from rankwise.check.errors import error, library, naming, printable, suggestion, unexpected
 from rankwise.check.matrix import categories, columns, dense_features, feature_names, features
 from rankwise.check.queries import (
     document_ids,
@@ -70,4 +70,5 @@ __all__ = [
     "scores",
     "sizes",
     "suggestion",
+    "unexpected",
 ]

@@ -25,6 +25,15 @@ def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> 
     return ValueError(printable(f"{text}." + (f" Hint: {hint}." if hint else "")))
 
 
+def unexpected(method: str, name: str, hint: str) -> TypeError:
+    """Build the error of an argument that a method does not have, of Python's own kind.
+
+    >>> print(unexpected("fit", "eval_set", "pass valid="))
+    fit has no argument 'eval_set'. Hint: pass valid=.
+    """
+    return TypeError(printable(f"{method} has no argument {name!r}. Hint: {hint}."))
+
+
 def printable(text: str) -> str:
     r"""Escape what could move the cursor, colour the screen, break the line or turn the direction of the letters.
 

@@ -13,6 +13,7 @@ from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
 from rankwise.plain import Json
 from rankwise.rankers import inputs
+from rankwise.sparse import dense
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -235,7 +236,7 @@ def explain(model: "Ranker", data: Any, query: object = None) -> Explanation:
         labels=one.labels[order],
         scores=scores[order],
         features=tuple(schema.title(j) for j in range(schema.count)),
-        values=tuple(tuple(schema.text(j, x) for j, x in enumerate(row)) for row in found.features[order]),
+        values=tuple(tuple(schema.text(j, x) for j, x in enumerate(row)) for row in dense(found.features)[order]),
         contributions=found.parts[order, :-1],
         start=float(found.parts[0, -1]),
         start_name=found.start,

@@ -4,7 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import inputs, storage
+from rankwise.rankers import argument_names, inputs, storage
 from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
 
@@ -115,10 +115,19 @@ class Ranker(Estimator, ABC):
         return f"{type(self).__name__}({inside})"
 
     def _check_native(self, native: Keywords) -> None:
+        own = list(self.own_parameters())
         for name in native:
-            own = list(self.own_parameters())
-            hint = check.suggestion(name, own).rstrip("?")
+            if ours := argument_names.parameter(name, own):
+                raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
+            hint = argument_names.of_fit(name) or check.suggestion(name, own).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
+
+    def _refuse(self, method: str, others: Keywords) -> None:
+        """Refuse arguments that a method does not have, with what they are called here."""
+        has = inspect.signature(getattr(type(self), method)).parameters
+        argument_names.refuse(
+            method, others, [name for name in has if name not in ("self", "others")], self.own_parameters()
+        )
 
     def _objective(self) -> Objective:
         """The objective as an object."""
@@ -126,12 +135,13 @@ class Ranker(Estimator, ABC):
 
     # Scores and what they are good for.
 
-    def predict(self, data: Any) -> Array:
+    def predict(self, data: Any, **others: Never) -> Array:
         """Give one score per document, the higher the better; scores compare within a query.
 
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
         """
+        self._refuse("predict", others)
         return self._score(self._features(data))
 
     def score(

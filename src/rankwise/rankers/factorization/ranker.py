@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,6 +146,7 @@ class FactorizationRanker(TorchRanker):
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
         watch: Callable[[int, History], None] | None = None,
+        **others: Never,
     ) -> Self:
         """Train on interactions, or on a RankingDataset with ids of users and items.
 
@@ -154,6 +155,7 @@ class FactorizationRanker(TorchRanker):
         checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
         and keeps the best model so far. ``watch`` is called after every epoch with its number and the history so far.
         """
+        self._refuse("fit", others)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
         if isinstance(valid, Interactions):
@@ -170,8 +172,9 @@ class FactorizationRanker(TorchRanker):
             digest=source.digest(),
         )
 
-    def predict(self, data: Any) -> Array:
+    def predict(self, data: Any, **others: Never) -> Array:
         """Give one score per item of every user's list, the higher the better; scores compare within a user."""
+        self._refuse("predict", others)
         self._check_fitted()
         score = self._scorer(self.model_, sources.by_ids(data))
         with self._own_threads():

@@ -12,7 +12,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.plain import Json, Keywords
+from rankwise.plain import Json
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.mlp import Perceptron
-
-_THEIRS = {
-    "rounds": "epochs", "max_epochs": "epochs", "lr": "learning_rate", "batch_size": "batch_queries",
-    "random_state": "seed", "n_jobs": "threads", "l2": "weight_decay", "layers": "hidden",
-}  # fmt: skip
 
 
 class NeuralRanker(TorchRanker):
@@ -236,12 +231,6 @@ class NeuralRanker(TorchRanker):
         self.model_ = model
         self.epochs_ = state.before + state.best
         self._trained_with = self.settings
-
-    def _check_native(self, native: Keywords) -> None:
-        for name in native:
-            if name in _THEIRS:
-                raise check.error(f"{name!r} has another name here", hint=f"set {_THEIRS[name]}=")
-        super()._check_native(native)
 
     def _ready(self) -> Any:
         """Put the net where it computes, with the threads that it may use."""

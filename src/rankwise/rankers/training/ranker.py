@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,7 @@ class Trained(Ranker):
         init_model: "Trained | str | Path | None" = None,
         resume: bool = False,
         watch: Watch | None = None,
+        **others: Never,
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
@@ -71,6 +72,7 @@ class Trained(Ranker):
         it raises KeyboardInterrupt. ``watch`` is called after every round with its number and the history so far; what
         it raises ends training.
         """
+        self._refuse("fit", others)
         older = None if init_model is None else self._older(init_model)
         train, held_out = inputs.parts(
             X,

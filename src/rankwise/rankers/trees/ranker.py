@@ -13,6 +13,7 @@ from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
+from rankwise.rankers import argument_names
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.training.loop import State
@@ -185,16 +186,20 @@ class TreeRanker(Trained):
         return self.model_.n_trees
 
     def _check_native(self, native: Keywords) -> None:
-        known = self.library.known() if native else ()
+        known, own = self.library.known() if native else (), self.own_parameters()
         for name in native:
-            ours = self.library.ours.get(self.library.canonical(name))
+            ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
+            if of_fit and (name not in known or name in argument_names.ARGUMENTS):
+                raise check.error(f"{name!r} is nothing that {type(self).__name__} itself is told", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"set {ours}")
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in known:
-                near = check.suggestion(name, [*self.own_parameters(), *known]).rstrip("?")
+                if ours := argument_names.parameter(name, own):
+                    raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
+                near = check.suggestion(name, [*own, *known]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
