@@ -71,11 +71,12 @@ def test_our_callable_in_their_loop_grows_the_rankers_trees(method, weighted, da
     params |= own | {"nthread": 1, "base_score": 0.0, "seed": 4, "disable_default_eval_metric": 1}
     params |= {"objective": "rank:ndcg"}  # for reg:squarederror approx would bin as if all Hessians were 1
     seen: dict[str, Any] = {}
+    text = "stochastic(lambdarank, samples=2)"
     theirs = xgb.train(
         params,
         matrix(data, weight=weights),
         num_boost_round=10,
-        obj=rw.xgboost_objective("stochastic(lambdarank, samples=2)", seed=4, query_ids=data.query_ids),
+        obj=rw.xgboost_objective(text, seed=4, query_ids=data.query_ids, relative=False),
         custom_metric=rw.xgboost_metric("ndcg@5"),
         evals=[(matrix(data, weight=weights), "train")],
         evals_result=seen,

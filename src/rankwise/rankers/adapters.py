@@ -1,7 +1,6 @@
 """Objectives and metrics as callables, for those who keep their own training loop."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.trees.newton import newton
+from rankwise.rankers.trees.xgboost import average_hessian
 from rankwise.stream import Stream
 
 
@@ -47,11 +47,16 @@ class Rounds:
 
 def lightgbm_objective(
     objective: ObjectiveLike, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
-) -> Callable[..., tuple[Floats, Floats]]:
-    """Give an objective for ``lgb.train(params={"objective": …})``.
+) -> "LightGBMObjective":
+    """Give an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
-    The data set needs its ``group``. Weights of a data set are honoured if they are the same within a query. The
-    callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
+    ``DaskLGBMRanker`` takes it too. The data set needs its ``group``. Weights of documents are honoured if they are the
+    same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
+    ``start_round``, which is the number of trees there are where one continues a model.
+
+    With the same parameters the model is that of :class:`LightGBMRanker`, bit for bit: ``learning_rate=0.05``,
+    ``num_leaves=31``, ``min_data_in_leaf=20`` and ``force_col_wise=True``, and the ids of queries here if the data have
+    ids, since draws go by them.
 
     >>> import lightgbm as lgb, rankwise as rw
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
@@ -59,83 +64,157 @@ def lightgbm_objective(
     >>> own = lgb.Dataset(data.features, data.labels, group=data.sizes)
     >>> lgb.train(params, own, num_boost_round=3).num_trees()
     3
+    >>> ranker = lgb.LGBMRanker(objective=rw.lightgbm_objective("xendcg"), n_estimators=3, n_jobs=1, verbose=-1)
+    >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
+    3
     """
-    rounds = Rounds(objective, seed, query_ids, start_round)
-
-    def call(scores: Array, data: Any) -> tuple[Floats, Floats]:
-        offsets = _offsets(data)
-        return rounds(scores, data.get_label(), offsets, _weights(data, offsets))
-
-    return call
+    return LightGBMObjective(Rounds(objective, seed, query_ids, start_round))
 
 
-def lightgbm_metric(metric: str | Metric) -> Callable[..., tuple[str, float, bool]]:
-    """Give a metric for ``lgb.train(feval=…)``: its mean over the queries that it scores.
+class LightGBMObjective:
+    """Called as ``f(scores, data)`` by ``lgb.train``, and as ``f(labels, scores, weights, sizes)`` by estimators.
+
+    Estimators count the parameters of a callable to find out which it takes: four.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+
+    def __call__(
+        self, first: Any, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> tuple[Floats, Floats]:
+        """Give numerator and Hessian."""
+        lists = _lightgbm_lists(first, second, weight, group)
+        return self.rounds(lists.scores, lists.labels, lists.offsets, lists.weights)
+
+
+def lightgbm_metric(metric: str | Metric) -> "LightGBMMetric":
+    """Give a metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
+
+    It is the mean over the queries that the metric scores. ``metric`` is an expression, a metric, or a function of
+    one's own (see :class:`Metric`).
 
     >>> lightgbm_metric("ndcg@10").__name__
     'ndcg@10'
     """
-    chosen = find_metric(metric)
+    return LightGBMMetric(find_metric(metric))
 
-    def call(scores: Array, data: Any) -> tuple[str, float, bool]:
-        offsets = _offsets(data)
-        return str(chosen), mean(chosen, scores, data.get_label(), offsets, _weights(data, offsets)), True
 
-    call.__name__ = str(chosen)
-    return call
+class LightGBMMetric:
+    """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric, self.__name__ = metric, str(metric)
+
+    def __call__(
+        self, first: Any, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> tuple[str, float, bool]:
+        """Give the name, the mean, and that higher is better."""
+        lists = _lightgbm_lists(first, second, weight, group)
+        return self.__name__, mean(self.metric, lists.scores, lists.labels, lists.offsets, lists.weights), True
 
 
 def xgboost_objective(
-    objective: ObjectiveLike, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
-) -> Callable[..., tuple[Floats, Floats]]:
-    """Give an objective for ``xgb.train(obj=…)``.
+    objective: ObjectiveLike,
+    seed: int = 0,
+    query_ids: ArrayLike | None = None,
+    start_round: int = 0,
+    *,
+    relative: bool = True,
+) -> "XGBoostObjective":
+    """Give an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
 
-    The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set ``base_score`` to 0,
-    and ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
+    The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set
+    ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
+    ``XGBRanker`` takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
+
+    Hessians of ranking losses are small, and of other size for each loss, so that XGBoost's ``reg_lambda=1`` and
+    ``min_child_weight=1`` would hold trees back, PL-Rank's most. So gradient and Hessian are divided by the mean
+    Hessian of the round: ``reg_lambda`` is so many average documents, and ``min_child_weight`` the number of them in a
+    leaf. ``relative=False`` leaves them as they are. The trees of :class:`XGBoostRanker` grow with the parameters
+    ``base_score=0``, ``learning_rate=0.05``, ``grow_policy="lossguide"``, ``max_depth=0``, ``max_leaves=31``,
+    ``min_child_weight=20`` and the ids of queries here if the data have ids, since draws go by them.
 
     >>> import rankwise as rw, xgboost as xgb
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
     >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
-    >>> params = {"base_score": 0.0, "disable_default_eval_metric": 1, "min_child_weight": 0.0, "nthread": 1}
+    >>> params = {"disable_default_eval_metric": 1, "min_child_weight": 20, "nthread": 1}
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
-    rounds = Rounds(objective, seed, query_ids, start_round)
+    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round), relative=relative)
 
-    def call(scores: Floats, data: Any) -> tuple[Floats, Floats]:
+
+class XGBoostObjective:
+    """Called as ``f(scores, data)`` by ``xgb.train``."""
+
+    def __init__(self, rounds: Rounds, *, relative: bool) -> None:
+        self.rounds, self.relative = rounds, relative
+
+    def __call__(self, scores: Floats, data: Any) -> tuple[Floats, Floats]:
+        """Give numerator and Hessian, of average documents or as they are."""
+        if not hasattr(data, "get_uint_info"):
+            raise check.error(
+                "XGBoost's estimators tell an objective nothing about queries",
+                hint="pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too",
+            )
         offsets, weights = _groups(data)
-        return rounds(np.asarray(scores, np.float64), data.get_label(), offsets, weights)
+        numerator, hessian = self.rounds(np.asarray(scores, np.float64), data.get_label(), offsets, weights)
+        if not self.relative:
+            return numerator, hessian
+        average = average_hessian(hessian) or 1.0
+        return (numerator / average).astype(np.float32), (hessian / average).astype(np.float32)
 
-    return call
 
-
-def xgboost_metric(metric: str | Metric) -> Callable[..., tuple[str, float]]:
+def xgboost_metric(metric: str | Metric) -> "XGBoostMetric":
     """Give a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
+
+    ``metric`` is an expression, a metric, or a function of one's own (see :class:`Metric`).
 
     >>> xgboost_metric("ndcg@10").__name__
     'ndcg@10'
     """
-    chosen = find_metric(metric)
+    return XGBoostMetric(find_metric(metric))
 
-    def call(scores: Floats, data: Any) -> tuple[str, float]:
+
+class XGBoostMetric:
+    """Called as ``f(scores, data)`` by ``xgb.train``."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric, self.__name__ = metric, str(metric)
+
+    def __call__(self, scores: Floats, data: Any) -> tuple[str, float]:
+        """Give the name and the mean."""
+        if not hasattr(data, "get_uint_info"):
+            raise check.error(
+                "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "
+                "one document as 1",
+                hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
+            )
         offsets, weights = _groups(data)
-        return str(chosen), mean(chosen, np.asarray(scores, np.float64), data.get_label(), offsets, weights)
-
-    call.__name__ = str(chosen)
-    return call
+        return self.__name__, mean(self.metric, np.asarray(scores, np.float64), data.get_label(), offsets, weights)
 
 
-def _offsets(data: Any) -> NDArray[np.int64]:
-    sizes = data.get_group()
-    if sizes is None:
-        raise check.error("the data set has no groups", hint="pass group=, the number of documents of each query")
-    return offsets_of(sizes)
+class _Lists(NamedTuple):
+    """What LightGBM says about documents."""
+
+    scores: Array
+    labels: Array
+    offsets: NDArray[np.int64]
+    weights: Array | None
 
 
-def _weights(data: Any, offsets: NDArray[np.int64]) -> Array | None:
-    rows = data.get_weight()
-    return None if rows is None else query_weights(rows, offsets)
+def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> _Lists:
+    """Read ``(scores, Dataset)`` or ``(labels, scores, weights of documents, sizes)``."""
+    scores, labels = second, first
+    if hasattr(second, "get_group"):
+        scores, labels, weight, group = first, second.get_label(), second.get_weight(), second.get_group()
+    if group is None:
+        hint = "pass group=, the number of documents of each query, to the Dataset or to fit of LGBMRanker"
+        raise check.error("the data set has no groups", hint=hint)
+    offsets = offsets_of(group)
+    return _Lists(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
 def _groups(data: Any) -> tuple[NDArray[np.int64], Array | None]:

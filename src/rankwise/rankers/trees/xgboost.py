@@ -193,8 +193,7 @@ class Growing:
         else:
             scores = self.booster.predict(self.train, output_margin=True, training=True)
             numerator, hessian = derive(numbers(scores))
-            total, count = _total(np.abs(hessian).sum(dtype=np.float64), hessian.size)
-            average = float(total / count)
+            average = average_hessian(hessian)
             self.booster.set_param({name: share * average for name, share in self.relative.items()})
             self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
         last = self.booster[self.trees : self.trees + 1].get_dump()
@@ -354,6 +353,12 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
 def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
     about = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
     return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
+
+
+def average_hessian(hessian: Floats) -> float:
+    """Give the mean size of Hessians, over the documents of all workers."""
+    total, count = _total(np.abs(hessian).sum(dtype=np.float64), hessian.size)
+    return float(total / count)
 
 
 def _total(*values: float) -> Array:
