@@ -170,7 +170,7 @@ def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
     return ", ".join(parts)
 
 
-def word(value: Any) -> str:
+def word(value: object) -> str:
     """Write one value so that :func:`parse` reads it back.
 
     >>> word("linear"), word("two words"), word(0.25), word((1, 2))

@@ -73,7 +73,7 @@ class _Kept(FunctionCache):
     Numba itself would raise whatever reading them raises, at every call, until somebody deletes them.
     """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> Any:
         """Give what was compiled for these types, or None."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
@@ -82,7 +82,7 @@ class _Kept(FunctionCache):
                 self.flush()  # type: ignore[no-untyped-call]
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         """Keep what was compiled for these types, if that is possible."""
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ an index within the query (32) and the number of a block of draws (32). One bloc
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,6 +172,6 @@ def hashed_ids(ids: ArrayLike) -> NDArray[np.uint64]:
     raise check.error("query ids must be integers or strings", got=str(array.dtype))
 
 
-def _hash(name: Any) -> int:
+def _hash(name: object) -> int:
     data = name if isinstance(name, bytes) else str(name).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

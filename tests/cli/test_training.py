@@ -120,8 +120,8 @@ def test_train_resumes_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
     )
     train(*checkpoint, "--resume")
     run("train", "train.parquet", "--valid", "valid.parquet", "-o", "whole", *QUICK)
-    scores = [rw.load(name).predict(data["test"]) for name in ("model", "whole")]
-    np.testing.assert_array_equal(*scores)
+    resumed, whole = (rw.load(name).predict(data["test"]) for name in ("model", "whole"))
+    np.testing.assert_array_equal(resumed, whole)
 
 
 def test_train_replaces_a_model_only_with_force():
@@ -228,7 +228,8 @@ def test_tune_writes_what_train_takes(data: dict[str, rw.RankingDataset]):
     assert max(model.history_["ndcg@10"]) == expected.value
     assert model.objective == expected.parameters["objective"]
     run(*words, "-o", "other", "--leaves", "2", "--objective", "listnet")
-    assert (rw.load("other").leaves, rw.load("other").objective, rw.load("other").seed) == (2, "listnet", 4)
+    other: Any = rw.load("other")
+    assert (other.leaves, other.objective, other.seed) == (2, "listnet", 4)
 
 
 def test_tune_goes_on():

@@ -70,19 +70,20 @@ def test_thesis_recipes_name_methods_and_metrics_as_its_table_does(data, loss):
 def test_the_thesis_is_run_with_what_it_prints():
     spec = find_spec("thesis-movielens-ap")
     assert (spec.protocol, spec.relevant, spec.trials) == ("ratings", 4.0, 5)
-    ranker = spec.parsed()["none"].build(spec.settings_of("none", "x", 1.0), {})
+    ranker: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 1.0), {})
     assert (ranker.factors, ranker.initial, ranker.batch_users, ranker.optimizer) == (32, 0.01, 32, "adam")
     spec = find_spec("thesis-mq2008-ap")
     assert (spec.protocol, spec.relevant, spec.trials) == ("folds", 2.0, 5)
     assert {"ap(empty=0)", "ap(empty=1)"} <= set(spec.metrics)
-    net = spec.parsed()["none"].build(spec.settings_of("none", "x", 0.0), {})
+    net: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 0.0), {})
     assert net.settings.hidden == (46,)
 
 
 def test_nets_of_2020_have_the_printed_settings():
     def settings(recipe, name, data="mslr-web30k"):
         spec = find_spec(recipe)
-        return spec.parsed()[name].build(spec.settings_of(name, data, 0.0), {}).settings
+        ranker: Any = spec.parsed()[name].build(spec.settings_of(name, data, 0.0), {})
+        return ranker.settings
 
     deep = (1024, 512, 256, 128, 64, 32, 16)
     for recipe in ("2020-table1-nets", "2020-figure3-nets", "2020-figure4"):
@@ -159,7 +160,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
         for part in (valid, test):
             relevant = np.add.reduceat(part.labels, part.offsets[:-1])
             np.testing.assert_array_equal(part.sizes, (1 + cell.level) * relevant)
-        ranker = spec.parsed()["none"].build(spec.settings_of("none", cell.source.name, cell.level), cell.defaults)
+        ranker: Any = spec.parsed()["none"].build(spec.settings_of("none", cell.source.name, cell.level), cell.defaults)
         assert ranker.negatives == cell.level
         assert isinstance(train, rw.Interactions)
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)

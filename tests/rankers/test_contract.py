@@ -207,7 +207,8 @@ def test_an_older_model_is_continued_on_new_data(library, data, valid):
 
 
 def test_native_objectives_learn_in_the_same_harness(library, data, valid):
-    for builtin in ranker_class(library).library.builtins:
+    kind: Any = ranker_class(library)
+    for builtin in kind.library.builtins:
         lists = data
         if builtin == "rank:map":  # it takes two grades
             lists = data.with_(labels=np.minimum(data.labels, 1))

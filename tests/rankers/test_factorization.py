@@ -486,7 +486,7 @@ def test_recommending_from_the_command_line(ratings, tmp_path: Path):
     said = run("recommend", str(table), *small, "-k", "2", "-o", str(out), "--save", str(saved), "-m", "ap,ndcg@5")
     assert "most popular" in said.stdout
     assert "factorization" in said.stdout
-    model = rw.load(saved)
+    model: Any = rw.load(saved)
     assert pl.read_csv(out).equals(model.recommend(k=2))
     assert model.model_.seen_items.size == ratings.n_ratings  # the last model is of all ratings
     told = json.loads(run("recommend", str(saved), "--users", "user 03", "-k", "1", "--json").stdout)

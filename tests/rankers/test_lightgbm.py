@@ -372,7 +372,9 @@ def test_features_must_be_those_of_training(data):
     with pytest.raises(ValueError, match="trained on 12 features: got 3"):
         model.predict(data.features[:, :3])
     renamed = ["body_tfidff", *data.feature_names[1:]]
-    with pytest.raises(ValueError, match="do not have: got no 'body_tfidf' among 12 features. Hint: rename 'body_tfidff'"):
+    with pytest.raises(
+        ValueError, match="do not have: got no 'body_tfidf' among 12 features. Hint: rename 'body_tfidff'"
+    ):
         model.predict(data.with_(feature_names=renamed))
     with pytest.raises(ValueError, match="this LightGBMRanker is not trained yet"):
         ranker().predict(data)
@@ -454,7 +456,7 @@ def test_resuming_ends_in_the_model_of_an_uninterrupted_run(native, data, valid,
 
     with pytest.raises(RuntimeError, match="power cut"):
         ranker(Counting(at=8, then=stop), checkpoint=tmp_path / "cut", **settings).fit(data, valid)
-    kept = rw.load(tmp_path / "cut")
+    kept: Any = rw.load(tmp_path / "cut")
     assert kept.model_.n_trees == kept.best_round_ <= 6
     rest = Counting()
     resumed = ranker(rest, checkpoint=tmp_path / "cut", **settings).fit(data, valid, resume=True)
@@ -592,7 +594,8 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_training(data, tmp_pat
     with pytest.warns(RuntimeWarning, match="the checkpoint of round 6 could not be written.*No space left"):
         model = ranker(Counting(at=5, then=fill_the_disk), rounds=8, checkpoint_every=3, checkpoint=place).fit(data)
     assert same(model, ranker(rounds=8).fit(data), data)
-    assert rw.load(place).model_.n_trees == 3  # the one before is kept
+    kept: Any = rw.load(place)
+    assert kept.model_.n_trees == 3  # the one before is kept
     with pytest.raises(FileNotFoundError, match="there is no folder .*missing to write"):
         ranker(checkpoint=tmp_path / "missing" / "c").fit(data)
 

@@ -204,7 +204,7 @@ def test_a_saved_model_scores_the_same_in_a_new_process(data, tmp_path):
     assert done.stdout.strip() == repr(model)
     assert np.array_equal(np.load(tmp_path / "scores.npy"), model.predict(holes))
     assert np.isfinite(model.predict(holes)).all()
-    loaded = rw.load(folder)
+    loaded: Any = rw.load(folder)
     assert loaded.get_params() == model.get_params()
     assert loaded.settings == model.settings
     assert same(loaded.fit(holes), model, holes)  # the parameters are those that train the same model again
@@ -486,7 +486,7 @@ def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypat
     assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["train", *both[:3], "--params", "best.toml", "--threads", "1", "-o", "tuned"])
     assert result.exit_code == 0, result.output
-    best = rw.load("tuned")
+    best: Any = rw.load("tuned")
     assert best.settings.optimizer == "adamw"
     assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
     refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -63,7 +64,7 @@ def test_what_a_model_says_about_itself_survives(model, data, saved):
     assert (loaded.best_round_, loaded.stopped_) == (model.best_round_, model.stopped_)
     assert list(loaded.feature_names_in_) == list(data.feature_names)
     assert rw.load(saved / "rankwise.json").history_ == model.history_
-    again = rw.load(saved).fit(data)  # the parameters are those that train the same model again
+    again: Any = rw.load(saved).fit(data)  # the parameters are those that train the same model again
     assert again.model_.content() == model.model_.content()
     about = json.loads((saved / "rankwise.json").read_text())
     assert about["objective"] == "stochastic(xendcg, samples=2)"
@@ -91,7 +92,7 @@ def test_an_objective_of_ones_own_is_named_without_an_address(data, tmp_path):
         return rw.objective("listnet")(scores, labels, offsets)
 
     rw.LightGBMRanker(own, rounds=2, threads=1).fit(data).save(tmp_path / "own")
-    loaded = rw.load(tmp_path / "own")
+    loaded: Any = rw.load(tmp_path / "own")
     assert "own" in loaded.objective
     assert "0x" not in loaded.objective
     with pytest.raises(ValueError, match="objective"):
@@ -434,7 +435,7 @@ print(seen[0], len(seen))
 def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
     killed = python(KILLED, tmp_path / "c", 7, tmp_path / "never.npy", check=False)
     assert killed.returncode == -signal.SIGKILL
-    kept = rw.load(tmp_path / "c")
+    kept: Any = rw.load(tmp_path / "c")
     assert kept.model_.n_trees == kept.best_round_ <= 6
     assert np.isfinite(kept.predict(data)).all()
     resumed = python(KILLED, tmp_path / "c", -1, tmp_path / "resumed.npy")

@@ -404,7 +404,7 @@ def test_files_are_kept_and_models_checked(models, tmp_path):
     with pytest.raises(ValueError, match="is not trained yet"):
         rw.export(rw.LightGBMRanker(), tmp_path / "other", "onnx")
     with pytest.raises(ValueError, match="only rankers of trees and nets can be exported: got list"):
-        rw.export([1], tmp_path / "other", "onnx")  # type: ignore[arg-type]
+        rw.export([1], tmp_path / "other", "onnx")
     assert [one.name for one in tmp_path.iterdir()] == ["model.onnx"]
 
 

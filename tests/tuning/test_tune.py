@@ -229,7 +229,8 @@ class Asked:
 
 def test_trials_are_compared_at_the_same_distance():
     slow, fast = Asked(), Asked()
-    for trial, rate in ((slow, 0.05), (fast, 0.2)):
+    trials: list[tuple[Any, float]] = [(slow, 0.05), (fast, 0.2)]
+    for trial, rate in trials:
         watch = Watch(trial, "ndcg", rate=rate, middle=0.1, deadline=np.inf)
         for round, value in enumerate(np.linspace(0.1, 0.5, 41), start=1):
             watch(round, {"ndcg": [float(value)]})
@@ -240,12 +241,12 @@ def test_trials_are_compared_at_the_same_distance():
 
 def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
     optuna = pytest.importorskip("optuna")
-    behind = Asked()
+    behind: Any = Asked()
     behind.stop = True
     watch = Watch(behind, "ndcg", rate=1.0, middle=0.1, deadline=np.inf)
     with pytest.raises(optuna.TrialPruned, match="behind the others after round 1"):
         watch(1, {"ndcg": [0.5]})
-    late = Watch(Asked(), "ndcg", rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
+    late = Watch(behind, "ndcg", rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
     with pytest.raises(optuna.TrialPruned, match="out of time after round 1"):
         late(1, {"ndcg": [0.5]})
 

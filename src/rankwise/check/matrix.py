@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankwise import sparse
 from rankwise.check.errors import error
 from rankwise.check.settings import integer
 
 
-def features(values: ArrayLike) -> NDArray[np.float32]:
+def features(values: object) -> NDArray[np.float32]:
     """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing.
 
     A sparse matrix of scipy's stays one, as a ``csr_array``.

@@ -169,6 +169,6 @@ def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
     return array
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Unwrap a NumPy scalar so that it prints as the user wrote it."""
     return value.item() if isinstance(value, np.generic) else value

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -283,7 +283,7 @@ def _facts(facts: Json) -> "Table":
     """Lay the summary out in two columns: what, how much."""
     from rankwise.evaluation.tables import Table
 
-    def words(value: Any) -> str:
+    def words(value: object) -> str:
         match value:
             case dict():
                 return ", ".join(f"{name}: {words(number)}" for name, number in value.items())

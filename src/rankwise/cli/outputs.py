@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankwise import check, files
 from rankwise.cli import screen
@@ -38,7 +38,7 @@ def free_model(path: Path, *, force: bool) -> None:
     storage.ready(path, force=force)
 
 
-def save(path: Path, *, document: Any, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
+def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
     from rankwise.evaluation.tables import as_csv
 

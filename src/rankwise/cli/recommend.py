@@ -82,10 +82,11 @@ def recommend(
         if save is not None:
             raise check.error("--save keeps what is learned from ratings", got=f"the model {source}", hint="copy it")
 
-        model = rw.load(Path(source))
-        if model.name != "factorization":
+        loaded = rw.load(Path(source))
+        if not isinstance(loaded, rw.FactorizationRanker):
             hint = "use 'rankwise predict'"
-            raise check.error("only a factorization recommends", got=f"a model of {model.name}", hint=hint)
+            raise check.error("only a factorization recommends", got=f"a model of {loaded.name}", hint=hint)
+        model = loaded
     else:
         settings: Keywords = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
         settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])

@@ -67,12 +67,12 @@ def _grid(content: "Table") -> "Grid":
     return grid
 
 
-def document(value: Any) -> None:
+def document(value: object) -> None:
     """Print one JSON document; a number that is missing or not finite becomes null."""
     sys.stdout.write(as_json(value))
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """Write plain data, NumPy values and paths as JSON."""
     return json.dumps(_jsonable(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -136,7 +136,7 @@ def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
         yield Steps(bar, total, lines=bool(wanted) and not shown)
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: object) -> Any:
     if isinstance(value, dict):
         return {str(name): _jsonable(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set):

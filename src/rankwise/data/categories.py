@@ -5,18 +5,18 @@ or which of them it has, makes no difference. A value that a list does not hold 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 
-Values = tuple[Any, ...]
+Values = tuple[str | float, ...]
 """The categories of one column, all text or all numbers: code k is the k-th."""
 
 
-def values(given: Iterable[Any], where: str) -> Values:
+def values(given: Iterable[object], where: str) -> Values:
     """Check a list of categories: different values, all text or all numbers; others are taken by their text.
 
     >>> values(["b", "a"], "column 'kind'")
@@ -24,21 +24,20 @@ def values(given: Iterable[Any], where: str) -> Values:
     >>> values(np.array([3, 1]), "column 'kind'")
     (3, 1)
     """
-    plain = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
-    if not is_numeric(plain):
-        plain = tuple(map(str, plain))
+    raw = [value.item() if isinstance(value, np.generic) else value for value in given]
+    plain: Values = tuple(cast("list[float]", raw) if is_numeric(raw) else map(str, raw))
     if len(set(plain)) < len(plain):
         again = next(value for place, value in enumerate(plain) if value in plain[:place])
         raise check.error("categories must all be different", got=f"{again!r} again", where=where)
     return plain
 
 
-def is_numeric(listed: Values) -> bool:
+def is_numeric(listed: Sequence[object]) -> bool:
     """Whether all categories are numbers, or true and false."""
     return bool(listed) and all(isinstance(value, bool | int | float) for value in listed)
 
 
-def lists(given: Mapping[int, Sequence[Any]] | None, categorical: tuple[int, ...]) -> dict[int, Values]:
+def lists(given: Mapping[int, Sequence[object]] | None, categorical: tuple[int, ...]) -> dict[int, Values]:
     """Check the categories of some of the categorical columns."""
     found = {}
     for column, listed in (given or {}).items():
@@ -58,7 +57,7 @@ def join(several: Iterable[Values], where: str) -> Values:
     >>> join([("b", "a"), ("a", "c")], "column 'kind'")
     ('b', 'a', 'c')
     """
-    found: dict[Any, None] = {}
+    found: dict[str | float, None] = {}
     kinds: Values = ()
     for listed in several:
         _same_kind(kinds, listed, where)

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
-from rankwise.data.categories import lists
+from rankwise.data.categories import Values, lists
+from rankwise.data.tables.table import Table
 from rankwise.plain import Keywords
 from rankwise.sparse import is_sparse
 
@@ -52,7 +53,7 @@ class RankingDataset:
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
     """Columns of ``features`` that hold category codes."""
-    categories: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where they are known: code k is the k-th. Rankers then go by values."""
     propensities: NDArray[np.float64] | None = None
     """(n_docs,) probability that the document was examined, for click data."""
@@ -74,7 +75,7 @@ class RankingDataset:
             document_ids: ArrayLike | None = None,
             feature_names: Sequence[str] | None = None,
             categorical: Sequence[int] = (),
-            categories: Mapping[int, Sequence[Any]] | None = None,
+            categories: Mapping[int, Sequence[object]] | None = None,
             propensities: ArrayLike | None = None,
             positions: ArrayLike | None = None,
             judged: ArrayLike | None = None,
@@ -143,7 +144,7 @@ class RankingDataset:
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
     @classmethod
-    def from_frame(cls, frame: Any, **columns: Any) -> Self:
+    def from_frame(cls, frame: Table, **columns: Any) -> Self:
         """Build from a polars, pandas or pyarrow table; see :func:`rankwise.data.frames.from_frame`."""
         from rankwise.data.frames import from_frame  # brings polars, which takes long to load
 

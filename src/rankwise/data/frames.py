@@ -7,7 +7,7 @@ displayed positions and who was judged, and the others are features.
 import difflib
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from rankwise.arrays import Ids
 from rankwise.data.categories import Values
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
+from rankwise.data.tables.table import Table
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ ROLES = {
 
 
 def from_frame(
-    frame: Any,
+    frame: Table,
     cls: type[Data],
     *,
     query: str = "qid",
@@ -51,7 +52,7 @@ def from_frame(
     position: str | None = None,
     judged: str | None = None,
     categorical: Iterable[str] = (),
-    categories: Mapping[str, Sequence[Any]] | None = None,
+    categories: Mapping[str, Sequence[object]] | None = None,
     sort: bool = False,
     to_score: bool = False,
 ) -> Data:
@@ -157,7 +158,7 @@ def _build(
     features: Sequence[str] | None,
     categorical: set[str],
     listed: Mapping[str, Values],
-    wanted: Mapping[str, Sequence[Any]],
+    wanted: Mapping[str, Sequence[object]],
     *,
     sort: bool = False,
 ) -> Data:

@@ -30,9 +30,9 @@ _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other m
 
 
 def cross_validate(
-    ranker: Any,
+    ranker: object,
     data: RankingDataset | None = None,
-    folds: Any = 5,
+    folds: object = 5,
     *,
     metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
     seed: int = 0,

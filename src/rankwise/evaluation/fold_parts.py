@@ -24,7 +24,7 @@ class Fold:
     """The numbers of the tested queries in the data; None for a fold that was prepared."""
 
 
-def fold_list(data: RankingDataset | None, folds: Any, *, valid: float, seed: int) -> list[Fold]:
+def fold_list(data: RankingDataset | None, folds: object, *, valid: float, seed: int) -> list[Fold]:
     """Give the folds, all checked: so many, by numbers of queries, or prepared data sets.
 
     ``valid`` is the share of the training queries of a fold that is held out, where the fold does not say itself; 0
@@ -111,7 +111,7 @@ def _held_out(
     return rest, taken
 
 
-def _check_prepared(part: Any, number: int) -> None:
+def _check_prepared(part: object, number: int) -> None:
     if not isinstance(part, RankingDataset) or part.query_ids is None:
         got = "a RankingDataset without query ids" if isinstance(part, RankingDataset) else type(part).__name__
         hint = "queries are told apart by query_ids="
@@ -119,7 +119,7 @@ def _check_prepared(part: Any, number: int) -> None:
         raise check.error(what, got=got, where=f"fold {number + 1}", hint=hint)
 
 
-def _given(data: Any) -> RankingDataset:
+def _given(data: object) -> RankingDataset:
     if isinstance(data, RankingDataset):
         return data
     hint = "pass a RankingDataset, or folds that are data sets: folds=[(train, valid, test), …]"

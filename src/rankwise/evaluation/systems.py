@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.arrays import Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Schema
@@ -18,12 +19,12 @@ from rankwise.rankers.schema import Schema
 class Model(Protocol):
     """Anything that scores documents: of a data set, or, if it is a scikit-learn estimator, of a matrix of features."""
 
-    def predict(self, data: Any, /) -> Any:
+    def predict(self, data: Any, /) -> ArrayLike:
         """Give one score per document."""
         ...
 
 
-Scored = ArrayLike | Model | Callable[[Any], ArrayLike]
+Scored = ArrayLike | Model | Callable[[Floats], ArrayLike]
 """Scores, a model, or a function from the matrix of features to scores."""
 
 
@@ -44,7 +45,7 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
     if estimator:
         return _estimated(system, data)
     if isinstance(system, Model):
-        return system.predict(data)  # type: ignore[no-any-return]
+        return system.predict(data)
     return system(data.features) if callable(system) else system
 
 
@@ -58,7 +59,7 @@ def _estimated(estimator: Any, data: RankingDataset) -> ArrayLike:
     return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
 
 
-def _expected_grade(classifier: Any, classes: Any, data: RankingDataset) -> ArrayLike:
+def _expected_grade(classifier: object, classes: object, data: RankingDataset) -> ArrayLike:
     """Σ grade · probability, of a classifier whose classes are grades."""
     grades = np.asarray(classes)
     if grades.dtype.kind not in "iufb" or not hasattr(classifier, "predict_proba"):
@@ -71,7 +72,7 @@ def _expected_grade(classifier: Any, classes: Any, data: RankingDataset) -> Arra
     return np.asarray(classifier.predict_proba(_input(classifier, data))) @ grades.astype(np.float64)
 
 
-def _input(estimator: Any, data: RankingDataset) -> Any:
+def _input(estimator: object, data: RankingDataset) -> Any:
     """The features as the estimator was trained on them: a table if it knows names, else a matrix."""
     count, names = getattr(estimator, "n_features_in_", None), getattr(estimator, "feature_names_in_", None)
     if count is None and names is None:

@@ -50,7 +50,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 _REWRITTEN = ("levels", "metrics", "ratios", "decide")  # others stay as they are written, also in digests
 
 
-def checked(key: str, value: Any, kind: Any) -> Any:
+def checked(key: str, value: object, kind: object) -> Any:
     """Check the value of one key, of the type ``kind``, and give it in its one form: lists become tuples.
 
     >>> checked("data", "synthetic", tuple[str, ...])

@@ -9,7 +9,9 @@ from rankwise import grammar
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.objectives.table import objective as find_objective
+from rankwise.plain import Keywords
 from rankwise.rankers.table import RANKERS, ranker_class
+from rankwise.rankers.training.ranker import Trained
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,13 @@ class Method:
     objective: str
     settings: Mapping[str, object]
 
-    def build(self, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Any:
+    def build(self, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Trained:
         """Make the ranker; of ``defaults`` (seed, threads, …) it takes those that it has."""
         cls = ranker_class(self.ranker)
         known = cls.own_parameters()
         own = {name: value for name, value in defaults.items() if name in known}
-        return cls(**({"objective": self.objective} | own | dict(settings)))
+        parameters: Keywords = {"objective": self.objective, **own, **settings}
+        return cls(**parameters)
 
 
 def method(text: str) -> Method:

@@ -20,7 +20,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names, inputs, storage
-from rankwise.rankers.schema import Schema, is_frame
+from rankwise.rankers.schema import Documents, Schema, is_frame
 from rankwise.rankers.sklearn import Estimator
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ class Ranker(Estimator, ABC):
             column if names is None else names[column]: listed for column, listed in self._schema.categories.items()
         }
 
+    @abstractmethod
+    def __init__(self, objective: ObjectiveLike, **parameters: Any) -> None: ...
+
     # Parameters, as scikit-learn asks for them.
 
     @classmethod
@@ -135,7 +138,7 @@ class Ranker(Estimator, ABC):
 
     # Scores and what they are good for.
 
-    def predict(self, data: Any, **others: Never) -> Array:
+    def predict(self, data: Documents, **others: Never) -> Array:
         """Give one score per document, the higher the better; scores compare within a query.
 
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
@@ -146,7 +149,7 @@ class Ranker(Estimator, ABC):
 
     def score(
         self,
-        X: Any,  # noqa: N803 (scikit-learn's names)
+        X: Documents,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
@@ -160,7 +163,12 @@ class Ranker(Estimator, ABC):
         return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights)
 
     def rank(
-        self, data: Any, *, qid: ArrayLike | None = None, group: ArrayLike | None = None, cutoff: int | None = None
+        self,
+        data: Documents,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        cutoff: int | None = None,
     ) -> "pl.DataFrame":
         """Give the documents of every query in order, best first, as a table.
 
@@ -191,7 +199,7 @@ class Ranker(Estimator, ABC):
 
     def sample_rankings(
         self,
-        data: Any,
+        data: Documents,
         n: int,
         seed: int = 0,
         *,
@@ -210,7 +218,7 @@ class Ranker(Estimator, ABC):
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
         return sample(self.predict(data), lists.offsets, stream, n, cutoff)
 
-    def explain(self, data: Any) -> Array:
+    def explain(self, data: Documents) -> Array:
         """Say what each feature adds to each document's score, (n_docs, n_features + 1).
 
         The last column is where contributions start from, the same for every document; rows add up to the scores. They
@@ -219,7 +227,7 @@ class Ranker(Estimator, ABC):
         """
         return self.contributions(data).parts
 
-    def contributions(self, data: Any) -> "Contributions":
+    def contributions(self, data: Documents) -> "Contributions":
         """Give what :meth:`explain` gives, with how it was found and what it leaves over."""
         self._check_fitted()
         raise check.error(f"a {type(self).__name__} cannot explain its scores by features")
@@ -268,7 +276,7 @@ class Ranker(Estimator, ABC):
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
         }
-        ranker = cls(objective=description["objective"], **parameters)  # type: ignore[call-arg]
+        ranker = cls(objective=description["objective"], **parameters)
         ranker._schema = Schema.read(description["features"])
         ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
         ranker.best_round_ = int(description["best_round"])
@@ -281,13 +289,13 @@ class Ranker(Estimator, ABC):
     def _remember(self, data: RankingDataset) -> None:
         self._schema = Schema.of(data)
 
-    def _features(self, data: Any) -> Floats:
+    def _features(self, data: Documents) -> Floats:
         self._check_fitted()
         features = self._schema.matrix(data)
         self._schema.check_codes(features, self._least_code)
         return features
 
-    def _lists(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
+    def _lists(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
         if isinstance(data, RankingDataset):
             return data
         if qid is None and group is None and is_frame(data):

@@ -1,6 +1,6 @@
 """What users hand to rankers, turned into the one form of data: once, at the edge."""
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,13 +8,17 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables.table import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.plain import Keywords
-from rankwise.rankers.schema import Schema, frame, is_frame
+from rankwise.rankers.schema import Documents, Schema, frame, is_frame
+
+Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
+"""Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
 
 
 def dataset(
-    data: Any,
+    data: Documents,
     labels: ArrayLike | None = None,
     *,
     qid: ArrayLike | None = None,
@@ -64,7 +68,14 @@ def dataset(
 
 
 def parts(
-    data: Any, labels: Any, *, valid: Any, older: Schema | None = None, **beside: Any
+    data: Documents,
+    labels: ArrayLike | RankingDataset | None,
+    *,
+    valid: Validation,
+    older: Schema | None = None,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[RankingDataset, RankingDataset | None]:
     """Give training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
@@ -75,7 +86,7 @@ def parts(
         if valid is not None:
             raise check.error("validation data were passed twice", hint="write fit(train, valid)")
         labels, valid = None, labels
-    train = dataset(data, labels, **beside)
+    train = dataset(data, cast("ArrayLike | None", labels), qid=qid, group=group, sample_weight=sample_weight)
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
@@ -84,7 +95,7 @@ def parts(
     return train, held_out
 
 
-def validation(valid: Any) -> RankingDataset | None:
+def validation(valid: Validation) -> RankingDataset | None:
     """Give the validation data: a data set, or a tuple (X, y, qid)."""
     if isinstance(valid, tuple):
         if len(valid) != 3:
@@ -116,7 +127,7 @@ def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLik
     return weighted_mean(values, weights)
 
 
-def _names(table: Any) -> list[str]:
+def _names(table: Table) -> list[str]:
     from rankwise.data.tables.polars import as_polars
 
     return as_polars(table)[0].collect_schema().names()

@@ -7,9 +7,10 @@ training did not see is missing. Where only codes are known, on one side or on b
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
@@ -18,7 +19,11 @@ from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
+from rankwise.data.tables.table import Table
 from rankwise.plain import Json, Keywords
+
+Documents = RankingDataset | ArrayLike | Table
+"""What can be scored: a data set, a matrix or a table of features."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Schema:
         coded = [self.names[column] for column in self.categorical]
         return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
-    def matrix(self, data: Any) -> Floats:
+    def matrix(self, data: Documents) -> Floats:
         """Give the features of a data set, a table or a matrix, whose codes are places in the categories here."""
         if isinstance(data, RankingDataset):
             return self.align(data).features
@@ -169,12 +174,12 @@ class Schema:
         return check.error(what, got=got, where=self.name(column), hint=hint)
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: object) -> TypeGuard[Table]:
     """Whether ``data`` is a table with named columns."""
     return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
 
 
-def frame(table: Any, schema: Schema | None = None) -> RankingDataset:
+def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     """Take every column of a table as a feature, or those of ``schema`` where it has all, and make up the rest."""
     import polars as pl
 

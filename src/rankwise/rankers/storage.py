@@ -90,7 +90,7 @@ def making_sense(path: str | Path) -> Iterator[None]:
         raise _damaged(Path(path), f"{DESCRIPTION} makes no sense ({type(wrong).__name__}: {wrong})") from None
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Turn a parameter into what JSON can hold; anything unusual becomes its text."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -236,7 +236,7 @@ def _parse(path: Path, text: bytes) -> Json:
     return dict(description)
 
 
-def _is_file(about: Any) -> bool:
+def _is_file(about: object) -> bool:
     """Whether a description names a file, and one inside its own folder."""
     kinds = {"name": str, "bytes": int, "sha256": str}
     if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in kinds.items()):

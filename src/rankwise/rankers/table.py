@@ -2,10 +2,13 @@
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.rankers import storage
+
+if TYPE_CHECKING:
+    from rankwise.rankers.training.ranker import Trained
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
@@ -17,13 +20,14 @@ RANKERS: dict[str, tuple[str, str]] = {
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 
 
-def ranker_class(name: str) -> Any:
+def ranker_class(name: str) -> "type[Trained]":
     """Give the class of a ranker by its name."""
     module, cls = RANKERS[check.choice("ranker", name, RANKERS)]
-    return getattr(importlib.import_module(module), cls)
+    found: type[Trained] = getattr(importlib.import_module(module), cls)
+    return found
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> "Trained":
     """Read a model that a ranker saved, or a checkpoint, and verify it; it scores bit for bit as it did.
 
     A damaged or foreign folder gets an error that says what is wrong with it.

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from importlib import resources
 from string import Template
-from typing import Any
 
 from rankwise._version import __version__
 from rankwise.report.explorer import Packed, embedded
@@ -58,7 +57,7 @@ def page(
     )
 
 
-def as_data(value: Any) -> str:
+def as_data(value: object) -> str:
     r"""Write JSON that can stand inside a script element whatever its texts say.
 
     >>> as_data({"id": "</script>"})

@@ -62,7 +62,7 @@ def _settings(settings: Keywords) -> str:
     )
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     return ", ".join(f"{name} {text}" for name, text in value.items()) if isinstance(value, dict) else str(value)
 
 

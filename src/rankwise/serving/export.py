@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 
 def export(
-    model: Any,
+    model: object,
     path: str | Path,
     format: str,  # noqa: A002 (what everyone calls it)
     *,

@@ -23,7 +23,7 @@ class _Drawing:
         self.constants: list[Any] = []
         self.last = "features"
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         name = f"constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
@@ -83,7 +83,7 @@ def _normalized(drawing: _Drawing, layer: Any) -> None:
     drawing.step("BatchNormalization", *map(drawing.constant, learned), epsilon=layer.eps)
 
 
-def _silu(drawing: _Drawing, _: Any) -> None:
+def _silu(drawing: _Drawing, _: object) -> None:
     before = drawing.last
     drawing.of("Mul", before, drawing.of("Sigmoid", before))
 

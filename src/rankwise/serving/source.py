@@ -35,7 +35,7 @@ class Source:
     """The file that it goes to."""
 
     @classmethod
-    def of(cls, model: Any, names: Sequence[str] | None, path: Path) -> "Source":
+    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "Source":
         """Take a ranker, a model of another library, or the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":

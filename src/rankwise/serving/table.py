@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rankwise import check
 from rankwise.files import ready, replacing
@@ -30,7 +30,7 @@ FORMATS: dict[str, Format] = {
 
 
 def write(
-    model: Any, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
+    model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
 ) -> tuple[Path, str]:
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = FORMATS[check.choice("format", name, FORMATS)].module

@@ -16,6 +16,7 @@ from rankwise.rankers.table import RANKERS, ranker_class
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.rankers.training.ranker import Trained
     from rankwise.tuning.spaces import Dimension
 
 ENDINGS = (".toml", ".json")
@@ -82,7 +83,7 @@ class Tuning:
         """How long all trials together took."""
         return sum(trial.seconds for trial in self.trials)
 
-    def ranker(self, **changes: Any) -> Any:
+    def ranker(self, **changes: Any) -> "Trained":
         """Give a ranker with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
         return ranker_class(self.ranker_name)(**{**self.parameters, **changes})
 
@@ -237,7 +238,7 @@ def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """Write a value in TOML, which has no None; strings are written as in JSON, which TOML reads too."""
     if value is None:
         return '"none"'
@@ -248,11 +249,11 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _json(document: Any) -> str:
+def _json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -7,13 +7,16 @@ is called by its part: ``lambdarank.sigma``, ``stochastic.scale``.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check, grammar
 from rankwise.objectives.base import Objective, Sum
 from rankwise.plain import Keywords
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,10 @@ class Range:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         return bool(fits and self.low <= value <= self.high and (not self.whole or int(value) == value))
 
-    def suggest(self, trial: Any, name: str) -> float | int:
+    def suggest(self, trial: "Trial", name: str) -> float | int:
         """Let the search choose."""
         if self.whole:
-            return int(trial.suggest_int(name, self.low, self.high, log=self.log))
+            return int(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
         return float(trial.suggest_float(name, self.low, self.high, log=self.log))
 
     def expression(self) -> str:
@@ -70,10 +73,10 @@ class Range:
 class Choice:
     """One of several words, numbers or truths."""
 
-    values: tuple[Any, ...]
-    start: Any = None
+    values: tuple[str | float, ...]
+    start: str | float | None = None
 
-    def __init__(self, *values: Any, start: Any = None) -> None:
+    def __init__(self, *values: object, start: object = None) -> None:
         for value in values:
             if not isinstance(value, str | int | float | bool):
                 raise check.error("a choice is between words, numbers or truths", got=repr(value))
@@ -84,11 +87,11 @@ class Choice:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "start", start)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether a value may come from here."""
         return value in self.values
 
-    def suggest(self, trial: Any, name: str) -> Any:
+    def suggest(self, trial: "Trial", name: str) -> object:
         """Let the search choose."""
         return trial.suggest_categorical(name, self.values)
 
@@ -103,7 +106,7 @@ class Choice:
 Dimension = Range | Choice
 
 
-def _started(text: str, start: Any) -> str:
+def _started(text: str, start: object) -> str:
     return text if start is None else f"{text[:-1]}, start={start!r})"
 
 
@@ -127,7 +130,7 @@ def whole_log(low: int, high: int, start: int | None = None) -> Range:
     return Range(low, high, log=True, whole=True, start=start)
 
 
-_MAKERS: dict[str, Callable[..., Any]] = {
+_MAKERS: dict[str, Callable[..., Dimension]] = {
     "uniform": uniform,
     "log": log,
     "whole": whole,
@@ -136,7 +139,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-DimensionLike = Dimension | str | list[Any] | tuple[Any, ...]
+DimensionLike = Dimension | str | Sequence[object]
 """A dimension, its expression, or the values to choose from."""
 
 
@@ -150,7 +153,7 @@ def dimension(value: DimensionLike) -> Dimension:
         return value
     if isinstance(value, list | tuple):
         return Choice(*value)
-    made: Dimension = grammar.parse(value, _MAKERS, "range")
+    made: Dimension = grammar.parse(cast("str", value), _MAKERS, "range")
     return made
 
 
@@ -285,7 +288,7 @@ def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
         yield from parts(getattr(objective, "inner", None))
 
 
-def changed(objective: Any, values: Mapping[str, object]) -> Any:
+def changed(objective: object, values: Mapping[str, object]) -> Any:
     """Give the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw

@@ -4,14 +4,19 @@ import contextlib
 import os
 import socket
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from rankwise import check, files
 from rankwise.rankers.table import ranker_class
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.tuning.search import Search
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.storages import RDBStorage
 
 _NAME = "rankwise"
 _CIRCUMSTANCES = (
@@ -29,7 +34,7 @@ _LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
 
 
 @contextlib.contextmanager
-def opened(optuna: Any, path: Path | None, search: Search, *, resume: bool) -> Iterator[Any]:
+def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: bool) -> "Iterator[Study]":
     """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
     import sqlalchemy.exc
 
@@ -69,7 +74,7 @@ def ready(path: Path, *, resume: bool) -> None:
     files.ready(path, force=True)
 
 
-def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
+def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
     ready(path, resume=resume)
     place = path.absolute()  # the pool may connect again after the user has changed folders
 
@@ -82,7 +87,7 @@ def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
 
         try:
             # A URL would give %, ?, # and { in the path a meaning of their own; it says what kind of storage this is.
-            storage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
+            storage: RDBStorage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
         except (ValueError, KeyError, RuntimeError) as broken:
             raise _damaged(path, str(broken)) from None
         left_open.pop_all()
@@ -91,7 +96,7 @@ def _storage(optuna: Any, path: Path, *, resume: bool) -> Any:
 
 def _failure(path: Path | None, failed: BaseException) -> Exception:
     """Tell what keeps SQLite from working, such as a full disk, from what is wrong in the file."""
-    reason: Any = failed
+    reason: BaseException = failed
     while not isinstance(reason, sqlite3.Error) and (inner := getattr(reason, "orig", None) or reason.__cause__):
         reason = inner
     if getattr(reason, "sqlite_errorcode", 0) & 0xFF in _CIRCUMSTANCES:
@@ -122,7 +127,7 @@ def _changed(path: Path | None, was: Mapping[str, object], now: Mapping[str, obj
     )
 
 
-def ended_trials(optuna: Any, study: Any, search: Search) -> tuple[Trial, ...]:
+def ended_trials(optuna: ModuleType, study: "Study", search: Search) -> tuple[Trial, ...]:
     """The trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
     states = optuna.trial.TrialState
     names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
@@ -147,26 +152,26 @@ def ended_trials(optuna: Any, study: Any, search: Search) -> tuple[Trial, ...]:
     return tuple(found)
 
 
-def process() -> list[Any]:
+def process() -> list[str | int]:
     """Name this process, for others to see whether it lives."""
     return [socket.gethostname(), os.getpid()]
 
 
-def mend(optuna: Any, study: Any) -> None:
+def mend(optuna: ModuleType, study: "Study") -> None:
     """Give up trials whose process was killed in the middle; refuse to meddle with one that lives."""
     states = optuna.trial.TrialState
     for running in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
         where = running.user_attrs.get("process")
-        if _alive(where):
+        if where and _alive(where):
             raise check.error(
                 "another process is at work on this search", got=f"process {where[1]}", hint="wait for it"
             )
         study.tell(running.number, state=states.FAIL)
 
 
-def _alive(process: Any) -> bool:
+def _alive(process: Sequence[str | int]) -> bool:
     """Whether the process that runs a trial still lives, on this machine."""
-    if not process or process[0] != socket.gethostname():
+    if process[0] != socket.gethostname():
         return False
     try:
         os.kill(int(process[1]), 0)

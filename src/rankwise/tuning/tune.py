@@ -4,7 +4,8 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from rankwise.tuning.result import COMPLETE, Tuning
 from rankwise.tuning.search import Search, checked_search
 from rankwise.tuning.study import ended_trials, mend, opened, process
 from rankwise.tuning.watch import Watch
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.samplers import BaseSampler
 
 TRIALS = 50
 
@@ -94,7 +99,9 @@ def tune(
     return result
 
 
-def _search(optuna: Any, study: Any, search: Search, limit: int | None, minutes: float | None, report: Report) -> str:
+def _search(
+    optuna: ModuleType, study: "Study", search: Search, limit: int | None, minutes: float | None, report: Report
+) -> str:
     """Run trials until the limit or the time is reached; gives the reason to stop."""
     states = optuna.trial.TrialState
     mend(optuna, study)
@@ -125,7 +132,7 @@ def _search(optuna: Any, study: Any, search: Search, limit: int | None, minutes:
             return "interrupted"
 
 
-def _run(optuna: Any, study: Any, trial: Any, search: Search, deadline: float) -> bool:
+def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> bool:
     """Train with the parameters of a trial and tell the study; True if the user interrupted."""
     values = {name: one.suggest(trial, name) for name, one in search.ranges.items()}
     parameters = search.parameters(values)
@@ -153,6 +160,7 @@ def _run(optuna: Any, study: Any, trial: Any, search: Search, deadline: float) -
     return False
 
 
-def _sampler(optuna: Any, seed: int, ended: int) -> Any:
+def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":
     key = int(Stream(seed, ended).key >> np.uint64(33))
-    return optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
+    sampler: BaseSampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
+    return sampler

@@ -1,11 +1,14 @@
 """Watch a trial while it trains: report its validation metric, and end it when it falls behind or time is up."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rankwise.rankers.training.loop import History
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 
@@ -17,7 +20,7 @@ class Watch:
     seem to be behind a fast one, and be ended before it could overtake.
     """
 
-    def __init__(self, trial: Any, metric: str, *, rate: float, middle: float, deadline: float) -> None:
+    def __init__(self, trial: "Trial", metric: str, *, rate: float, middle: float, deadline: float) -> None:
         self.trial, self.rate, self.unit, self.deadline = trial, rate, _ROUNDS * middle, deadline
         self.metric, self.step, self.best = metric, 0, -np.inf
 

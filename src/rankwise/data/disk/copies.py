@@ -98,7 +98,7 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
     return written
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: object) -> bytes:
     """Write plain data in the one way that checksums are made of."""
     return json.dumps(value, sort_keys=True).encode()
 

@@ -44,7 +44,7 @@ def plain(options: Json) -> Json:
     return written
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, os.PathLike):
         return str(Path(value).absolute())
     if isinstance(value, set | frozenset):

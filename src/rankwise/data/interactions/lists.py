@@ -21,6 +21,9 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.data.tables.table import Table
+    from rankwise.data.tables.text import TextTable
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
@@ -69,7 +72,7 @@ class Interactions:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: "Table | TextTable",
         *,
         user: str = "user",
         item: str = "item",

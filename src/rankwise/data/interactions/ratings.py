@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +13,7 @@ from rankwise import check
 from rankwise.arrays import Ids, offsets_of
 from rankwise.data.interactions.text import read_text
 from rankwise.data.tables.polars import as_polars
+from rankwise.data.tables.table import Table
 from rankwise.data.tables.text import TextTable
 from rankwise.kernels import kernel
 from rankwise.plain import Keywords
@@ -47,7 +47,7 @@ def _named(table: pl.DataFrame) -> pl.DataFrame:
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
 
 
-def arranged(frame: Any, roles: dict[str, str | None], catalogue: ArrayLike | None) -> Keywords:
+def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: ArrayLike | None) -> Keywords:
     """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table = columns(frame, roles)
@@ -93,12 +93,10 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
         starts[codes[row]] += 1
 
 
-def columns(frame: Any, roles: dict[str, str | None]) -> pl.DataFrame:
+def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFrame:
     """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
-    place = _row
-    if isinstance(frame, TextTable):
-        frame, place = frame.frame, frame.place
-    table, _ = as_polars(frame)
+    place = frame.place if isinstance(frame, TextTable) else _row
+    table, _ = as_polars(frame.frame if isinstance(frame, TextTable) else frame)
     named = {role: name for role, name in roles.items() if name is not None}
     schema = table.collect_schema()
     for role, name in named.items():

@@ -69,7 +69,7 @@ def matrix(
 
 def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Series:
     """Turn codes back into a column of categories: an Enum of text, or a column of numbers; null where missing."""
-    kind = None if is_numeric(listed) else pl.Enum(list(listed))
+    kind = None if is_numeric(listed) else pl.Enum(list(map(str, listed)))
     known = ~np.isnan(codes)
     wrong = known & ~np.isin(codes, np.arange(len(listed)))
     if wrong.any():

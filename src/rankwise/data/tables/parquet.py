@@ -140,7 +140,9 @@ def scan(paths: Sequence[Path]) -> pl.LazyFrame:
         if all(kind == first for kind in kinds) or not all(_is_text(kind) for kind in kinds):
             continue
         lists = [tuple(kind.categories.to_list()) for kind in kinds if isinstance(kind, pl.Enum)]
-        mended[name] = pl.Categorical if len(lists) < len(kinds) else pl.Enum(list(join(lists, f"column {name!r}")))
+        mended[name] = (
+            pl.Categorical if len(lists) < len(kinds) else pl.Enum(list(map(str, join(lists, f"column {name!r}"))))
+        )
     if not mended:
         return table
     casts = [pl.col(name).cast(pl.String).cast(kind) for name, kind in mended.items()]
@@ -182,7 +184,7 @@ def _description(path: Path) -> Json:
     return {**described, "categories": known.get("categories", {})}
 
 
-def _is_description(known: Any) -> bool:
+def _is_description(known: object) -> bool:
     """Tell whether all is there, and of the right types."""
     if not isinstance(known, dict) or not isinstance(known.get("roles"), dict):
         return False

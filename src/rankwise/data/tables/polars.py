@@ -1,6 +1,6 @@
 """Any table as a polars one; pandas and pyarrow are never imported for it."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -9,9 +9,10 @@ from rankwise import check
 from rankwise.data.categories import Values, is_numeric
 from rankwise.data.categories import values as category_values
 from rankwise.data.tables.columns import of_values
+from rankwise.data.tables.table import ArrowTable, Table
 
 
-def as_polars(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
+def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
     """Take any table as a polars one; and the categories of columns that polars has no type of categories for."""
     if isinstance(frame, pl.LazyFrame):
         return frame, {}
@@ -20,7 +21,7 @@ def as_polars(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         return _from_pandas(frame)
     if hasattr(frame, "__arrow_c_stream__"):
-        return pl.DataFrame(frame).lazy(), {}
+        return pl.DataFrame(cast("ArrowTable", frame)).lazy(), {}
     raise check.error(
         "a frame must be a polars, pandas or Arrow table",
         got=f"{type(frame).__module__}.{type(frame).__name__}",

@@ -231,11 +231,11 @@ class _Gradient(torch.autograd.Function):
         return (factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient).to(scores.dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         pass
 
     @staticmethod
-    def backward(_ctx: Any, _: Tensor) -> NoReturn:
+    def backward(_ctx: object, _: Tensor) -> NoReturn:
         raise check.error(
             "the loss of an objective can be differentiated once",
             got="a derivative of its gradient",

@@ -60,7 +60,7 @@ class Source:
         return digest.hexdigest()
 
 
-def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
     """Make the training lists of interactions, or take those of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
@@ -86,7 +86,7 @@ def source(data: Any, *, negatives: int, resample: bool, graded: bool, seed: int
     )
 
 
-def by_ids(data: Any) -> RankingDataset:
+def by_ids(data: object) -> RankingDataset:
     """Check that data are lists of items by user; features are left behind."""
     if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
         got = type(data).__name__

@@ -140,8 +140,8 @@ class FactorizationRanker(TorchRanker):
 
     def fit(  # type: ignore[override]
         self,
-        train: Any,
-        valid: Any = None,
+        train: object,
+        valid: object = None,
         *,
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
@@ -172,7 +172,7 @@ class FactorizationRanker(TorchRanker):
             digest=source.digest(),
         )
 
-    def predict(self, data: Any, **others: Never) -> Array:
+    def predict(self, data: object, **others: Never) -> Array:
         """Give one score per item of every user's list, the higher the better; scores compare within a user."""
         self._refuse("predict", others)
         self._check_fitted()
@@ -230,7 +230,7 @@ class FactorizationRanker(TorchRanker):
         table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[found], "cosine": values}
         return pl.DataFrame(table)
 
-    def contributions(self, data: Any) -> Contributions:
+    def contributions(self, data: object) -> Contributions:
         """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
         raise check.error(
             "a factorization has no features to explain scores by, and its factors mean nothing one by one",

@@ -11,7 +11,7 @@ from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.catboost_model import content_of, strip
 
 
-def read(model: Any) -> ForeignModel | None:
+def read(model: object) -> ForeignModel | None:
     """Give a model of CatBoost; None if it is none."""
     library = sys.modules.get("catboost")
     if library is None or not isinstance(model, library.CatBoost):

@@ -7,14 +7,13 @@ one that ranks. What the text says about training is dropped; it may name files.
 import json
 import re
 import sys
-from typing import Any
 
 from rankwise.rankers.foreign.model import FUNCTION, ONE_SCORE, ForeignModel, refused, untrained
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.lightgbm import LightGBM, with_objective
 
 
-def read(model: Any) -> ForeignModel | None:
+def read(model: object) -> ForeignModel | None:
     """Give a model of LightGBM, cut after its best round as its own ``predict`` is; None if it is none."""
     library = sys.modules.get("lightgbm")
     if library is None or not isinstance(model, library.Booster | library.LGBMModel):

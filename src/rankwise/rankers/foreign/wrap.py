@@ -10,7 +10,7 @@ from rankwise.rankers.table import ranker_class
 _READERS = (lightgbm.read, xgboost.read, catboost.read)
 
 
-def wrap(model: Any) -> Any:
+def wrap(model: object) -> Any:
     """Give a ranker that scores as a trained model of LightGBM, XGBoost or CatBoost does.
 
     ``model`` is an ``lgb.Booster``, ``xgb.Booster`` or ``CatBoost``, or an estimator around one, such as
@@ -48,7 +48,7 @@ def wrap(model: Any) -> Any:
     return found
 
 
-def wrapped(model: Any) -> Any:
+def wrapped(model: object) -> Any:
     """Give the ranker of a model; None where :func:`wrap` knows nothing of such models."""
     if isinstance(model, Ranker):
         model._check_fitted()
@@ -56,7 +56,7 @@ def wrapped(model: Any) -> Any:
     found = next(filter(None, (read(model) for read in _READERS)), None)
     if found is None:
         return None
-    kind = ranker_class(found.ranker)
+    kind: Any = ranker_class(found.ranker)
     kind.library.verify(found.content, found.schema.count)  # what is saved must open again
     trees = kind.library.forest(found.content)
     ranker = kind(f"native:{found.objective}", rounds=trees.n_trees)

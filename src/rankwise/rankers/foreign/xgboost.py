@@ -19,7 +19,7 @@ from rankwise.rankers.schema import Schema
 _RANKING = "rank:ndcg"
 
 
-def read(model: Any) -> ForeignModel | None:
+def read(model: object) -> ForeignModel | None:
     """Give a model of XGBoost, with the trees that its own ``predict`` uses; None if it is none."""
     library = sys.modules.get("xgboost")
     if library is None or not isinstance(model, library.Booster | library.XGBModel):

@@ -13,7 +13,7 @@ BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 
 
-def _layers(given: Any) -> tuple[int, ...]:
+def _layers(given: object) -> tuple[int, ...]:
     """Sizes of layers: numbers, one number, or their text as in papers, ``"1024-512-256"``; empty: none."""
     if isinstance(given, str):
         words = [word for word in given.split("-") if word]
@@ -24,12 +24,12 @@ def _layers(given: Any) -> tuple[int, ...]:
     return tuple(check.integer("a layer of hidden", size, least=1) for size in sizes)
 
 
-def _word(batch_norm: Any) -> Any:
+def _word(batch_norm: object) -> Any:
     """Read True for all layers and the input, and False for off."""
     return {True: "all", False: "off"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
 
 
-def _dropout(value: Any) -> float:
+def _dropout(value: object) -> float:
     share = check.number("dropout", value, least=0.0, most=1.0)
     if share == 1.0:
         raise check.error(

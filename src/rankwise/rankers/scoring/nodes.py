@@ -85,7 +85,7 @@ class _Growing:
         self.rows.append([LEAF, 0.0, 0, 0, False, value])
         return len(self.rows) - 1
 
-    def split(self, feature: int, threshold: Any, missing_left: bool, codes: tuple[int, ...] | None = None) -> int:
+    def split(self, feature: int, threshold: object, missing_left: bool, codes: tuple[int, ...] | None = None) -> int:
         """Add a split, whose children are set when they are known."""
         self.rows.append([feature, threshold, 0, 0, missing_left, 0.0])
         if codes is not None:
@@ -109,7 +109,7 @@ class _Growing:
             scaled=scaled,
         )
 
-    def grow(self, root: Any, visit: Callable[[Any], tuple[int, tuple[Any, Any] | None]]) -> None:
+    def grow(self, root: object, visit: Callable[[Any], tuple[int, tuple[Any, Any] | None]]) -> None:
         """Add a tree from its root down; ``visit`` adds one node and names its children."""
         waiting: list[tuple[Any, int, int]] = [(root, -1, 0)]
         self.roots.append(len(self.rows))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Array, Floats, read_only_view
+from rankwise.rankers.schema import Documents
 from rankwise.sparse import dense
 from rankwise.threads import use_threads
 
@@ -39,7 +40,7 @@ class Scorer:
         self._library = _library(model)
         self(np.zeros((1, self._count), np.float32))  # what is compiled or read on first use
 
-    def __call__(self, documents: Any) -> Array:
+    def __call__(self, documents: Documents) -> Array:
         """Give one score per document, the higher the better."""
         if (
             type(documents) is not np.ndarray

@@ -5,7 +5,6 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ class Checkpoint:
             history = {name: list(column) for name, column in description["history"].items()}
             return State(before=before, done=done, best=int(description["best_round"]), history=history), files
 
-    def _changed(self, what: str, was: Any, now: Any) -> ValueError:
+    def _changed(self, what: str, was: object, now: object) -> ValueError:
         if isinstance(was, dict) and isinstance(now, dict):
             key = next(key for key in (was | now) if was.get(key) != now.get(key))
             what, was, now = f"{what}: {key}", was.get(key), now.get(key)

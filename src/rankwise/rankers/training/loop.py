@@ -125,7 +125,7 @@ class Loop:
     reports: Sequence[Callable[[State], None]] = ()
     """Called after every round."""
 
-    def run(self, state: State, best: Any, interrupts: Interrupts) -> State:
+    def run(self, state: State, best: object, interrupts: Interrupts) -> State:
         """Train from ``state`` on, with ``best`` the best model so far, and leave the best model in the learner."""
         try:
             while not (stop := self.stopping.finished(state.done, state.best)):
@@ -163,7 +163,7 @@ class Loop:
             found |= zip(self.validation.names, learner.processes.tell(values), strict=True)
         return found
 
-    def _tell(self, state: State, best: Any) -> None:
+    def _tell(self, state: State, best: object) -> None:
         checkpoint = self.checkpoint
         if checkpoint is not None and state.done % checkpoint.every == 0 and self.learner.processes.first:
             checkpoint.write(state, self.learner.files(best))

@@ -18,7 +18,7 @@ from rankwise.objectives.base import Objective
 from rankwise.plain import Json
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.schema import Schema
+from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import progress
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.interrupts import Interrupts
@@ -33,12 +33,13 @@ Watch = Callable[[int, History], None]
 class Trained(Ranker):
     """A ranker that learns in rounds.
 
-    A subclass has the parameters ``seed, threads, patience, smoothing, stop_on, metrics, debias, checkpoint,
-    checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
+    A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
+    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
     """
 
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are."""
+    learning_rate: float | None
     seed: int
     threads: int | None
     patience: int | None
@@ -51,10 +52,10 @@ class Trained(Ranker):
 
     def fit(
         self,
-        X: Any,  # noqa: N803 (scikit-learn's names)
-        y: Any = None,
+        X: Documents,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: Any = None,
+        valid: inputs.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

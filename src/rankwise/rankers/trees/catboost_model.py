@@ -165,7 +165,7 @@ def _owners(features: Json) -> list[list[int]]:
     return owners
 
 
-def _splits(node: Any) -> Iterator[int]:
+def _splits(node: object) -> Iterator[int]:
     """The number of every split in a tree, however deep."""
     for inside in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _splits(inside)

@@ -5,7 +5,7 @@ table is by the main name of a parameter.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rankwise import check
 
@@ -140,6 +140,6 @@ def _takes(builtin: str, loss: Loss) -> bool:
     return any(builtin == one or builtin.startswith(f"{one}:") for one in loss.builtins)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value as one writes it in the text of an objective."""
     return repr(tuple(value)) if isinstance(value, list) else repr(value)

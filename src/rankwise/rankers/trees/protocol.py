@@ -138,6 +138,6 @@ class Library(Protocol):
         ...
 
 
-def numbers(values: Any) -> Array:
+def numbers(values: object) -> Array:
     """Scores as the rest of the package takes them."""
     return np.ascontiguousarray(values, np.float64)

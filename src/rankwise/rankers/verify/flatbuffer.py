@@ -27,7 +27,7 @@ class Table:
             raise ForgedError("a table that is too short")
         return cls(buffer, int(struct.unpack_from("<I", buffer)[0]))
 
-    def number(self, field: int, kind: str, default: Any = 0) -> Any:
+    def number(self, field: int, kind: str, default: object = 0) -> Any:
         """Read a number of the kind that ``struct`` calls so."""
         place = self._place(field)
         return default if place is None else self._read(f"<{kind}", place)

@@ -145,7 +145,7 @@ class _Forest:
             raise ForgedError(what, f"tree {tree[np.argmax(bad)]}")
 
 
-def _categories(tree: Any, nodes: NDArray[np.int64], n_nodes: int) -> None:
+def _categories(tree: object, nodes: NDArray[np.int64], n_nodes: int) -> None:
     """Check the sets of categories that nodes send to the right."""
     found = _whole(tree, "categories_nodes", None, 0, n_nodes - 1)
     codes = _whole(tree, "categories", None, 0, _MOST_CATEGORIES)
@@ -155,7 +155,7 @@ def _categories(tree: Any, nodes: NDArray[np.int64], n_nodes: int) -> None:
         raise ForgedError("sets of categories that are not those of the nodes")
 
 
-def _get(holder: Any, name: str, kind: type) -> Any:
+def _get(holder: object, name: str, kind: type) -> Any:
     found = holder.get(name) if isinstance(holder, dict) else None
     if not isinstance(found, kind):
         raise ForgedError(f"no {name}")
@@ -170,7 +170,7 @@ def _count(holder: Json, name: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _numbers(holder: Any, name: str, count: int | None, kinds: str = "iuf") -> Column:
+def _numbers(holder: object, name: str, count: int | None, kinds: str = "iuf") -> Column:
     found = holder.get(name) if isinstance(holder, dict) else None
     if isinstance(found, list) and all(isinstance(one, int | float) for one in found):  # older files, and empty lists
         found = np.array(found, np.int64 if all(isinstance(one, int) for one in found) else np.float64)
@@ -181,7 +181,7 @@ def _numbers(holder: Any, name: str, count: int | None, kinds: str = "iuf") -> C
     return found
 
 
-def _whole(holder: Any, name: str, count: int | None, least: int, most: int) -> NDArray[np.int64]:
+def _whole(holder: object, name: str, count: int | None, least: int, most: int) -> NDArray[np.int64]:
     found = _numbers(holder, name, count, "iu")
     if found.size and not least <= found.min() <= found.max() <= most:
         raise ForgedError(f"something in {name} that does not lie between {least} and {most}")

@@ -16,6 +16,7 @@ from rankwise.plain import Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.cluster.learner import ClusterLearner
+from rankwise.rankers.trees.cluster.liveness import Client
 from rankwise.rankers.trees.cluster.network import supported
 from rankwise.rankers.trees.cluster.partitions import Parts, spread
 from rankwise.rankers.trees.cluster.workers import Workers
@@ -33,7 +34,7 @@ def fit(
     ranker: Tree,
     data: Any,
     *,
-    client: Any = None,
+    client: Client | None = None,
     valid: Any = None,
     init_model: Any = None,
     resume: bool = False,
@@ -96,18 +97,18 @@ def fit(
     return ranker
 
 
-def _client(client: Any) -> Any:
-    from distributed import Client, get_client
+def _client(client: Client | None) -> Client:
+    import distributed
 
     if client is None:
         try:
-            client = get_client()
+            client = distributed.get_client()
         except ValueError:
             raise check.error(
                 "there is no Dask cluster", hint="make a client: client = distributed.Client(address)"
             ) from None
-    if not isinstance(client, Client) or client.asynchronous:
-        got = type(client).__name__ + (" that is asynchronous" if isinstance(client, Client) else "")
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        got = type(client).__name__ + (" that is asynchronous" if isinstance(client, distributed.Client) else "")
         raise check.error("client must be a distributed.Client", got=got)
     return client
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from rankwise import check
 
+Client = Any
+"""A ``distributed.Client``: most of what it does has no types."""
 _INTERVAL = 1.0  # seconds between two questions to the scheduler
 _ANSWER = 5.0  # seconds that it gets to answer one
 _LEAST = 5.0  # seconds of silence that a busy worker may need: heartbeats of large clusters come every few seconds
@@ -38,7 +40,7 @@ def broken(failed: BaseException) -> bool:
 class Liveness:
     """Who of some workers has gone, or has been silent for ``timeout`` seconds."""
 
-    def __init__(self, client: Any, workers: Iterable[str], timeout: float) -> None:
+    def __init__(self, client: Client, workers: Iterable[str], timeout: float) -> None:
         self.client, self.workers, self.timeout = client, tuple(workers), max(timeout, _LEAST)
         self.silent: list[str] = []
         """Those that are still known to the scheduler, and have not been heard of."""
@@ -80,7 +82,7 @@ class Liveness:
         self._gone = [worker for worker in self.workers if worker not in there or worker in self.silent]
 
 
-def present(client: Any, timeout: float) -> tuple[list[str], list[str]]:
+def present(client: Client, timeout: float) -> tuple[list[str], list[str]]:
     """Give the workers of the cluster, and apart from them those that were silent for ``timeout`` seconds."""
     try:
         there = heartbeats(client, timeout)
@@ -93,7 +95,7 @@ def present(client: Any, timeout: float) -> tuple[list[str], list[str]]:
     return sorted(there.keys() - set(silent)), silent
 
 
-def heartbeats(client: Any, seconds: float) -> Mapping[str, float]:
+def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
     """Give the time of each worker's last heartbeat, by the scheduler's clock."""
     scheduler = client.scheduler
     if scheduler is None or client.status != "running":  # connecting anew, it has forgotten all futures

@@ -33,7 +33,7 @@ class Network(Protocol):
         """Be part of the network."""
         ...
 
-    def leave(self, growth: Any) -> None:
+    def leave(self, growth: object) -> None:
         """Part from the others, at the end of a block."""
         ...
 
@@ -53,7 +53,7 @@ class Alone:
         """Do nothing."""
         return contextlib.nullcontext()
 
-    def leave(self, growth: Any) -> None:
+    def leave(self, growth: object) -> None:
         """Do nothing."""
 
     def clean(self, content: bytes) -> bytes:
@@ -116,7 +116,7 @@ class XGBoostNetwork(NamedTuple):
         with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**about):
             yield
 
-    def leave(self, growth: Any) -> None:
+    def leave(self, growth: object) -> None:
         """Do nothing: the context ends."""
 
     def clean(self, content: bytes) -> bytes:

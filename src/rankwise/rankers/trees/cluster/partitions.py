@@ -94,7 +94,7 @@ class Rows(NamedTuple):
         return table if self.chosen is None else table.select(pl.all().gather(self.chosen))
 
 
-def spread(workers: Workers, data: Any, columns: Keywords, older: Schema | None = None) -> Parts:
+def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> Parts:
     """Bring the data to the workers, each query whole, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
@@ -209,7 +209,7 @@ def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]
 
 
 def _load(workers: Workers, sources: list[Any], plan: Plan, columns: Keywords, unnamed: tuple[str, ...]) -> list[Any]:
-    pieces = []
+    pieces: list[list[object]] = []
     for part in range(plan.parts):
         rows = plan.rows(part)
         if isinstance(sources[0], str):
@@ -238,7 +238,7 @@ def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     return (pl.scan_parquet(source), {}) if isinstance(source, str) else as_polars(source)
 
 
-def _find_runs(source: Any, columns: Keywords) -> Runs:
+def _find_runs(source: object, columns: Keywords) -> Runs:
     table, listed = _table(source)
     schema = table.collect_schema()
     ids = frames.query_ids(table, columns.get("query", "qid"))
@@ -262,7 +262,7 @@ def _features(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
     return frames.feature_columns(table, columns)
 
 
-def _take(source: Any, rows: Rows) -> pl.DataFrame:
+def _take(source: object, rows: Rows) -> pl.DataFrame:
     return rows.of(_table(source)[0]).collect()
 
 
@@ -279,7 +279,7 @@ def _join(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tuple[
     return data.with_(**dict.fromkeys(unnamed)) if unnamed else data
 
 
-def _paired(piece: Any) -> tuple[Any, Any]:
+def _paired(piece: object) -> tuple[Any, Any]:
     return piece if isinstance(piece, tuple) else (piece, None)
 
 

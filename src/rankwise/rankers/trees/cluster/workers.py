@@ -14,7 +14,7 @@ from concurrent.futures import wait as wait_for
 from typing import Any
 
 from rankwise import check
-from rankwise.rankers.trees.cluster.liveness import Liveness, LostWorkerError, broken, lost, present
+from rankwise.rankers.trees.cluster.liveness import Client, Liveness, LostWorkerError, broken, lost, present
 
 _LOOK = 0.5  # seconds between two looks at who is there
 _TIDYING = 1.0  # seconds that tidying up is waited for
@@ -24,7 +24,7 @@ _GRACE = 5.0  # seconds that the others get to end after one has failed: whose e
 class Workers:
     """Workers, one for each process of the cluster, in an order that stays."""
 
-    def __init__(self, client: Any, names: Sequence[str] | None = None, *, timeout: float = 300.0) -> None:
+    def __init__(self, client: Client, names: Sequence[str] | None = None, *, timeout: float = 300.0) -> None:
         self.client, self.timeout = client, timeout
         self.names = list(names) if names is not None else processes(client, timeout)
         self.liveness = Liveness(client, self.names, timeout)
@@ -59,7 +59,7 @@ class Workers:
             quietly(self.client.cancel, list(futures), force=True)
             raise
 
-    def call(self, doing: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def call(self, doing: str, function: Callable[..., Any], *arguments: object, **options: Any) -> Any:
         """Call what waits for workers by itself, such as a method of the client; raises when one of them is lost."""
         done = _started(function, *arguments, **options)
         with self.connected(doing):
@@ -145,14 +145,14 @@ class Workers:
         return lost(f"a connection of the cluster broke while {doing} ({_last_line(failed)})")
 
 
-def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+def quietly(function: Callable[..., Any], *arguments: object, **options: Any) -> None:
     """Tidy up on the cluster, which may no longer be there: what fails or takes longer than a second is left."""
     done = _started(function, *arguments, **options)
     with contextlib.suppress(Exception):
         done.result(_TIDYING)
 
 
-def processes(client: Any, timeout: float) -> list[str]:
+def processes(client: Client, timeout: float) -> list[str]:
     """Find the workers, one for each process, by name; those that have been silent for too long are left out."""
     workers, silent = present(client, timeout)
     if silent:
@@ -164,7 +164,7 @@ def processes(client: Any, timeout: float) -> list[str]:
     return [worker for number, worker in enumerate(workers) if number == 0 or not worker.startswith("inproc:")]
 
 
-def _started(function: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
+def _started(function: Callable[..., Any], *arguments: object, **options: Any) -> "Future[Any]":
     """Call a function in a thread of its own, which is left to itself if nobody waits for it any more."""
     done: Future[Any] = Future()
 
