@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 # What each of them prints at its end, or the test that runs it.
 PRINTED = {
     "clicks_to_ranker.py": "debiased",
+    "from_lightgbm.py": "five most important features",
     "serve.py": "as the model ranks them",
     "torch_loop.py": "untrained",
 }
