@@ -1,6 +1,7 @@
 """Experiments: descriptions, protocols, trials on disk, runs that are stopped, and what is said at the end."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -818,3 +819,53 @@ def test_a_recipe_on_real_folds(tmp_path):
     ours = results.queries.filter(trial=1, method="XE-NDCG")
     assert ours["query"].to_list() == test.query_ids.astype(str).tolist()  # type: ignore[union-attr]
     assert (results.trial_means()["ndcg@5"] > 0.4).all()
+
+
+INTERRUPTED = """
+import contextlib, os, signal, sys
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
+    from rankwise.cli import main
+    from rankwise.experiments import run
+
+    @contextlib.contextmanager
+    def started(count):
+        with processes(count) as pool:
+            submit = pool.submit
+
+            def interrupting(*words):
+                future = submit(*words)
+                os.killpg(0, signal.SIGINT)  # as a terminal does: to the workers too, which are beginning
+                return future
+
+            pool.submit = interrupting
+            yield pool
+
+    processes, run.processes = run.processes, started
+    sys.argv = ["rankwise", "reproduce", "2021-table1", "--quick", "--jobs", "2", "--set", "queries=20"]
+    main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_an_interruption_at_the_start_prints_no_tracebacks(tmp_path):
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        _, said = process.communicate(timeout=HANG)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.endswith("the same command resumes.\nerror: interrupted\n")
+
+
+def test_objectives_of_a_library_are_named_without_quotes():
+    spec = rw.Spec(
+        name="x", methods={"theirs": "lightgbm(native:lambdarank, leaves=7)", "old": "xgboost('native:rank:ndcg')"}
+    )
+    found = spec.parsed()
+    assert (found["theirs"].objective, found["theirs"].settings) == ("native:lambdarank", {"leaves": 7})
+    assert found["old"].objective == "native:rank:ndcg"

@@ -492,3 +492,15 @@ def test_command_says_what_is_no_folder_of_results(tmp_path):
         done = CliRunner().invoke(app, ["report", str(tmp_path), "--search", f"x={tmp_path / 'bad.json'}"])
         assert done.exit_code == 2
         assert "cannot read a file of JSON" in done.stderr
+
+
+def test_results_beside_the_folder_that_is_named_are_suggested(tmp_path: Path):
+    for name in ("2021-table1-quick", "thesis"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "experiment.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"not a folder of results: .*Hint: did you mean .*2021-table1-quick\."):
+        rw.Results.read(tmp_path / "2021-table1")
+    with pytest.raises(
+        ValueError, match=r"Hint: give the folder that 'rankwise reproduce' wrote, such as .*2021-table1"
+    ):
+        rw.Results.read(tmp_path / "else")

@@ -14,7 +14,7 @@ from rankwise.check.documents import (
     propensities,
     scores,
 )
-from rankwise.check.environment import extra, free_path, readable
+from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
 from rankwise.check.errors import error, library, naming, printable, suggestion, unexpected
 from rankwise.check.matrix import categories, columns, dense_features, feature_names, features
 from rankwise.check.queries import (
@@ -32,6 +32,7 @@ from rankwise.check.queries import (
 from rankwise.check.settings import affordable, choice, distribution, fractions, integer, number, probabilities
 
 __all__ = [
+    "MissingExtraError",
     "affordable",
     "categories",
     "choice",
@@ -48,6 +49,7 @@ __all__ = [
     "free_path",
     "grades",
     "identifiers",
+    "installed",
     "integer",
     "judged",
     "labels",

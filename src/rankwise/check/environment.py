@@ -2,11 +2,17 @@
 
 import difflib
 import importlib
+import importlib.util
 import stat
+import sys
 from pathlib import Path
 from types import ModuleType
 
 from rankwise.check.errors import error
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
 
 
 def extra(module: str, extra_name: str) -> ModuleType:
@@ -14,9 +20,19 @@ def extra(module: str, extra_name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as missing:
-        raise ImportError(
-            f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
-        ) from missing
+        raise _not_installed(module, extra_name) from missing
+
+
+def installed(module: str, extra_name: str) -> None:
+    """Say which extra brings an optional dependency that is not there, without the time of importing it."""
+    absent = sys.modules.get(module, ...) is None  # Python's mark for what must not be imported
+    if absent or (module not in sys.modules and importlib.util.find_spec(module) is None):
+        raise _not_installed(module, extra_name)
+
+
+def _not_installed(module: str, extra_name: str) -> MissingExtraError:
+    text = f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
+    return MissingExtraError(text)
 
 
 def free_path(path: str | Path, *, force: bool = False) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from rankwise import check
 from rankwise.cli import screen
 from rankwise.cli.advice import advise
 
@@ -29,8 +30,7 @@ class Command(TyperCommand):
             debug = ctx.find_root().params.get("debug")
             if debug:
                 traceback.print_exc()
-            missing_extra = isinstance(raised, ImportError) and isinstance(raised.__cause__, ImportError)
-            if missing_extra or isinstance(raised, ValueError | OSError):
+            if isinstance(raised, ValueError | OSError | check.MissingExtraError):
                 screen.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"

@@ -27,6 +27,27 @@ def processes(count: int) -> Iterator[Executor]:
     pool.shutdown()
 
 
+@contextlib.contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Start processes for which Ctrl-C is not meant: they inherit that it is blocked, and print no tracebacks.
+
+    Without it they would be interrupted while they import this package, which is before :func:`_begin`.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # another thread may get it
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
+
+
 def _begin() -> None:
     """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,5 +1,6 @@
 """What an experiment found, as frames: everything that tables, reports and the query explorer are made of."""
 
+import difflib
 import html
 import json
 from dataclasses import dataclass, field
@@ -131,9 +132,13 @@ class Results:
 def _description(folder: str | Path) -> Json:
     path = Path(folder) / DESCRIPTION
     if not path.is_file():
-        raise check.error(
-            "not a folder of results", got=str(folder), hint="give the folder that 'rankwise reproduce' wrote"
-        )
+        hint = "give the folder that 'rankwise reproduce' wrote"
+        beside = sorted(one.parent for one in path.parent.parent.glob(f"*/{DESCRIPTION}"))
+        if near := difflib.get_close_matches(path.parent.name, [one.name for one in beside], n=1):
+            hint = f"did you mean {path.parent.parent / near[0]}"
+        elif beside:
+            hint += f", such as {beside[0]}"
+        raise check.error("not a folder of results", got=str(folder), hint=hint)
     try:
         found: Json = json.loads(path.read_text(encoding="utf-8"))
         spec, files, about = found["spec"], found["files"], found["about"]

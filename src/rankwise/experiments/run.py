@@ -14,7 +14,7 @@ from rankwise._version import __version__
 from rankwise.experiments import provenance
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.estimate import Clock
-from rankwise.experiments.pools import cluster, processes
+from rankwise.experiments.pools import cluster, processes, without_interrupts
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
@@ -22,6 +22,7 @@ from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
+from rankwise.rankers.table import installed
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def begin(
 ) -> Work:
     """Look at what is there; with ``estimate``, time a few rounds of what nothing is known about. Writes nothing."""
     _check_ours(Path(folder), spec)
+    _check_installed(spec, on_cluster=on_cluster)
     threads = thread_count()
     jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
     cells = cells_of(spec, data_folder=data_folder, threads=max(1, threads // jobs))
@@ -141,6 +143,16 @@ def run(
     return results
 
 
+def _check_installed(spec: Spec, *, on_cluster: bool) -> None:
+    """Complain about libraries that are not there before the work begins, and here rather than in workers."""
+    for method in spec.parsed().values():
+        installed(method.ranker)
+    if spec.tune_trials or spec.tune_minutes:
+        check.installed("optuna", "tune")
+    if on_cluster:
+        check.installed("distributed", "dask")
+
+
 def _check_ours(folder: Path, spec: Spec) -> None:
     """Complain about a folder that holds something else before the work begins."""
     ours = (TRIALS, PAGE) if (folder / TRIALS).is_dir() else ()
@@ -167,7 +179,8 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
         return
     with cluster(dask) if dask is not None else processes(work.workers) as pool:
         work.clock.start()
-        asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in work.missing}
+        with without_interrupts():
+            asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in work.missing}
         for future in as_completed(asked):
             try:
                 yield asked[future], future.result()

@@ -18,6 +18,20 @@ RANKERS: dict[str, tuple[str, str]] = {
     "factorization": ("rankwise.rankers.factorization.ranker", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
+_EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "xgboost": (("xgboost",), "xgboost"),
+    "catboost": (("catboost",), "catboost"),
+    "neural": (("torch", "safetensors"), "torch"),
+    "factorization": (("torch", "safetensors"), "torch"),
+}
+"""Name -> (modules, extra): the optional libraries that a ranker is trained with."""
+
+
+def installed(name: str) -> None:
+    """Say which extra to install if the libraries of a ranker are not there, before any work begins."""
+    modules, extra = _EXTRAS.get(name, ((), ""))
+    for module in modules:
+        check.installed(module, extra)
 
 
 def ranker_class(name: str) -> "type[Trained]":
