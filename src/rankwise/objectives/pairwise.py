@@ -106,8 +106,9 @@ class LambdaRank(Objective):
     ``gain``: of NDCG, "exponential" (2^y − 1), "linear" or a table by label.
 
     ``document_weights`` (inverse propensities of clicked documents) multiply each pair by the weight of its better
-    document. A click on the better document is what makes the pair seen at all, with that document's propensity, so
-    dividing by it makes the sum over seen pairs unbiased; the weight of the worse document plays no part.
+    document; that of the worse document plays no part. Unbiased for lists with one relevant document; with more, a
+    relevant document without a click counts as the worse one, and the ideal DCG is that of the clicks drawn.
+    ``clickwise(lambdarank)`` is unbiased for any.
 
     >>> d = LambdaRank(norm=False)([0.0, 0.0], [0, 1], [0, 2])  # Δ = (1 − 0)(1 − 1/log2(3)) = 0.369
     >>> d.value.round(4), d.gradient.round(4)  # 0.369 log 2; 0.369/2

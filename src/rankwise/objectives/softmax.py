@@ -65,8 +65,9 @@ class SoftmaxCE(Objective):
     """Cross entropy with the labels over their sum (Bruch et al. 2019 and 2020).
 
     On binary labels exp(−loss) is a lower bound of the list's reciprocal rank and of its NDCG (see ``guarantees``).
-    Lists without relevant documents contribute nothing. ``document_weights`` multiply the labels: inverse propensities
-    there give the unbiased estimate that the 2019 paper's closing remark asks for.
+    Lists without relevant documents contribute nothing. ``document_weights`` multiply the labels, and the
+    target is divided by its sum: a self-normalised estimate from clicks, steady, and biased where several documents are
+    relevant (with one click in a list its weight cancels). ``clickwise(softmax_ce)`` is the unbiased one.
 
     >>> d = SoftmaxCE()([0.0, 0.0, 0.0], [1, 0, 1], [0, 3])
     >>> d.value.round(4), d.gradient.round(4)  # log 3; 1/3 minus 1/2, 0, 1/2
@@ -97,7 +98,8 @@ class XENDCG(Objective):
     largest weight (γ = 0) and every one below it its smallest (γ = 1). Since γ minimises the loss, the gradient is
     ρ − φ here too.
 
-    ``document_weights`` (inverse propensities) multiply the gain 2^y − 1 and leave the rest of the mass, 1 − γ, alone.
+    ``document_weights`` (inverse propensities) multiply the gain 2^y − 1 and leave the rest of the mass, 1 − γ, alone;
+    the sum is divided by itself as in :class:`SoftmaxCE`, with the same bias.
 
     >>> d = XENDCG(gamma="zero")([0.0, 0.0, 0.0], [2, 1, 0], [0, 3])
     >>> d.gradient.round(4)  # 1/3 minus 4/7, 2/7, 1/7
