@@ -75,10 +75,13 @@ from .rankers.adapters import lightgbm_metric as lightgbm_metric
 from .rankers.adapters import lightgbm_objective as lightgbm_objective
 from .rankers.adapters import xgboost_metric as xgboost_metric
 from .rankers.adapters import xgboost_objective as xgboost_objective
-from .rankers.factorization.popular import Popular as Popular
 from .rankers.factorization.ranker import FactorizationRanker as FactorizationRanker
 from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
+from .rankers.recommenders.als import ALS as ALS
+from .rankers.recommenders.ease import EASE as EASE
+from .rankers.recommenders.knn import ItemKNN as ItemKNN
+from .rankers.recommenders.popularity import Popularity as Popularity
 from .rankers.table import load as load
 from .rankers.training.exhausted import NothingLearnedError as NothingLearnedError
 from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker

@@ -128,7 +128,7 @@ def test_exclusion_goes_by_ids(model, parts):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_recommendations_are_the_best_there_are(model, parts, exclude_seen, monkeypatch):
-    monkeypatch.setattr("rankwise.rankers.factorization.ranker.BLOCK", 200)
+    monkeypatch.setattr("rankwise.rankers.recommenders.known._BLOCK", 200)
     train, _ = parts
     users = ["user 05", "user 03", "user 20", "user 11"]
     table = model.recommend(users, k=7, exclude_seen=exclude_seen)
@@ -510,15 +510,85 @@ def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
     assert "no user has 5 relevant items" in wrong.stderr
 
 
-def test_popularity_is_the_number_of_users_who_liked_it(parts):
-    train, test = parts
-    counts = dict(train.to_frame().filter(pl.col("rating") >= 4).group_by("item").len().iter_rows())
-    lists = test.dataset(1)
-    popular = rw.Popular(train)
-    assert popular.predict(lists).tolist() == [counts.get(item, 0) for item in lists.document_ids.tolist()]
-    assert (
-        rw.evaluate_interactions(popular, test, "ap").mean
-        == rw.evaluate_interactions(Predicting(popular), test, "ap").mean
-    )
-    with pytest.raises(ValueError, match="popularity goes by the ids of items"):
-        popular.predict(lists.with_(document_ids=None))
+CATALOGUE: dict[str, Any] = {"negatives": "all", "regularization": 0.1, "learning_rate": 0.05, "item_bias": True}
+
+
+@pytest.mark.parametrize("objective", ["softmax_ce", "weighted(softmax_ce, by=relevant, power=0.5)", "ranknet"])
+def test_the_whole_catalogue_trains_as_lists_of_all_items_do(ratings, objective):
+    """In NumPy without lists, and in torch with one list of all items for each user: the same steps."""
+    settings = SMALL | CATALOGUE
+    ours = rw.FactorizationRanker(objective, **settings).fit(ratings)
+    torchs = rw.FactorizationRanker(objective, **settings).fit(ratings.dataset("all"))
+    assert np.allclose(ours.history_["loss"], torchs.history_["loss"], rtol=1e-4)
+    assert np.allclose(ours.model_.user_vectors, torchs.model_.user_vectors, atol=2e-3)
+    assert np.allclose(ours.model_.item_bias, torchs.model_.item_bias, atol=2e-3)
+    assert np.abs(ours.model_.user_vectors).max() > 0.1
+
+
+def test_the_whole_catalogue_finds_held_out_items(ratings):
+    train, test = ratings.split((0.8, 0.2), seed=1, spare_held_out=False)
+    ranker = rw.FactorizationRanker.full_catalogue(factors=4, regularization=0.3, threads=1, epochs=60).fit(train)
+    found = rw.evaluate_interactions(ranker, test, "ndcg@10", exclude=train).mean["ndcg@10"]
+    popular = rw.Popularity().fit(train)
+    assert found > rw.evaluate_interactions(popular, test, "ndcg@10", exclude=train).mean["ndcg@10"] + 0.03
+    assert len(ranker.history_["loss"]) == 60
+
+
+def test_regularization_is_that_of_the_summed_loss(ratings):
+    """Much of it keeps vectors short, in both trainers; as weight decay it is twice that over the number of users."""
+    sizes = {}
+    for negatives in (1, "all"):
+        for strength in (0.0, 5.0):
+            ranker = rw.FactorizationRanker(
+                **SMALL | {"negatives": negatives, "epochs": 40, "regularization": strength}
+            )
+            sizes[negatives, strength] = float(np.abs(ranker.fit(ratings).model_.user_vectors).mean())
+    assert sizes[1, 5.0] < 0.5 * sizes[1, 0.0]
+    assert sizes["all", 5.0] < 0.5 * sizes["all", 0.0]
+    decay = rw.FactorizationRanker(**SMALL | {"weight_decay": 2 * 5.0 / ratings.n_users, "epochs": 40}).fit(ratings)
+    assert float(np.abs(decay.model_.user_vectors).mean()) == pytest.approx(sizes[1, 5.0], rel=1e-6)
+
+
+def test_a_resumed_run_on_the_whole_catalogue_ends_where_an_uninterrupted_one_does(parts, tmp_path: Path):
+    settings = SMALL | CATALOGUE | {"checkpoint_every": 2, "patience": None}
+    whole = rw.FactorizationRanker("stochastic(xendcg, samples=2)", **settings).fit(*parts)
+    short = settings | {"checkpoint": tmp_path / "state"}
+    with pytest.raises(RuntimeError, match="stop"):
+        rw.FactorizationRanker("stochastic(xendcg, samples=2)", **short).fit(*parts, watch=Stop(5))
+    counted = Stop(99)
+    resumed = rw.FactorizationRanker("stochastic(xendcg, samples=2)", **short).fit(*parts, resume=True, watch=counted)
+    assert counted.rounds == [5, 6]
+    assert same(resumed, whole)
+    assert resumed.history_ == whole.history_
+
+
+def test_the_whole_catalogue_repeats_with_any_threads_and_continues(parts):
+    settings = SMALL | CATALOGUE
+    one, other = (rw.FactorizationRanker(**settings | {"threads": threads}).fit(parts[0]) for threads in (1, 3))
+    assert same(one, other)
+    longer = rw.FactorizationRanker(**settings | {"epochs": 1, "learning_rate": 1e-12}).fit(parts[0], init_model=one)
+    assert np.allclose(longer.model_.user_vectors, one.model_.user_vectors, atol=1e-9)
+    assert longer.epochs_ == one.epochs_ + 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimizer": "sparse_adam"}, "negatives='all' does not go with this optimizer: got 'sparse_adam'"),
+        ({"device": "cuda"}, "negatives='all' does not go with this device: got 'cuda'"),
+        ({"resample": True}, "negatives='all' does not go with this resample: got True"),
+        ({"regularization": -1.0}, "regularization must be a number in"),
+    ],
+)
+def test_what_does_not_go_with_the_whole_catalogue_is_named(parts, settings, message):
+    with pytest.raises(ValueError, match=message):
+        rw.FactorizationRanker(**SMALL | {"negatives": "all"} | settings).fit(parts[0])
+
+
+@pytest.mark.parametrize("negatives", [2, "all"])
+def test_vectors_give_the_scores(parts, negatives):
+    model = rw.FactorizationRanker(**SMALL | {"negatives": negatives, "item_bias": True}).fit(parts[0])
+    users, items = model.vectors()
+    scores = users["vector"].to_numpy() @ items["vector"].to_numpy().T
+    assert np.allclose(scores, model.matrix(users["id"].to_numpy()), atol=1e-6)
+    assert np.abs(model.model_.item_bias).max() > 0

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
     from rankwise.evaluation.tables import Table
-    from rankwise.rankers.factorization.popular import Popular
     from rankwise.rankers.factorization.ranker import FactorizationRanker
+    from rankwise.rankers.recommenders.popularity import Popularity
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 _METRICS = ["ndcg@10", "recall@10", "rr"]
@@ -146,8 +146,8 @@ def _learn(
     if held_out is not None:
         bar.step("Looking for held-out items")
         asked = inputs.items(",".join(metrics))
-        models: dict[str, Popular | FactorizationRanker] = {
-            "most popular": rw.Popular(train),
+        models: dict[str, Popularity | FactorizationRanker] = {
+            "most popular": rw.Popularity().fit(train),
             "factorization": ranker.set_params(unknown="popular").fit(train),
         }
         found = rw.compare(

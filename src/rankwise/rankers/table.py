@@ -2,12 +2,13 @@
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:
+    from rankwise.rankers.recommenders.base import Recommends
     from rankwise.rankers.training.ranker import Trained
 
 RANKERS: dict[str, tuple[str, str]] = {
@@ -33,11 +34,27 @@ def installed(name: str) -> None:
     for module in modules:
         check.installed(module, extra)
 
+RECOMMENDERS: dict[str, tuple[str, str]] = {
+    "ease": ("rankwise.rankers.recommenders.ease", "EASE"),
+    "als": ("rankwise.rankers.recommenders.als", "ALS"),
+    "knn": ("rankwise.rankers.recommenders.knn", "ItemKNN"),
+    "popularity": ("rankwise.rankers.recommenders.popularity", "Popularity"),
+}
+"""Rankers that learn from interactions alone, at once and without an objective."""
+
 
 def ranker_class(name: str) -> "type[Trained]":
     """Give the class of a ranker by its name."""
     module, cls = RANKERS[check.choice("ranker", name, RANKERS)]
     found: type[Trained] = getattr(importlib.import_module(module), cls)
+    return found
+
+
+def recommender_class(name: str) -> "type[Recommends]":
+    """Give the class of a recommender by its name: those without an objective, and the factorization."""
+    known = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
+    module, cls = known[check.choice("recommender", name, known)]
+    found: type[Recommends] = getattr(importlib.import_module(module), cls)
     return found
 
 
@@ -48,4 +65,7 @@ def load(path: str | Path) -> "Trained":
     """
     description, files = storage.read(path)
     with storage.making_sense(path):
-        return ranker_class(str(description["ranker"]))._from_description(description, files)
+        name = str(description["ranker"])
+        found: type[Any] = recommender_class(name) if name in RECOMMENDERS else ranker_class(name)
+        model: Trained = found._from_description(description, files)
+        return model

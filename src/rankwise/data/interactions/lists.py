@@ -59,6 +59,8 @@ class Interactions:
     times: NDArray[np.int64] | None = None
     """(n_ratings,) when, in any unit."""
     relevant: float = 4.0
+    counted: bool = False
+    """Whether ratings are counts of events: every item that occurs is relevant."""
     part: Part | None = None
     left_out: str = ""
     """What the data said about users that were dropped."""
@@ -89,7 +91,7 @@ class Interactions:
             user: The column of user ids, integers or strings.
             item: The column of item ids, likewise.
             rating: The column of ratings; None where there are only events (clicks, purchases): each row then makes an
-                item relevant.
+                item relevant, rows of the same user and item are counted, and of their times the last is kept.
             time: A column of numbers, dates or times, for splits by time.
             relevant: From which rating on an item is relevant.
             least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
@@ -98,7 +100,9 @@ class Interactions:
         from rankwise.data.interactions.ratings import arranged
 
         roles = {"user": user, "item": item, "rating": rating, "time": time}
-        whole = cls(**arranged(frame, roles, catalogue), relevant=1.0 if rating is None else relevant)
+        counted = rating is None
+        arrays = arranged(frame, roles, catalogue)
+        whole = cls(**arrays, relevant=1.0 if counted else relevant, counted=counted)
         return whole.active(least_relevant) if least_relevant else whole
 
     @classmethod
@@ -277,9 +281,11 @@ class Interactions:
         return self.n_users
 
     def __repr__(self) -> str:
-        counts = ((self.n_users, "user"), (self.n_items, "item"), (self.n_ratings, "rating"))
+        counts = [(self.n_users, "user"), (self.n_items, "item")]
+        counts.append((self.n_ratings, "interaction" if self.counted else "rating"))
         texts = [f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts]
-        texts.append(f"{self.n_relevant:,} relevant (rated {self.relevant:g} or more)")
+        if not self.counted:
+            texts.append(f"{self.n_relevant:,} relevant (rated {self.relevant:g} or more)")
         return f"Interactions({', '.join(texts)}{'; left out: ' * bool(self.left_out)}{self.left_out})"
 
     @cached_property

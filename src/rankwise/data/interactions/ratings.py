@@ -58,21 +58,28 @@ def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: 
     stable_order(of_user, users.size, by_item, rows)
     of_user, of_item = of_user[rows], of_item[rows]
     again = (of_user[1:] == of_user[:-1]) & (of_item[1:] == of_item[:-1])
-    if again.any():
+    counted, ratings = "rating" not in table.columns, None
+    times = table["time"].to_numpy()[rows] if "time" in table.columns else None
+    if counted:
+        firsts = np.flatnonzero(np.append(True, ~again))  # of each pair's events
+        ratings = np.diff(np.append(firsts, rows.size)).astype(np.float64)
+        times = None if times is None else np.maximum.reduceat(times, firsts)
+        of_user, of_item = of_user[firsts], of_item[firsts]
+    elif again.any():
         row = int(np.argmax(again))
         raise check.error(
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
-            hint="keep one of the rows, for example with frame.group_by('user', 'item').max()",
+            hint="keep one of the rows, for example with frame.group_by('user', 'item').max(), or set rating=None",
         )
     return {
         "users": users,
         "items": of_item,
-        "ratings": table["rating"].to_numpy()[rows] if "rating" in table.columns else np.ones(len(table)),
+        "ratings": table["rating"].to_numpy()[rows] if ratings is None else ratings,
         "offsets": offsets_of(np.bincount(of_user, minlength=users.size)),
         "catalogue": items,
-        "times": table["time"].to_numpy()[rows] if "time" in table.columns else None,
+        "times": times,
     }
 
 

@@ -13,7 +13,8 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.rankers.factorization.factors import Factors
+from rankwise.rankers.recommenders.base import by_ids
+from rankwise.rankers.recommenders.factors import Factors
 from rankwise.rankers.training.checkpoints import fingerprint
 
 
@@ -44,8 +45,16 @@ class Source:
 
     def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
         """Give the model that these vectors make."""
-        ids, seen = (self.user_ids, self.item_ids), (self.seen_offsets, self.seen_items)
-        return Factors(*ids, user_vectors, item_vectors, item_bias, self.popularity, *seen)
+        return Factors(
+            users=self.user_ids,
+            items=self.item_ids,
+            popularity=self.popularity,
+            seen_offsets=self.seen_offsets,
+            seen_items=self.seen_items,
+            user_vectors=user_vectors,
+            item_vectors=item_vectors,
+            item_bias=item_bias,
+        )
 
     @cached_property
     def popularity(self) -> Array:
@@ -64,7 +73,7 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     """Make the training lists of interactions, or take those of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
-    train = by_ids(data)
+    train = by_ids(data, "FactorizationRanker")
     if resample:
         hint = "train on Interactions, or leave resample out"
         raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", hint=hint)
@@ -84,20 +93,6 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
         offsets_of(counts),
         items[rows][relevant].astype(np.int32),
     )
-
-
-def by_ids(data: object) -> RankingDataset:
-    """Check that data are lists of items by user; features are left behind."""
-    if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
-        got = type(data).__name__
-        hint = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
-        raise check.error(
-            "FactorizationRanker goes by the ids of users and items",
-            got=f"{got} without them" if isinstance(data, RankingDataset) else got,
-            hint=hint,
-        )
-    bare = np.empty((data.n_docs, 0), np.float32)
-    return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())
 
 
 def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:

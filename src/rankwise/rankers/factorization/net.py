@@ -13,10 +13,10 @@ class FactorNet(torch.nn.Module):
     A bias of users would change no ranking and get no gradient, as every objective here compares a user's own items.
     """
 
-    def __init__(self, user_vectors: Floats, item_vectors: Floats, *, item_bias: bool, sparse: bool) -> None:
+    def __init__(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats, *, sparse: bool) -> None:
         super().__init__()
         self.users, self.items = (_table(one, sparse) for one in (user_vectors, item_vectors))
-        self.bias = _table(np.zeros((len(item_vectors), 1), np.float32), sparse) if item_bias else None
+        self.bias = _table(item_bias[:, None], sparse) if item_bias.size else None
 
     def forward(self, users: torch.Tensor, items: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         """Score the lists of some users, one after another: ``sizes`` says how many items each has."""

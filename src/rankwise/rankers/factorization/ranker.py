@@ -1,5 +1,6 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics.base import Metric
@@ -16,8 +17,13 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
-from rankwise.rankers.factorization.factors import BLOCK, UNKNOWN, Factors, best
+from rankwise.rankers.factorization.catalogue import CatalogueLearner, catalogue_source
+from rankwise.rankers.factorization.presets import FULL_CATALOGUE
 from rankwise.rankers.nets.base import MODEL, TorchRanker
+from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.recommenders.base import Recommends, by_ids
+from rankwise.rankers.recommenders.factors import Factors
+from rankwise.rankers.recommenders.known import UNKNOWN
 from rankwise.rankers.training.loop import History, State
 from rankwise.stream import Stream
 
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 _OPTIMIZERS = ("adam", "sparse_adam")
 
 
-class FactorizationRanker(TorchRanker):
+class FactorizationRanker(Recommends, TorchRanker):
     """A vector for every user and every item: the score of an item for a user is the product of their vectors.
 
     Trained on :class:`rankwise.Interactions`, or on a RankingDataset whose query ids are users and whose document ids
@@ -47,8 +53,12 @@ class FactorizationRanker(TorchRanker):
             which is another method, and faster where there are many more items than a batch holds.
         learning_rate: Of the optimizer.
         weight_decay: Of the optimizer: times the vectors, added to their gradient. Not for ``"sparse_adam"``.
+        regularization: λ: what is minimised is the sum of all users' losses plus λ (Σ‖u‖² + Σ‖v‖²), as in ALS. The same
+            as a ``weight_decay`` of 2λ over the number of users.
         batch_users: How many users a batch holds.
-        negatives: On interactions: how many items that are not relevant are drawn for each one that is.
+        negatives: On interactions: how many items that are not relevant are drawn for each one that is; or ``"all"``:
+            every other item of the catalogue is on every user's list, as in ALS and EASE. That is trained in NumPy, on
+            the CPU, a batch of users times all items at once.
         resample: On interactions: draw them anew in every epoch.
         graded: On interactions: the ratings of relevant items are their labels, instead of 1.
         unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
@@ -94,8 +104,9 @@ class FactorizationRanker(TorchRanker):
         optimizer: str = "adam",
         learning_rate: float = 0.01,
         weight_decay: float = 0.0,
+        regularization: float = 0.0,
         batch_users: int = 32,
-        negatives: int = 1,
+        negatives: int | str = 1,
         resample: bool = False,
         graded: bool = False,
         unknown: str = "error",
@@ -119,6 +130,7 @@ class FactorizationRanker(TorchRanker):
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.regularization = regularization
         self.batch_users = batch_users
         self.negatives = negatives
         self.resample = resample
@@ -137,6 +149,15 @@ class FactorizationRanker(TorchRanker):
         self.device = device
         self.native = {}
         self._check_native(unheard)
+
+    @classmethod
+    def full_catalogue(cls, **changes: Any) -> Self:
+        """Make a ranker with settings that find a few items among all: see ``presets.FULL_CATALOGUE``.
+
+        >>> FactorizationRanker.full_catalogue(factors=32).negatives
+        'all'
+        """
+        return cls(**FULL_CATALOGUE | changes)
 
     def fit(  # type: ignore[override]
         self,
@@ -157,78 +178,41 @@ class FactorizationRanker(TorchRanker):
         """
         self._refuse("fit", others)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
-        source = sources.source(train, resample=self.resample, **drawn)
+        catalogue = isinstance(train, Interactions) and self.negatives == "all"
+        if catalogue:
+            source = catalogue_source(train, graded=self.graded, seed=self.seed)
+        else:
+            source = sources.source(train, resample=self.resample, **drawn)
+        make = self._catalogue_learner if catalogue else self._learner_of
         if isinstance(valid, Interactions):
             valid = valid.dataset(**drawn)
-        held_out = None if valid is None else sources.by_ids(valid)
+        held_out = None if valid is None else by_ids(valid, type(self).__name__)
         older = None if init_model is None else self._older(init_model)
         return self._train(
             source.train,
             held_out,
-            learner=lambda: self._learner_of(source, held_out, older),
+            learner=lambda: make(source, held_out, older),
             older=older,
             resume=resume,
             watch=watch,
             digest=source.digest(),
         )
 
-    def predict(self, data: object, **others: Never) -> Array:
-        """Give one score per item of every user's list, the higher the better; scores compare within a user."""
-        self._refuse("predict", others)
-        self._check_fitted()
-        score = self._scorer(self.model_, sources.by_ids(data))
-        with self._own_threads():
-            return score(self.model_)
-
-    def matrix(self, users: ArrayLike, items: ArrayLike | None = None) -> Array:
-        """Scores of these users (rows) by these items (columns), by default the whole catalogue."""
-        self._check_fitted()
-        model = self.model_
-        rows = model.user_numbers(users, self.unknown)
-        columns = np.arange(model.items.size) if items is None else model.item_numbers(items, self.unknown)
-        return model.matrix(rows, columns, self.unknown)
-
-    def recommend(self, users: ArrayLike | None = None, k: int = 10, *, exclude_seen: bool = True) -> "pl.DataFrame":
-        """Give the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
-
-        ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
-        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer.
-        """
-        import polars as pl
-
-        self._check_fitted()
-        k, model = check.integer("k", k, least=1), self.model_
-        ids = model.users if users is None else np.atleast_1d(np.asarray(users))
-        everything = np.arange(model.items.size)
-        found: list[tuple[Any, ...]] = []
-        with self._own_threads():
-            numbers = model.user_numbers(ids, self.unknown)
-            for block in row_blocks(numbers.size, model.items.size, BLOCK):
-                scores = model.matrix(numbers[block], everything, self.unknown)
-                if exclude_seen:
-                    model.hide_seen(numbers[block], scores)
-                found.append(best(scores, k))
-        counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
-        table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
-        return pl.DataFrame(table)
-
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Give the ``k`` items that are most like each of these, by the cosine of their vectors.
 
         A table with the columns item, rank, similar and cosine.
         """
-        import polars as pl
-
         self._check_fitted()
-        k, model = check.integer("k", k, least=1), self.model_
-        ids = np.atleast_1d(np.asarray(items))
-        numbers = model.item_numbers(ids, "error")
-        vectors = model.item_vectors / np.maximum(np.linalg.norm(model.item_vectors, axis=1, keepdims=True), 1e-30)
-        cosines = (vectors[numbers] @ vectors.T).astype(np.float64)
-        cosines[np.arange(numbers.size), numbers] = -np.inf
-        counts, ranks, found, values = best(cosines, k)
-        table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[found], "cosine": values}
-        return pl.DataFrame(table)
+        return self.model_.similar_items(items, k)
+
+    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
+        """Give the vectors of users and of items: two tables with the columns id and vector.
+
+        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
+        """
+        self._check_fitted()
+        return self.model_.tables()
 
     def contributions(self, data: object) -> Contributions:
         """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
@@ -256,16 +240,17 @@ class FactorizationRanker(TorchRanker):
         check.extra("safetensors", "torch")  # noqa: S610
         import torch
 
-        from rankwise.rankers.factorization.net import factor_arrays, factor_weights
-        from rankwise.rankers.nets.batches import Batching, Part
+        from rankwise.rankers.factorization.net import FactorNet, factor_arrays, factor_weights
         from rankwise.rankers.nets.learner import NetLearner
 
         device, seed = self._device(), check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
-        net = self._net(source, seed)
+        vectors = self._first(source, seed)
         if older is not None:
-            self._continue(net, source, older.model_)
+            vectors = self._continued(vectors, source, older.model_)
+        net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
+        decay = self._decay(source)
         score = self._scorer(source.factors(*net.vectors()), valid or source.train)
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
@@ -284,7 +269,7 @@ class FactorizationRanker(TorchRanker):
             module=net,
             inputs=inputs,
             score=lambda: score(source.factors(*net.vectors())),
-            optimizer=self._stepper(),
+            optimizer=self._stepper(decay),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             made=lambda: source.factors(*net.vectors()),
             pack=lambda weights: source.factors(*factor_arrays(weights)).content(),
@@ -296,53 +281,84 @@ class FactorizationRanker(TorchRanker):
             raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
-    def _net(self, source: sources.Source, seed: int) -> Any:
-        """The first vectors: they depend on the seed and on the id of the user or item alone."""
-        from rankwise.rankers.factorization.net import FactorNet
+    def _catalogue_learner(
+        self, source: sources.Source, valid: RankingDataset | None, older: "FactorizationRanker | None"
+    ) -> CatalogueLearner:
+        check.extra("safetensors", "torch")  # noqa: S610
+        check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+        for what, value, possible in (
+            ("optimizer", self.optimizer, ("adam",)),
+            ("device", self.device, ("auto", "cpu")),
+            ("resample", self.resample, (False,)),
+        ):
+            if value not in possible:
+                hint = f"set {what}={possible[-1]!r}, or draw some: negatives=20"
+                raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
+        names = ("users", "items", "bias")
+        arrays = self._first(source, check.integer("seed", self.seed, least=0))
+        if older is not None:
+            arrays = self._continued(arrays, source, older.model_)
+        score = self._scorer(source.factors(*arrays), valid or source.train)
+        return CatalogueLearner(
+            objective=self._objective(),
+            source=source,
+            vectors={name: one for name, one in zip(names, arrays, strict=True) if one.size},
+            batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
+            learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
+            weight_decay=self._decay(source),
+            score=score,
+        )
 
+    def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
+        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases."""
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
         vectors = []
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
             draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
-        return FactorNet(*vectors, item_bias=self.item_bias, sparse=self.optimizer == "sparse_adam")
+        bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
+        return vectors[0], vectors[1], bias
 
-    def _stepper(self) -> Any:
+    def _decay(self, source: sources.Source) -> float:
+        """What is added to gradients of the mean loss, times the vectors."""
+        weights = source.train.weights
+        users = source.train.n_queries if weights is None else float(weights.sum())
+        strength = check.number("regularization", self.regularization, least=0.0)
+        return check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
+
+    def _stepper(self, decay: float) -> Any:
         import torch
 
         rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
-        decay = check.number("weight_decay", self.weight_decay, least=0.0)
         if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "adam":
             return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         if decay:
             raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
 
-    def _continue(self, net: Any, source: sources.Source, older: Factors) -> None:
-        """Start from the vectors of an older model, where it knows the user or item."""
-        from rankwise.rankers.factorization.net import factor_weights
-
+    def _continued(
+        self, arrays: tuple[Floats, Floats, Floats], source: sources.Source, older: Factors
+    ) -> tuple[Floats, Floats, Floats]:
+        """Take the vectors of an older model, where it knows the user or item."""
         if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
             got = f"{older.user_vectors.shape[1]} factors {'with' if older.item_bias.size else 'without'} item_bias"
             raise check.error("init_model must have the same factors and biases", got=got)
-        arrays = net.vectors()
         users, items = (source.user_ids, older.users), (source.item_ids, older.items)
         old = (older.user_vectors, older.item_vectors, older.item_bias)
         for ours, before, (ids, known) in zip(arrays, old, (users, items, items), strict=True):
             if ours.size:
                 _, here, there = np.intersect1d(ids, known, assume_unique=True, return_indices=True)
                 ours[here] = before[there]
-        net.load_state_dict(factor_weights(*arrays))
+        return arrays
 
     def _keep(self, model: Factors, state: State) -> None:
         self.model_ = model
         self.epochs_ = state.before + state.best
 
     def _made_of(self, rounds: int) -> Json:
-        import torch
-
-        return {"epochs": rounds, "versions": {"torch": torch.__version__}}
+        versions = {name: sys.modules[name].__version__ for name in ("torch",) if name in sys.modules}
+        return {"epochs": rounds, "versions": versions}
 
     def _files(self) -> dict[str, bytes]:
         return {MODEL: self.model_.content()}
@@ -350,6 +366,3 @@ class FactorizationRanker(TorchRanker):
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self.model_ = Factors.read(files[MODEL])
         self.epochs_ = int(description["epochs"])
-
-    def _score(self, features: Floats) -> Array:
-        raise check.error("FactorizationRanker scores ids of users and items, and no features")

@@ -1,4 +1,4 @@
-"""Vectors of users and items: shapes that belong together, and lists of items that are there."""
+"""Arrays of recommenders: shapes that belong together, lists of items that are there, ids that rise."""
 
 from collections.abc import Mapping
 
@@ -8,29 +8,44 @@ from numpy.typing import NDArray
 from rankwise.arrays import Column, Ids
 from rankwise.rankers.verify import ForgedError, refusing
 
-_KINDS = {
-    "user_vectors": ("float32", 2),
-    "item_vectors": ("float32", 2),
-    "item_bias": ("float32", 1),
-    "popularity": ("float64", 1),
-    "seen_offsets": ("int64", 1),
-    "seen_items": ("int32", 1),
+Kinds = Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]]
+"""Name -> (dtype, the shapes that it may have, in letters: n users, m items, any other letter one size of its own)."""
+
+KNOWN: Kinds = {
+    "popularity": ("float64", (("m",),)),
+    "seen_offsets": ("int64", (("n+1",),)),
+    "seen_items": ("int32", (("s",),)),
+}
+FACTORS: Kinds = {
+    "user_vectors": ("float32", (("n", "f"),)),
+    "item_vectors": ("float32", (("m", "f"),)),
+    "item_bias": ("float32", (("m",), ("0",))),
 }
 _LAST_LETTER = 0x10FFFF
 
 
-def verify(arrays: Mapping[str, Column]) -> None:
-    """Check the arrays of a factorization, ids among them; an error says what of them cannot be."""
+def verify(arrays: Mapping[str, Column], kinds: Kinds = FACTORS) -> None:
+    """Check the arrays of a model, ids among them; an error says what of them cannot be.
+
+    ``x_offsets`` and ``x_items`` are lists of items; so are numbers of items wherever a name ends in ``items``.
+    """
+    kinds = {**KNOWN, **kinds}
     with refusing():
-        for name in ("users", "items", *_KINDS):
+        for name in ("users", "items", *kinds):
             if name not in arrays:
                 raise ForgedError(f"no {name}")
-        for name, (kind, n_dimensions) in _KINDS.items():
-            if arrays[name].dtype != kind or arrays[name].ndim != n_dimensions:
+        for name, (kind, shapes) in kinds.items():
+            if arrays[name].dtype != kind or arrays[name].ndim != len(shapes[0]):
                 raise ForgedError(f"{name} of the shape {arrays[name].shape} and the kind {arrays[name].dtype}")
         n_users, n_items = (_ids(arrays[name], name) for name in ("users", "items"))
-        _size(arrays, n_users, n_items)
-        _seen(arrays["seen_offsets"], arrays["seen_items"], n_items)
+        sizes = {"n": n_users, "m": n_items, "n+1": n_users + 1, "m+1": n_items + 1, "0": 0}
+        for name, (_, shapes) in kinds.items():
+            _size(name, arrays[name].shape, shapes, sizes)
+        for name in kinds:
+            if name.endswith("_offsets"):
+                _follow(arrays[name], arrays[name.removesuffix("offsets") + "items"])
+            if name.endswith("items"):
+                _among(arrays[name], n_items)
 
 
 def _ids(ids: Ids, name: str) -> int:
@@ -47,22 +62,20 @@ def _ids(ids: Ids, name: str) -> int:
     return len(ids)
 
 
-def _size(arrays: Mapping[str, Column], n_users: int, n_items: int) -> None:
-    size = arrays["user_vectors"].shape[1]
-    shapes: dict[str, list[tuple[int, ...]]] = {
-        "user_vectors": [(n_users, size)],
-        "item_vectors": [(n_items, size)],
-        "item_bias": [(n_items,), (0,)],
-        "popularity": [(n_items,)],
-        "seen_offsets": [(n_users + 1,)],
-    }
-    for name, possible in shapes.items():
-        if arrays[name].shape not in possible:
-            raise ForgedError(f"{name} of the shape {arrays[name].shape} for {n_users} users and {n_items} items")
+def _size(name: str, shape: tuple[int, ...], shapes: tuple[tuple[str, ...], ...], sizes: dict[str, int]) -> None:
+    """Compare a shape with those that it may have; a letter that is new gets its size."""
+    for possible in shapes:
+        if all(sizes.get(letter, size) == size for letter, size in zip(possible, shape, strict=True)):
+            sizes.update(zip(possible, shape, strict=True))
+            return
+    raise ForgedError(f"{name} of the shape {shape} for {sizes['n']} users and {sizes['m']} items")
 
 
-def _seen(offsets: NDArray[np.int64], items: NDArray[np.int32], n_items: int) -> None:
+def _follow(offsets: NDArray[np.int64], items: NDArray[np.int32]) -> None:
     if offsets[0] != 0 or offsets[-1] != items.size or (np.diff(offsets) < 0).any():
         raise ForgedError("lists of items that do not follow each other")
+
+
+def _among(items: NDArray[np.int32], n_items: int) -> None:
     if items.size and not 0 <= items.min() <= items.max() < n_items:
         raise ForgedError(f"an item that is not among the {n_items}")

@@ -1,0 +1,1 @@
+"""Recommenders without a training loop: closed forms, neighbours, alternating least squares, and counts."""
