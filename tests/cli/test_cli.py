@@ -211,18 +211,110 @@ def test_evaluate_a_policy_gives_expectations_over_drawn_rankings():
 
 
 def test_evaluate_runs_against_qrels():
-    found = means("evaluate", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,ap")
+    words = ("evaluate", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,ap", "--conventions", "rankwise")
+    found = means(*words)
     assert list(found["a"].values()) == pytest.approx([1.0, 1.0])
     assert list(found["b"].values()) == pytest.approx(
         [(NDCG_DOWN_B + 1 / np.log2(3)) / 2, ((1 / 2 + 2 / 3) / 2 + 0.5) / 2]
     )
 
 
+def test_runs_are_counted_as_trec_eval_does_unless_told_otherwise():
+    words = ("evaluate", "--qrels", "qrels.txt", "b.run", "-m", "ndcg@10,map")
+    text = run(*words).stdout
+    linear = (1 / np.log2(3) + 2 / 2) / (2 + 1 / np.log2(3))
+    assert f"{(linear + 1 / np.log2(3)) / 2:.4f}" in text
+    assert re.search(r"^ndcg@10 .*\nmap ", text, re.MULTILINE)
+    assert "Conventions of trec_eval: ndcg(gain=linear, ties=row, empty=0)@10, ap(ties=row, empty=0)." in " ".join(
+        text.split()
+    )
+    assert json.loads(run(*words, "--json").stdout)["conventions"] == "trec_eval"
+    ours = run(*words, "--conventions", "rankwise").stdout
+    assert f"{(NDCG_DOWN_B + 1 / np.log2(3)) / 2:.4f}" in ours
+    assert "Conventions of rankwise: ndcg@10, ap." in ours
+    assert "Conventions" not in run("evaluate", "data.txt", "up.txt").stdout
+    compared = run("compare", "--qrels", "qrels.txt", "a.run", "b.run", "--format", "latex").stdout
+    assert compared.count("Conventions of trec_eval") == 1
+    assert " & system & ndcg@5 & ndcg@10 & ap & rr \\\\" in compared
+
+
+def test_counts_of_runs_have_totals():
+    text = run("evaluate", "--qrels", "qrels.txt", "a.run", "-m", "num_q,num_ret,num_rel_ret,bpref,judged@1").stdout
+    assert "In all: num_q 2, num_ret 5, num_rel_ret 3." in text
+    Path("half.run").write_text(RUN_A[: RUN_A.index("q2")])
+    text = run("evaluate", "--qrels", "qrels.txt", "a.run", "half.run", "-m", "num_ret").stdout
+    assert "a: In all: num_ret 5." in text
+    assert "half: In all: num_ret 3." in text
+
+
+def test_columns_have_titles():
+    words = ("compare", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,map", "--titles", "nDCG@10, M_A_P")
+    assert " & system & nDCG@10 & M\\_A\\_P \\\\" in run(*words, "--format", "latex").stdout
+    assert re.search(r"system +nDCG@10 +M_A_P\n", run(*words).stdout)
+    assert re.search(r"^M_A_P +b +a ", run(*words).stdout, re.MULTILINE)
+    run(*words, "-o", "table.tex")
+    assert "nDCG@10 & M\\_A\\_P" in Path("table.tex").read_text()
+    assert re.search(
+        r"^NDCG +0\.", run("evaluate", "data.txt", "up.txt", "-m", "ndcg@10", "--titles", "NDCG").stdout, re.MULTILINE
+    )
+    message = refused("evaluate", "data.txt", "up.txt", "-m", "ndcg@10,ap", "--titles", "NDCG")
+    assert "give one title for each metric: got 1 titles for ndcg@10, ap" in message
+
+
+def test_runs_of_equal_file_names_are_called_by_their_tags():
+    for folder, text in (("one", RUN_A), ("two", RUN_B)):
+        Path(folder).mkdir()
+        Path(folder, "x.run").write_text(text)
+    words = ("compare", "--qrels", "qrels.txt", "one/x.run", "two/x.run")
+    assert json.loads(run(*words, "--json").stdout)["systems"] == ["a", "b"]
+    assert json.loads(run(*words, "a.run", "mine=b.run", "--baseline", "mine", "--json", code=2).stdout or "{}") == {}
+    systems = json.loads(run(*words[:3], "one/x.run", "x=two/x.run", "b.run", "--json").stdout)["systems"]
+    assert systems == ["a", "x", "b"]
+    Path("two/x.run").write_text(RUN_A)
+    message = refused(*words)
+    assert "two rankings have the same name: got 'a' for one/x.run and two/x.run. Hint: give each a name" in message
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell with process substitution")
+def test_runs_and_qrels_may_be_pipes():
+    Path("a.run.gz").write_bytes(gzip.compress(RUN_A.encode()))
+    tool = f"{sys.executable} -m rankwise"
+    lines = {
+        f"{tool} compare --json --qrels <(cat qrels.txt) <(zcat a.run.gz) <(cat b.run)": ["a", "b"],
+        f"{tool} compare --json --qrels <(gzip -c qrels.txt) <(cat a.run.gz) mine=<(cat b.run)": ["a", "mine"],
+        f"cat b.run | {tool} compare --json --qrels qrels.txt a.run -": ["a", "b"],
+        f"cat qrels.txt | {tool} compare --json --qrels - a.run.gz b.run": ["a", "b"],
+    }
+    for line, systems in lines.items():
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=HANG)
+        assert (done.returncode, done.stderr) == (0, ""), line
+        assert json.loads(done.stdout)["systems"] == systems
+        assert json.loads(done.stdout)["mean"]["ap(ties=row, empty=0)"][systems[0]] == 1.0
+    for broken, sentence in {
+        "q1 Q0 d1 1 much t": "with a finite score: got 'q1 Q0 d1 1 much t' at line 6 of",
+        "q1 Q0 d1 1 0.5 t": "a document may stand only once under a query: got 'q1 Q0 d1 1 0.5 t' at line 6 of",
+    }.items():
+        Path("broken.run").write_text(RUN_A + broken + "\n")
+        for line in (
+            f"{tool} evaluate --qrels qrels.txt <(cat broken.run)",
+            f"{tool} evaluate --qrels qrels.txt - < broken.run",
+        ):
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=HANG)
+            assert done.returncode == 2
+            assert sentence in done.stderr
+            assert re.search("line 6 of (/dev/fd/|standard input)", done.stderr)
+
+
+def test_standard_input_is_read_once():
+    message = refused("evaluate", "--qrels", "-", "-")
+    assert "standard input can be read only once: got - 2 times" in message
+
+
 def test_evaluate_all_topics_counts_those_that_the_run_lacks():
     Path("half.run").write_text(RUN_A[: RUN_A.index("q2")])
     words = ("evaluate", "--qrels", "qrels.txt", "half.run", "-m", "ap")
-    assert means(*words)["half"]["ap"] == pytest.approx(1.0)
-    assert means(*words, "--all-topics")["half"]["ap"] == pytest.approx(0.5)
+    assert means(*words)["half"]["ap(ties=row, empty=0)"] == pytest.approx(1.0)
+    assert means(*words, "--all-topics")["half"]["ap(ties=row, empty=0)"] == pytest.approx(0.5)
 
 
 def test_evaluate_writes_the_value_of_every_query():
@@ -376,7 +468,7 @@ def test_compare_draws_a_picture_and_keeps_it():
 
 def test_compare_runs():
     document = json.loads(run("compare", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ap", "--json").stdout)
-    assert document["mean"]["ap"]["a"] == 1.0
+    assert document["mean"]["ap(ties=row, empty=0)"]["a"] == 1.0
 
 
 # data

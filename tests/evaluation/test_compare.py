@@ -320,3 +320,27 @@ def test_a_lead_that_its_interval_does_not_bear_out_is_no_lead():
     assert pair.low < 0 < pair.high
     assert Verdict.of(shared, "ap").close == ["b"]
     assert Verdict.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]
+
+
+def test_columns_have_titles():
+    comparison = rw.compare(
+        {
+            "one": rw.Evaluation({"ap": [0.1, 0.5, 0.3], "ndcg@10": [0.2, 0.4, 0.6]}, [1, 2, 3]),
+            "two": rw.Evaluation({"ap": [0.2, 0.4, 0.5], "ndcg@10": [0.3, 0.5, 0.6]}, [1, 2, 3]),
+        }
+    )
+    for titles in (["MAP", "n_DCG"], {"ndcg(gain=exponential)@10": "n_DCG", "ap": "MAP"}):
+        latex = comparison.to_latex(titles=titles, pairs=True)
+        assert " & system & MAP & n\\_DCG \\\\" in latex
+        assert "n\\_DCG & two & one" in latex
+        assert "| system | MAP | n\\_DCG |" in comparison.to_markdown(titles=titles)
+        assert re.search(r"system +MAP +n_DCG", comparison.to_text(titles=titles))
+    assert comparison.table(titles={"ap": "MAP"}).header == ("", "system", "MAP", "ndcg@10")
+    one = rw.Evaluation({"ap": [0.1, 0.5, 0.3]}, [1, 2, 3])
+    assert one.table(titles="MAP").rows[0][0] == "MAP"
+    with pytest.raises(ValueError, match=r"give one title for each metric: got 1 titles for ap, ndcg@10. Hint: titles"):
+        comparison.table(titles=["MAP"])
+    with pytest.raises(
+        ValueError, match="a title is for a metric of the table: got 'rr'. Hint: choose one of ap, ndcg"
+    ):
+        comparison.table(titles={"rr": "MRR"})

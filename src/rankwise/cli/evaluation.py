@@ -11,7 +11,7 @@ from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.folds import DEFAULT_METRICS
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Keywords
+from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,7 @@ def evaluate(
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
     all_topics: options.AllTopics = False,
+    titles: options.Titles = None,
     part: options.Part = None,
     fold: options.Fold = None,
     confidence: options.Confidence = 0.95,
@@ -57,15 +58,16 @@ def evaluate(
     [cyan]rankwise evaluate test.txt scores.txt[/cyan]
     [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
     [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
-    [cyan]rankwise evaluate --qrels qrels.txt run.txt --conventions trec_eval[/cyan]
+    [cyan]rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref[/cyan]
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, reading, how, progress)
-    document = {"rankings": {name: one.to_dict() for name, one in found.items()}}
-    table = _summary(found)
+    asked = _Asked(metrics, conventions, qrels, titles)
+    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
+    document = {"rankings": {name: one.to_dict() for name, one in found.items()}} | asked.described()
+    table = asked.noted(_summary({name: one.table(titles=asked.titles) for name, one in found.items()}))
     if output is not None:
         summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
         outputs.save(output, document=document, tables=[table], frame=summaries, force=force)
@@ -91,6 +93,7 @@ def compare(
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
     all_topics: options.AllTopics = False,
+    titles: options.Titles = None,
     part: options.Part = None,
     fold: options.Fold = None,
     baseline: Annotated[str | None, typer.Option(metavar="NAME", help="Test only against this ranking.")] = None,
@@ -123,7 +126,7 @@ def compare(
     """Test which ranking is better, by how much, and whether that is more than chance.
 
     Rankings are paired query by query. A raised letter marks a ranking that is significantly better than the one of
-    that letter. A ranking without name= is called after its file.
+    that letter. A ranking without name= is called after its file; runs whose files are called alike, by their tags.
 
     [cyan]rankwise compare test.txt old=old.txt new=new.txt[/cyan]
     [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
@@ -136,28 +139,54 @@ def compare(
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    found = _evaluations(rankings, metrics, conventions, qrels, all_topics, part, fold, reading, how, progress)
+    asked = _Asked(metrics, conventions, qrels, titles)
+    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    first, *others = result.tables(pairs=pairs, titles=asked.titles)
+    tables, document = [asked.noted(first), *others], result.to_dict() | asked.described()
     if output is not None:
-        tables = [result.table(), result.pairs_table()][: 1 + pairs]
-        outputs.save(output, document=result.to_dict(), tables=tables, frame=result.to_frame(), force=force)
+        outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=force)
     if plot is not None:
         result.plot(plot, force=force)
     if json:
-        screen.document(result.to_dict())
+        screen.document(document)
     elif write == "text":
-        screen.table(result.table())
-        if pairs:
-            screen.table(result.pairs_table(), title="Every pair")
+        for table, title in zip(tables, ("", "Every pair"), strict=False):
+            screen.table(table, title=title)
         outputs.said(output, plot)
     else:
-        typer.echo(getattr(result, f"to_{write}")(pairs=pairs))
+        typer.echo("\n\n".join(getattr(table, write)() for table in tables))
+
+
+class _Asked:
+    """The metrics that the user wants, as they were written and as they are computed, and what tables call them."""
+
+    def __init__(self, metrics: list[str], conventions: str | None, qrels: Path | None, titles: str | None) -> None:
+        import rankwise as rw
+
+        self.words = metrics
+        self.conventions = conventions or ("trec_eval" if qrels else None)
+        texts = inputs.items(",".join(metrics))
+        self.metrics = {text: rw.metric(text, conventions=self.conventions) for text in texts}
+        self.titles: list[str] | dict[str, str] | None = None if titles is None else inputs.items(titles)
+        if titles is None and self.conventions:  # the note has the long form
+            self.titles = {str(one): text for text, one in self.metrics.items()}
+
+    def noted(self, table: "Table") -> "Table":
+        """Say below a table whose conventions it follows."""
+        if self.conventions is None:
+            return table
+        expressions = ", ".join(dict.fromkeys(map(str, self.metrics.values())))
+        return replace(table, notes=(*table.notes, f"Conventions of {self.conventions}: {expressions}."))
+
+    def described(self) -> Json:
+        """Say the same in JSON."""
+        return {"conventions": self.conventions} if self.conventions else {}
 
 
 def _evaluations(
     words: list[str],
-    metrics: list[str],
-    conventions: str | None,
+    asked: _Asked,
     qrels: Path | None,
     all_topics: bool,
     part: str | None,
@@ -168,38 +197,47 @@ def _evaluations(
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
+    from rankwise.data.compressed import shown
     from rankwise.evaluation.rankings import read_ranking
 
-    beside = {"--conventions": conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"]}
-    if qrels is None and (kept := cross_validation.results(words, metrics, beside)) is not None:
+    beside = {
+        "--conventions": asked.conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"],
+    }  # fmt: skip
+    if qrels is None and (kept := cross_validation.results(words, asked.words, beside)) is not None:
         about = {name: how[name] for name in ("confidence", "seed")}
         return {name: replace(one, **about) for name, one in kept.items()}
-    asked = [rw.metric(text, conventions=conventions) for text in inputs.items(",".join(metrics))]
-    named = inputs.named(words if qrels else words[1:])
-    if not named:
+    rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
+    if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
         raise check.error(what, got=" ".join(words))
-    with screen.progress(len(named) + (not qrels), progress) as bar:
+    inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
+    if not qrels:
+        inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
+    found, tags = [], []
+    with screen.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
             by = rw.read_qrels(qrels)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             by = reading.data(words[0], part=part, fold=fold, bar=bar)
-        found = {}
-        for name, path in named.items():
-            bar.step(f"Evaluating {path}")
-            scores, judged = read_ranking(path, by, all_topics=all_topics)
-            with check.naming(path):
-                found[name] = rw.evaluate(scores, judged, asked, **how)
-    return found
+        for _, path in rankings:
+            bar.step(f"Evaluating {shown(path)}")
+            scores, judged, tag = read_ranking(path, by, all_topics=all_topics)
+            with check.naming(shown(path)):
+                found.append(rw.evaluate(scores, judged, list(asked.metrics.values()), **how))
+            tags.append(tag if qrels else "")
+    names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
+    return dict(zip(names, found, strict=True))
 
 
-def _summary(found: "Mapping[str, Evaluation]") -> "Table":
+def _summary(tables: "Mapping[str, Table]") -> "Table":
     """Put the tables of all rankings under each other."""
-    tables = {name: one.table() for name, one in found.items()}
     first = next(iter(tables.values()))
     if len(tables) == 1:
         return first
     rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
-    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align)
+    notes = first.notes
+    if any(table.notes != notes for table in tables.values()):
+        notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
+    return replace(first, header=("ranking", *first.header), rows=rows, align="l" + first.align, notes=notes)

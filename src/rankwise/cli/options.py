@@ -40,13 +40,23 @@ Conventions = Annotated[
     typer.Option(
         metavar="NAME",
         help="Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
-        "catboost, sklearn or trec_eval.",
+        "catboost, sklearn or trec_eval; rankwise names our own way.",
+        show_default="trec_eval with --qrels",
     ),
 ]
 Qrels = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs."
+        metavar="FILE",
+        help="Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs, and counted as "
+        "trec_eval does.",
+    ),
+]
+Titles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="What metrics are called in the tables: one title for each, between commas, in their order.",
     ),
 ]
 AllTopics = Annotated[

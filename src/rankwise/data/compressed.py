@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import IO, Any
 
 from rankwise import check
 from rankwise.files import replacing
+
+STANDARD_INPUT = "-"
 
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _NO_TEXT = {
@@ -25,11 +28,11 @@ _NO_TEXT = {
 def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
 
-    A pipe will do, such as the shell's ``<(zcat run.gz)``. How far the file itself has been read tells the progress,
-    unless it is a pipe.
+    A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. How far the file itself has
+    been read tells the progress, unless it is a pipe.
     """
-    path = check.readable(path, pipe=True)
-    with path.open("rb") as file:
+    with _opened(path) as file:
+        name = shown(path)
         magic = file.read(8)
         raw = _from_beginning(magic, file)
         if magic.startswith(_GZIP):
@@ -37,19 +40,37 @@ def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
                 with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
                     yield plain, raw  # type: ignore[misc]
             except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
-                raise _cannot_unpack(path, broken) from None
+                raise _cannot_unpack(name, broken) from None
         elif magic.startswith(_ZSTANDARD):
             import zstandard
 
             try:
                 yield _Zstandard(raw), raw  # type: ignore[misc]
             except (EOFError, zstandard.ZstdError) as broken:
-                raise _cannot_unpack(path, broken) from None
+                raise _cannot_unpack(name, broken) from None
         else:
             for beginning, (what, hint) in _NO_TEXT.items():
                 if magic.startswith(beginning):
-                    raise check.error("cannot read this kind of file", got=what, where=str(path), hint=hint)
+                    raise check.error("cannot read this kind of file", got=what, where=name, hint=hint)
             yield raw, raw
+
+
+def shown(path: str | Path) -> str:
+    """Say what a path names.
+
+    >>> shown("-"), shown("run.gz")
+    ('standard input', 'run.gz')
+    """
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[IO[bytes]]:
+    if str(path) == STANDARD_INPUT:
+        yield sys.stdin.buffer
+    else:
+        with check.readable(path, pipe=True).open("rb") as file:
+            yield file
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -61,7 +82,7 @@ def read_bytes(path: str | Path) -> bytes:
 def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
     """Give a file of which ``head`` has been read as if nothing had been."""
     if file.seekable():
-        file.seek(0)
+        file.seek(-len(head), io.SEEK_CUR)
         return file
     return io.BufferedReader(_Rejoined(head, file))
 
@@ -85,8 +106,8 @@ class _Rejoined(io.RawIOBase):
         return count
 
 
-def _cannot_unpack(path: Path, broken: Exception) -> ValueError:
-    return check.error("cannot unpack a compressed file", got=str(broken), where=str(path), hint="get the file again")
+def _cannot_unpack(name: str, broken: Exception) -> ValueError:
+    return check.error("cannot unpack a compressed file", got=str(broken), where=name, hint="get the file again")
 
 
 class _Zstandard:

@@ -17,7 +17,7 @@ from rankwise.plain import Keywords
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT = compressed.STANDARD_INPUT
 FORMATS = ("letor", "csv", "parquet")
 LETOR_OPTIONS = ("errors", "n_features", "first_index", "sizes", "max_features", "max_line_bytes", "progress")
 _TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")

@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.evaluation import significance, tables
 from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
+from rankwise.evaluation.titles import Titles, titles_of
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
 
@@ -127,8 +128,8 @@ class Comparison:
         """The short name of each system, which marks refer to."""
         return tables.labels(len(self.systems))
 
-    def table(self) -> tables.Table:
-        """Means with marks: one row per system, one column per metric."""
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Means with marks: one row per system, one column per metric; ``titles`` name the columns."""
         short = dict(zip(self.systems, self.labels, strict=True))
         beaten: dict[tuple[str, str], list[str]] = {}
         for one in self.pairs:
@@ -147,20 +148,21 @@ class Comparison:
                 cells.append(tables.Cell(text, marks, best))
             rows.append(tuple(cells))
         return tables.Table(
-            header=("", "system", *self.metrics),
+            header=("", "system", *titles_of(self.metrics, titles).values()),
             rows=tuple(rows),
             align="ll" + "r" * len(self.metrics),
             notes=(self.legend(),),
         )
 
-    def pairs_table(self) -> tables.Table:
+    def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
         corrected = any(one.p_corrected_t is not None for one in self.pairs)
         header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
+        shown = titles_of(self.metrics, titles)
         rows = []
         for one in self.pairs:
-            row = [one.metric, one.system, one.against, tables.number(one.difference, signed=True)]
+            row = [shown[one.metric], one.system, one.against, tables.number(one.difference, signed=True)]
             row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
             row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
             row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
@@ -168,17 +170,24 @@ class Comparison:
             rows.append(tuple(row))
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
-    def to_text(self, *, pairs: bool = False) -> str:
+    def to_text(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
         """Give the table as aligned text with its legend; with ``pairs`` also every test."""
-        return self.table().text() + ("\n\n" + self.pairs_table().text() if pairs else "")
+        return "\n\n".join(table.text() for table in self.tables(pairs=pairs, titles=titles))
 
-    def to_markdown(self, *, pairs: bool = False) -> str:
+    def to_markdown(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
         """Give the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
-        return self.table().markdown() + ("\n\n" + self.pairs_table().markdown() if pairs else "")
+        return "\n\n".join(table.markdown() for table in self.tables(pairs=pairs, titles=titles))
 
-    def to_latex(self, *, pairs: bool = False) -> str:
-        """Give the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test."""
-        return self.table().latex() + ("\n\n" + self.pairs_table().latex() if pairs else "")
+    def to_latex(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
+        """Give the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
+
+        ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
+        """
+        return "\n\n".join(table.latex() for table in self.tables(pairs=pairs, titles=titles))
+
+    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
+        """Give the table of means, and with ``pairs`` that of every test."""
+        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per pair and metric, with the fields of :class:`Pair`."""

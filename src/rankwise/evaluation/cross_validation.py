@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rankwise.arrays import Array
 from rankwise.evaluation import tables
 from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.titles import Titles
 from rankwise.metrics.base import weighted_mean
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class CrossValidation(Evaluation):
             pl.Series("folds_high", [float(np.nanmax(one)) for one in means]),
         )  # fmt: skip
 
-    def table(self) -> tables.Table:
-        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML."""
-        plain = super().table()
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
+        plain = super().table(titles=titles)
         rows = tuple(
             (*row, f"{tables.number(float(np.nanmin(means)))} to {tables.number(float(np.nanmax(means)))}, sd {sd:.4f}")
             for row, means, sd in zip(plain.rows, self.fold_means.values(), self.spread.values(), strict=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, threads
 from rankwise.arrays import Ids, read_only_view
 from rankwise.evaluation import tables
+from rankwise.evaluation.titles import Titles, canonical, find, titles_of
 from rankwise.kernels import kernel
 from rankwise.metrics import metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -84,9 +85,9 @@ class Evaluation:
 
     def __getitem__(self, name: "str | Metric") -> NDArray[np.float64]:
         """One value per query; the metric may be spelled in any way that means the same."""
-        for expression in (name, *_canonical(name)):
-            if isinstance(expression, str) and expression in self.values:
-                return self.values[expression]
+        found = find(name, self.values)
+        if found is not None:
+            return self.values[found]
         hint = check.suggestion(str(name), self.values).rstrip("?")
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
 
@@ -98,7 +99,7 @@ class Evaluation:
     @cached_property
     def total(self) -> dict[str, float]:
         """Metric -> Σwv, of those that count: num_q, num_ret, num_rel and num_rel_ret."""
-        counts = [name for name in self.values if any(metric(text).counts for text in _canonical(name))]
+        counts = [name for name in self.values if any(metric(text).counts for text in canonical(name))]
         weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
         return {name: math.fsum(weights * self.values[name]) for name in counts}
 
@@ -163,17 +164,20 @@ class Evaluation:
         about |= {"total": self.total} if self.total else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": metrics}
 
-    def table(self) -> tables.Table:
-        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML."""
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
         n = self.query_ids.size
+        shown = titles_of(self.metrics, titles)
         rows = tuple(
-            (name, tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
+            (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
             for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
         )
         header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
         if self.total:
-            notes.append("In all: " + ", ".join(f"{name} {total:,.10g}" for name, total in self.total.items()) + ".")
+            notes.append(
+                "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
+            )
         return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
 
     def __repr__(self) -> str:
@@ -181,13 +185,6 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _canonical(name: "str | Metric") -> list[str]:
-    try:
-        return [str(metric(name))]
-    except ValueError:
-        return []
 
 
 @kernel

@@ -2,16 +2,26 @@
 
 import io
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data.compressed import read_bytes
+from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
 from rankwise.rankers.table import load
+
+
+class Ranking(NamedTuple):
+    """Scores, and the data that they belong to."""
+
+    scores: NDArray[np.float64]
+    data: RankingDataset
+    tag: str = ""
+    """What a TREC run calls itself."""
 
 
 def read_scores(path: Path) -> NDArray[np.float64]:
@@ -28,7 +38,7 @@ def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
         return np.array([_number(line) for line in lines])
     except ValueError:
         bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
-        got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {path}"
+        got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {shown(path)}"
         hint = "write one number per document, in the order of the data, or a TREC run"
         raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
 
@@ -53,41 +63,40 @@ def _array(content: bytes, path: Path) -> NDArray[np.float64]:
     return np.frombuffer(values, dtype).astype(np.float64)
 
 
-def read_ranking(
-    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool
-) -> tuple[NDArray[np.float64], RankingDataset]:
+def read_ranking(path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool) -> Ranking:
     """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
     if path.is_dir():
         return _predicted(path, by if isinstance(by, RankingDataset) else None)
     if not isinstance(by, RankingDataset):
-        with check.naming(path):
-            return trec.judge(trec.read_run(path), by, all_topics=all_topics)
+        with check.naming(shown(path)):
+            run = trec.read_run(path)
+            return Ranking(*trec.judge(run, by, all_topics=all_topics), tag=run["tag"][0])
     content = read_bytes(path)  # once: it may be a pipe
     words = content[:4096].lstrip().split(b"\n", 1)[0].split()
     if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
         return _join(trec.parse_run(content, path), by, path)
-    return _scores(content, path), by
+    return Ranking(_scores(content, path), by)
 
 
-def _predicted(path: Path, data: RankingDataset | None) -> tuple[NDArray[np.float64], RankingDataset]:
+def _predicted(path: Path, data: RankingDataset | None) -> Ranking:
     """Score the data with a model."""
     model = load(path)
     if data is None:
         hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
         raise check.error("a model needs data with features", got=str(path), hint=hint)
     with check.naming(path):
-        return model.predict(data), data
+        return Ranking(model.predict(data), data)
 
 
-def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> tuple[NDArray[np.float64], RankingDataset]:
+def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
     """Take the data for qrels; every query counts, also those for which the run found nothing."""
     if data.document_ids is None:
         hint = "give one score per line instead, in the order of the data, or take relevance from qrels"
-        raise check.error("a TREC run needs data with document ids", got=f"{path} and data without", hint=hint)
+        raise check.error("a TREC run needs data with document ids", got=f"{shown(path)} and data without", hint=hint)
     frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
-    with check.naming(path):
+    with check.naming(shown(path)):
         scores, judged = trec.judge(run, frame, all_topics=True)
-    return scores, judged.with_(weights=data.weights)
+    return Ranking(scores, judged.with_(weights=data.weights), run["tag"][0])
 
 
 def _number(line: str) -> float:

@@ -35,15 +35,15 @@ def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
     """Read a run: one row per retrieved document, with columns query, document, score and tag, in the file's order.
 
     As in trec_eval the rank is not looked at, words after the tag are ignored, and the lines of a query need not lie
-    together. ``.gz`` and ``.zst`` are unpacked. A broken line is an error that names file, line and text;
-    ``errors="skip"`` leaves such lines out and warns with their number instead.
+    together. ``.gz`` and ``.zst`` are unpacked; a pipe will do, and ``"-"`` is standard input. A broken line is an
+    error that names file, line and text; ``errors="skip"`` leaves such lines out and warns with their number instead.
     """
     return parse_run(files.read_bytes(path), path, errors=errors)
 
 
 def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
     """Read a run from the content of a file; ``path`` is what errors name."""
-    return _read(content, path, _RUN, "score", "query Q0 document rank score tag", errors)
+    return _read(content, files.shown(path), _RUN, "score", "query Q0 document rank score tag", errors)
 
 
 def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
@@ -51,7 +51,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
     Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`.
     """
-    return _read(files.read_bytes(path), path, _QRELS, "grade", "query 0 document grade", errors)
+    return _read(files.read_bytes(path), files.shown(path), _QRELS, "grade", "query 0 document grade", errors)
 
 
 def write_run(

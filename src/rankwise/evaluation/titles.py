@@ -1,0 +1,49 @@
+"""What metrics are called in tables: by their expressions, unless the user gives them titles."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rankwise import check
+from rankwise.metrics import metric
+from rankwise.metrics.base import Metric
+
+Titles = Mapping[str, str] | Sequence[str]
+"""Metric, in any spelling, -> title; or one title for each metric, in their order."""
+
+
+def titles_of(metrics: Sequence[str], titles: Titles | None) -> dict[str, str]:
+    """Give the title of each metric.
+
+    >>> titles_of(["ndcg@10", "ap"], ["nDCG@10", "MAP"])
+    {'ndcg@10': 'nDCG@10', 'ap': 'MAP'}
+    >>> titles_of(["ndcg(gain=linear)@10", "ap"], {"ndcg(gain=linear, ties=average)@10": "nDCG"})
+    {'ndcg(gain=linear)@10': 'nDCG', 'ap': 'ap'}
+    """
+    found = {name: name for name in metrics}
+    if isinstance(titles, Mapping):
+        for name, title in titles.items():
+            known = find(name, metrics)
+            if known is None:
+                hint = check.suggestion(str(name), metrics).rstrip("?")
+                raise check.error("a title is for a metric of the table", got=repr(name), hint=hint)
+            found[known] = str(title)
+    elif titles is not None:
+        given = [titles] if isinstance(titles, str) else [str(title) for title in titles]
+        if len(given) != len(metrics):
+            got = f"{len(given)} titles for {', '.join(metrics)}"
+            raise check.error("give one title for each metric", got=got, hint="titles are in the order of the metrics")
+        found = dict(zip(metrics, given, strict=True))
+    return found
+
+
+def find(name: str | Metric, metrics: Iterable[str]) -> str | None:
+    """Find a metric among expressions; it may be spelled in any way that means the same."""
+    known = list(metrics)
+    return next((text for text in (name, *canonical(name)) if isinstance(text, str) and text in known), None)
+
+
+def canonical(name: str | Metric) -> list[str]:
+    """Give the one way to write a metric; nothing for a name that is none, as of values computed elsewhere."""
+    try:
+        return [str(metric(name))]
+    except ValueError:
+        return []
