@@ -78,7 +78,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"query_ids": [7, 7, 8]}, "query ids must all be different: got 7 again at query number 1"),
     (
         {"weights": np.ones(6)},
-        r"weights must be one number per query: got shape \(6,\) for 3 queries. Hint: weights bel",
+        r"weights must be one number per query: got one per document. Hint: set document_weights=",
     ),
     ({"weights": [1, -1, 1]}, "weights must be finite and not negative: got -1.0 at query number 1"),
     ({"weights": [1, 1, np.nan]}, "weights must be finite and not negative: got nan at query number 2"),

@@ -6,6 +6,7 @@ that the rest of the package works with, so that a caller reads ``labels = check
 
 from rankwise.check.documents import (
     document_values,
+    document_weights,
     grades,
     judged,
     labels,
@@ -41,6 +42,7 @@ __all__ = [
     "distribution",
     "document_ids",
     "document_values",
+    "document_weights",
     "error",
     "extra",
     "feature_names",

@@ -97,6 +97,14 @@ def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids |
     return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
+def document_weights(
+    values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
+) -> NDArray[np.float64]:
+    """Check weights of documents: not negative."""
+    hint = "give every document a weight of 0 or more; for one number per query use weights="
+    return document_values("document weights", values, query_offsets, ids, least=0.0, hint=hint)
+
+
 def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.int64]:
     """Check displayed positions: whole numbers from 1."""
     array = np.asarray(values)

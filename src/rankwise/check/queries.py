@@ -138,14 +138,23 @@ def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence
     return f"row {row} ({name})"
 
 
-def query_weights(values: ArrayLike, n_queries: int, *, all_zero: bool = False) -> NDArray[np.float64]:
-    """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch)."""
+def query_weights(
+    values: ArrayLike, n_queries: int, *, all_zero: bool = False, n_docs: int | None = None
+) -> NDArray[np.float64]:
+    """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch).
+
+    ``n_docs`` documents, where it is known, tell weights of documents from weights of nothing.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_queries,):
+        by_document = array.shape == (n_docs,)
         raise error(
             "weights must be one number per query",
-            got=f"shape {array.shape} for {n_queries} queries",
-            hint="weights belong to queries here; a weight per document must be equal within a query: pass the first",
+            got="one per document" if by_document else f"shape {array.shape} for {n_queries} queries",
+            hint="set document_weights= for weights of documents; of weights that are the same within a query pass the "
+            "first, weights[offsets[:-1]]"
+            if by_document
+            else "pass a weight for each query",
         )
     bad = ~np.isfinite(array) | (array < 0)
     if bad.any():

@@ -12,7 +12,7 @@ _ARGUMENT = re.compile(
 )
 _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
 _NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
-_ROLES = ("query", "label", "weight", "document", "propensity", "position")
+_ROLES = ("query", "label", "weight", "document", "document_weight", "propensity", "position")
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _FIXED = re.compile(r"fixed=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 _RANGES = re.compile(r"search=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")

@@ -272,7 +272,9 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
     from rankwise.data import formats as files
 
     if lossy and not files.is_parquet(target):
-        data = data.with_(weights=None, categorical=(), propensities=None, positions=None, judged=None)
+        data = data.with_(
+            weights=None, document_weights=None, categorical=(), propensities=None, positions=None, judged=None
+        )
     with screen.progress(1) as bar:
         bar.step(f"Writing {target}")
         files.write_data(data, target, force=force)

@@ -17,7 +17,7 @@ from rankwise.sparse import is_sparse
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
-PER_DOCUMENT = ("features", "labels", "document_ids", "propensities", "positions", "judged")
+PER_DOCUMENT = ("features", "labels", "document_ids", "document_weights", "propensities", "positions", "judged")
 PER_QUERY = ("query_ids", "weights")
 
 
@@ -46,9 +46,11 @@ class RankingDataset:
     query_ids: Ids | None = None
     """(n_queries,) integers or strings, all different. Randomness is keyed by them."""
     weights: NDArray[np.float64] | None = None
-    """(n_queries,) how much each query counts."""
+    """(n_queries,) how much each query counts, in training and in means of metrics."""
     document_ids: Ids | None = None
     """(n_docs,) integers or strings."""
+    document_weights: NDArray[np.float64] | None = None
+    """(n_docs,) how much each document counts in training, with objectives that weigh documents."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
@@ -73,6 +75,7 @@ class RankingDataset:
             query_ids: ArrayLike | None = None,
             weights: ArrayLike | None = None,
             document_ids: ArrayLike | None = None,
+            document_weights: ArrayLike | None = None,
             feature_names: Sequence[str] | None = None,
             categorical: Sequence[int] = (),
             categories: Mapping[int, Sequence[object]] | None = None,
@@ -103,9 +106,11 @@ class RankingDataset:
             )
         checked["categories"] = lists(self.categories, checked["categorical"])
         if self.weights is not None:
-            checked["weights"] = check.query_weights(self.weights, n_queries)
+            checked["weights"] = check.query_weights(self.weights, n_queries, n_docs=n_docs)
         if self.document_ids is not None:
             checked["document_ids"] = check.document_ids(self.document_ids, n_docs)
+        if self.document_weights is not None:
+            checked["document_weights"] = check.document_weights(self.document_weights, offsets, ids)
         if self.propensities is not None:
             checked["propensities"] = check.propensities(self.propensities, offsets, ids)
         if self.positions is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = compressed.STANDARD_INPUT
 FORMATS = ("letor", "csv", "parquet")
-LETOR_OPTIONS = ("errors", "n_features", "first_index", "sizes", "max_features", "max_line_bytes", "progress")
+LETOR_OPTIONS = ("errors", "n_features", "first_index", "sizes", "max_features", "max_line_bytes", "progress", "sparse")
 _TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
 _TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _COMPRESSED = (".gz", ".zst")

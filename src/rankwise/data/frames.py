@@ -33,8 +33,16 @@ ROLES = {
     "label": "label",
     "weight": "weight",
     "document": "document",
+    "document_weight": "document_weight",
     "propensity": "propensity",
     "position": "position",
+    "judged": "judged",
+}
+
+_BY_DOCUMENT = {
+    "document_weight": "document_weights",
+    "propensity": "propensities",
+    "position": "positions",
     "judged": "judged",
 }
 
@@ -48,6 +56,7 @@ def from_frame(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     document: str | None = None,
+    document_weight: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
     judged: str | None = None,
@@ -67,6 +76,7 @@ def from_frame(
             stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
         weight: The column of query weights; the same number in all rows of a query.
         document: The column of document ids.
+        document_weight: The column of weights of single documents.
         propensity: The column of examination probabilities.
         position: The column of displayed positions, from 1.
         judged: The column that says which documents were judged: 1, 0, or -1 for pooled ones that were not.
@@ -91,16 +101,16 @@ def from_frame(
     table, listed = as_polars(frame)
     unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
-    roles |= {"propensity": propensity, "position": position, "judged": judged}
+    roles |= {"document_weight": document_weight, "propensity": propensity, "position": position, "judged": judged}
     return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``propensity``, ``position`` and ``judged``, with an underscore at
-    the end if a feature has that name; features without names are called ``f1``, ``f2`` …. Categorical features whose
-    categories are known hold these: text as polars' ``Enum``.
+    The columns are called ``weight``, ``document``, ``document_weight``, ``propensity``, ``position`` and ``judged``,
+    with an underscore at the end if a feature has that name; features without names are called ``f1``, ``f2`` ….
+    Categorical features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -115,6 +125,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         "label": data.labels,
         "weight": None if data.weights is None else np.repeat(data.weights, data.sizes),
         "document": data.document_ids,
+        "document_weight": data.document_weights,
         "propensity": data.propensities,
         "position": data.positions,
         "judged": data.judged,
@@ -183,12 +194,12 @@ def _build(
         if changes.size:
             row = int(changes[0])
             where = check.query_of_row(row, offsets, values["query_ids"])
-            hint = "weights belong to queries: give all rows of a query the same"
+            hint = "name it document_weight= if it belongs to documents; else give all rows of a query the same"
             raise check.error("the weight changes within a query", got=f"{weights[row]:g}", where=where, hint=hint)
         values["weights"] = weights[starts]
     if "document" in roles:
         values["document_ids"] = _ids(columns, roles, "document")
-    for role, field in (("propensity", "propensities"), ("position", "positions"), ("judged", "judged")):
+    for role, field in _BY_DOCUMENT.items():
         if role in roles:
             values[field] = _numbers(columns, roles, role)
     unknown = [name for name in (*categorical, *wanted) if name not in features]

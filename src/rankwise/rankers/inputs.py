@@ -25,11 +25,12 @@ def dataset(
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     schema: Schema | None = None,
+    training: bool = False,
 ) -> RankingDataset:
     """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
 
     A table that holds ``qid`` and ``label`` among its columns is enough alone. ``schema`` says which categories a model
-    knows that is to score it.
+    knows that is to score it. For ``training``, weights that change within a query are weights of documents.
 
     >>> dataset([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "a", "b"])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
@@ -56,7 +57,7 @@ def dataset(
     offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
     columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
     if sample_weight is not None:
-        columns["weights"] = query_weights(sample_weight, offsets, columns.get("query_ids"))
+        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
     if is_frame(data):
         table = frame(data, schema)
         columns |= {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
@@ -86,7 +87,8 @@ def parts(
         if valid is not None:
             raise check.error("validation data were passed twice", hint="write fit(train, valid)")
         labels, valid = None, labels
-    train = dataset(data, cast("ArrayLike | None", labels), qid=qid, group=group, sample_weight=sample_weight)
+    beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
+    train = dataset(data, cast("ArrayLike | None", labels), training=True, **beside)
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
@@ -115,9 +117,18 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | 
             "the weight changes within a query",
             got=f"{column[row]:g}",
             where=check.query_of_row(row, offsets, query_ids),
-            hint="weights belong to queries: give all documents of a query the same",
+            hint="give all documents of a query the same; weights of documents are RankingDataset(document_weights=…), "
+            "for training",
         )
     return weights
+
+
+def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None, *, training: bool) -> Keywords:
+    """Weights in scikit-learn's style, one for each document: of queries if they are the same within each."""
+    column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
+    if training and (column != np.repeat(column[offsets[:-1]], np.diff(offsets))).any():
+        return {"document_weights": column}
+    return {"weights": query_weights(column, offsets, query_ids)}
 
 
 def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:

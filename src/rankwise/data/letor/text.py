@@ -23,7 +23,7 @@ from rankwise.kernels import kernel
 from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22
-_CANNOT_HOLD = ("weights", "categorical", "propensities", "positions", "judged")
+_CANNOT_HOLD = ("weights", "document_weights", "categorical", "propensities", "positions", "judged")
 
 
 def read_letor(

@@ -177,6 +177,9 @@ class FactorizationRanker(Recommends, TorchRanker):
         and keeps the best model so far. ``watch`` is called after every epoch with its number and the history so far.
         """
         self._refuse("fit", others)
+        if getattr(train, "document_weights", None) is not None:
+            hint = "drop them: data.with_(document_weights=None); weights of users are weights="
+            raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         catalogue = isinstance(train, Interactions) and self.negatives == "all"
         if catalogue:

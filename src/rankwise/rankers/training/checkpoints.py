@@ -112,6 +112,7 @@ def fingerprint(data: RankingDataset) -> str:
         data.offsets,
         data.weights,
         data.query_ids,
+        data.document_weights,
         data.propensities,
         data.positions,
     )

@@ -66,12 +66,13 @@ class Trained(Ranker):
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
-        ``qid`` has an id for each document, ``group`` the number of documents of each query. ``valid`` is a
-        RankingDataset or a tuple (X, y, qid). ``init_model``, a trained ranker or its folder, is continued by as many
-        rounds more. ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that
-        was never interrupted. Ctrl-C ends training and keeps the best model so far; before the first round is complete
-        it raises KeyboardInterrupt. ``watch`` is called after every round with its number and the history so far; what
-        it raises ends training.
+        ``qid`` has an id for each document, ``group`` the number of documents of each query. ``sample_weight`` has a
+        number for each document: a weight of its query where it is the same within each, else of the document, for
+        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid). ``init_model``, a trained
+        ranker or its folder, is continued by as many rounds more. ``resume`` starts from the checkpoint if there is
+        one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the best
+        model so far; before the first round is complete it raises KeyboardInterrupt. ``watch`` is called after every
+        round with its number and the history so far; what it raises ends training.
         """
         self._refuse("fit", others)
         older = None if init_model is None else self._older(init_model)
@@ -210,13 +211,19 @@ class Trained(Ranker):
 
     def _documents(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:
         """What the objective is told about single documents."""
+        weights = train.document_weights
+        if weights is not None and objective is None:
+            self._check_weighs_documents()
         if not self.debias:
-            return {}
+            return {} if weights is None or objective is None else {"document_weights": weights}
         if train.propensities is None or objective is None:
             got = "data without propensities" if objective is not None else self.objective
             hint = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
             raise check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)
-        return {"document_weights": 1.0 / train.propensities}
+        return {"document_weights": (1.0 if weights is None else weights) / train.propensities}
+
+    def _check_weighs_documents(self) -> None:
+        """Refuse weights of documents where a library's own objective has none."""
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)

@@ -115,6 +115,7 @@ class CatBoost:
         "silent": "progress",
     }
     least_code = -np.inf
+    weighs_documents = False
     losses: Mapping[str, Loss] = {"target_border": Loss(tuple(builtins), "labels made by rw.binarize")}
     idle: Collection[str] = ("metric_period",)
 

@@ -68,6 +68,7 @@ class LightGBM:
         "group_column": "qid",
     }
     least_code = 0.0
+    weighs_documents = True
     losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
     idle: Collection[str] = LIGHTGBM_PROGRAM
 
@@ -116,14 +117,13 @@ class LightGBM:
     def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
-        rows = settings.builtin is not None and train.weights is not None
         if external.on_disk(train) is not None:
             parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
         own = _dataset(
             train,
             _labels(settings, train),
             group=train.sizes,
-            weight=np.repeat(train.weights, train.sizes) if rows else None,  # type: ignore[arg-type]
+            weight=_row_weights(train) if settings.builtin is not None else None,
             position=_positions(parameters, train),
             feature_name=_feature_names(train),
             categorical_feature=list(train.categorical),
@@ -340,6 +340,14 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
             hint="use our own objective, which takes real ones, or round the labels",
         )
     return data.labels
+
+
+def _row_weights(data: RankingDataset) -> Array | None:
+    """Weights as LightGBM's own objectives take them: of rows."""
+    by_query = None if data.weights is None else np.repeat(data.weights, data.sizes)
+    if by_query is None or data.document_weights is None:
+        return data.document_weights if by_query is None else by_query
+    return by_query * data.document_weights
 
 
 def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArray[np.int64] | None:

@@ -98,6 +98,8 @@ class Library(Protocol):
     """Parameters that only some objectives take."""
     least_code: float
     """The smallest code of a category that the library takes."""
+    weighs_documents: bool
+    """Whether its own objectives take a weight for each document; else one for each query."""
     idle: Collection[str]
     """Parameters that would have no effect here."""
 

@@ -179,6 +179,15 @@ class TreeRanker(Trained):
         builtin = self.objective.removeprefix("native:")
         return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
 
+    def _check_weighs_documents(self) -> None:
+        if not self.library.weighs_documents:
+            raise check.error(
+                f"objectives of {self.library.name} itself weigh queries, and no documents",
+                got=f"document_weights for {self.objective}",
+                hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
+                "weights that are the same within a query are RankingDataset(weights=…)",
+            )
+
     def _keep(self, model: trees.Forest, state: State) -> None:
         self.model_ = model
 

@@ -65,6 +65,7 @@ class XGBoost:
         "enable_categorical": "RankingDataset(categorical=…)",
     }
     least_code = 0.0
+    weighs_documents = False
     losses: Mapping[str, Loss] = XGBOOST_LOSSES
     idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
 
