@@ -103,6 +103,123 @@ def test_summary_does_not_claim_what_could_be_chance():
     assert "the lead could be chance" in summary.verdict(DATA, compared, view.main)
 
 
+def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_path):
+    texts: Any = {"title": "Table 9", "claim": "b is better", "paper": "Somebody 2021"}
+    few = made_up.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=4, queries=6, **texts)
+    many = made_up.results(trials=5, queries=60, title="Table 9", claim="b is better")
+    pages = [write_report(one, tmp_path / str(i)).read_text() for i, one in enumerate((few, many))]
+    heads = [page.partition("<h1>")[2].partition("</h1>")[0] for page in pages]
+    assert heads == ["No method is ahead by more than chance", "XE-NDCG ranks best"]
+    assert "no method is ahead by more than chance: b has the highest mean ndcg@5" in pages[0]
+    assert "Somebody 2021 · Table 9" in pages[0]
+    assert "<b>The paper claims:</b> b is better" in pages[0]
+    assert "<b>What it is to show:</b> b is better" in pages[1]
+
+
+def test_titles_of_several_methods_and_data_sets():
+    from rankwise.experiments.verdicts import comparison
+
+    def title(found: Results) -> str:
+        compared = {name: comparison(found, name, 0.0) for name in View(found).datasets}
+        return summary.headline(View(found), {name: one for name, one in compared.items() if one is not None})
+
+    three = {"a": "lightgbm(listnet)", "b": "lightgbm(lambdarank)", "c": "lightgbm(xendcg)"}
+    assert title(made_up.results(data=("one", "two"), trials=6, queries=60)) == "XE-NDCG ranks best on all 2 data sets"
+    assert title(made_up.results(data=("one", "two"), trials=3, queries=4)) == "XE-NDCG ranks best on 1 of 2 data sets"
+    close = made_up.results(methods=three, trials=6, queries=60)
+    best = close.queries.filter(pl.col("method") == "c")
+    apart = pl.when(pl.col("trial") % 2 == 0).then(0.01).otherwise(-0.0101)  # b is c, but for a hair
+    second = best.with_columns(pl.col("ndcg@5") + apart, method=pl.lit("b"))
+    rows = pl.concat([close.queries.filter(pl.col("method") != "b"), second])
+    assert title(replace(close, queries=rows)) == "c and b lead, and the tests do not tell them apart"
+
+
+def test_intervals_have_one_level_throughout(tmp_path):
+    found = made_up.results(
+        levels=(0.0, 0.5), treatment="flips", published="bruch2021.table1", alpha=0.01, trials=4, queries=12
+    )
+    page = write_report(found, tmp_path).read_text()
+    words = re.sub(r"<script.*?</script>|<style.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert set(re.findall(r"(\d+)% (?:interval|band)", words + found.to_markdown())) == {"99"}
+    saved = pl.read_csv(tmp_path / FILES / "comparison-mslr-web30k.csv")
+    means = by_hand(found, "ndcg@5", "XE-NDCG")
+    half = stats.t.ppf(0.995, len(means) - 1) * stats.sem(means)
+    one = saved.filter(pl.col("method") == "XE-NDCG", pl.col("metric") == "ndcg@5")
+    assert one["high"][0] - one["low"][0] == pytest.approx(2 * half)
+    table = page.partition('id="levels-mslr-web30k"')[2].partition("</table>")[0]
+    assert f"{np.mean(means):.4f} ± {half:.4f}" in table
+    pooled = replace(found, spec=found.spec | {"protocol": "folds"})
+    from rankwise.experiments.verdicts import comparison
+
+    compared = comparison(pooled, DATA, 0.0)
+    assert compared is not None
+    assert {one.confidence for one in compared.paired.evaluations.values()} == {0.99}
+
+
+def test_two_trials_have_no_bands(tmp_path):
+    found = made_up.results(levels=(0.0, 0.5), treatment="flips", trials=2, queries=12)
+    page = write_report(found, tmp_path).read_text()
+    assert "2 trials are too few for bands" in page
+    assert "2 trials are too few for intervals" in page
+    assert "±" not in page
+    for name in ("levels", "curve-valid-ndcg-5", "bound-ndcg", "comparison-mslr-web30k"):
+        frame = pl.read_csv(tmp_path / FILES / f"{name}.csv")
+        assert frame["low"].fill_nan(None).null_count() == frame.height, name
+        assert frame["mean"].is_not_nan().all(), name
+    assert "[" not in page.partition('class="lead"')[2].partition("over 2 trials")[0]
+
+
+def test_a_method_has_one_colour_in_every_figure(tmp_path):
+    methods = {"one": "lightgbm(listnet)", "two": "lightgbm(lambdarank)", "three": "lightgbm(xendcg)"}
+    found = made_up.results(methods=methods, trials=3, queries=20, data=("x", "y"))
+    found = replace(found, queries=found.queries.filter(~((pl.col("data") == "y") & (pl.col("method") == "one"))))
+    view = View(found)
+    write_report(found, tmp_path)
+    assert len(set(view.colours.values())) == 3
+
+    def colours(name: str) -> set[str]:
+        text = (tmp_path / FILES / f"{name}.svg").read_text()
+        used = {one.lower() for one in re.findall(r"(?:fill|stroke): (#[0-9a-fA-F]{6})", text)}
+        return {method for method, colour in view.colours.items() if colour.lower() in used}
+
+    assert colours("means-x") == colours("curve-valid-ndcg-5") == colours("differences-x") == set(methods)
+    assert colours("means-y") == colours("differences-y") == {"two", "three"}
+    assert colours("scatter") == colours("gains") == {"two", "three"}  # against one, which is on the axis
+    index = packed(view)
+    assert index is not None
+    assert index.index["sets"][0]["colours"] == ["vermillion", "blue", "green"]
+
+
+def test_letters_are_the_same_in_every_table_and_file(tmp_path):
+    methods = {"one": "lightgbm(listnet)", "two": "lightgbm(lambdarank)", "three": "lightgbm(xendcg)"}
+    found = made_up.results(methods=methods, trials=6, queries=60, levels=(0.0, 0.5), treatment="flips")
+    some = ~((pl.col("level") == 0.0) & (pl.col("method") == "one"))
+    found = replace(found, queries=found.queries.filter(some))
+    page = write_report(found, tmp_path).read_text()
+    table = page.partition('id="comparison-mslr-web30k"')[2].partition("</table>")[0]
+    rows = re.findall(r"<tr>.*?</tr>", table)
+    assert [re.sub(r"<[^>]+>", " ", row).split()[:2] for row in rows[1:]] == [["b", "two"], ["c", "three"]]
+    marks = re.findall(r"<sup>(.)</sup>", table)
+    assert set(marks) == {"b"}
+    by_level = (tmp_path / FILES / "levels-mslr-web30k.md").read_text().splitlines()
+    assert "a one | b two | c three" in by_level[0]
+    assert "ᵇ" in by_level[2]
+    assert "ᵃ" not in by_level[2]
+    latex = (tmp_path / FILES / "comparison-mslr-web30k.tex").read_text()
+    assert "$^{b}$" in latex
+    assert "$^{a}$" not in latex
+
+
+def test_losses_have_an_axis_each(tmp_path):
+    found = made_up.results(trials=3, queries=8)
+    loss = found.curves.filter(pl.col("series") == "valid ndcg@5").with_columns(series=pl.lit("loss"))
+    found = replace(found, curves=pl.concat([loss, found.curves]))
+    page = write_report(found, tmp_path).read_text()
+    figure = page.partition('<figure id="curve-loss">')[2].partition("</figure>")[0]
+    assert "Losses of different methods do not compare" in figure
+    assert all(f"<!-- {name} -->" in figure for name in made_up.METHODS)  # the title of a panel
+
+
 def test_paper_is_told_to_agree_or_not(results, folder, page):
     frame = pl.read_csv(folder / FILES / "agreement.csv")
     one, other = (np.mean(by_hand(results, "ndcg@5", name)) for name in ("XE-NDCG", "LambdaMART"))
@@ -151,7 +268,7 @@ def test_curves_of_trials_that_stopped_keep_their_last_value(results):
 
 def test_depth_from_documents_is_ndcg_by_hand(results):
     frame, source = cutoffs.cutoff_means(View(results))
-    assert source == "first trial"
+    assert source == "first trial. Bands are 95% intervals over queries."
     documents = results.documents.filter(pl.col("method") == "XE-NDCG")
     for k in (1, 3):
         values = []
@@ -169,7 +286,7 @@ def test_depth_from_metrics_where_there_are_enough_of_them():
     columns = {f"ndcg@{k}": pl.col("ndcg@5") / k for k in (1, 2, 3)}
     found = replace(found, queries=found.queries.with_columns(**columns))
     frame, source = cutoffs.cutoff_means(View(found))
-    assert source == "all trials"
+    assert source == "all trials. 2 trials are too few for bands."
     assert sorted(set(frame["k"])) == [1, 2, 3, 5]
     one = frame.filter(pl.col("method") == "XE-NDCG", pl.col("k") == 2)["mean"][0]
     assert one == pytest.approx(np.mean(by_hand(found, "ndcg@5", "XE-NDCG")) / 2)
@@ -312,7 +429,9 @@ def test_users_texts_are_text(page, results):
     assert EVIL not in page
     assert "<img" not in page
     found = made_up.results(title="<b>bold</b> & more", methods={"<i>x": "a", "y": "b"}, trials=2, queries=5)
-    written = html.page(title=found.spec["title"], kicker="", claim="<u>", sections=[("a", "<s>", "")], packed=None)
+    written = html.page(
+        title=found.spec["title"], kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], packed=None
+    )
     assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in written
     assert "<u>" not in written
     assert "<s>" not in written

@@ -128,13 +128,13 @@ def _forecast(work: "Work") -> str:
 
 def _show(results: "Results", folder: Path, json: bool) -> None:
     from rankwise.experiments.results import PAGE
-    from rankwise.experiments.summary import all_tables
+    from rankwise.experiments.summary import all_tables, claimed
 
     if json:
         screen.document(results.to_dict())
         return
     if results.spec["claim"]:
-        screen.say(f"What it is to show: {results.spec['claim']}")
+        screen.say(f"{claimed(results.spec)}: {results.spec['claim']}")
     for title, table in all_tables(results):
         screen.table(table, title=title)
     screen.say(f"\nResults: {folder / PAGE}, with every trial beside it.")

@@ -94,12 +94,12 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     from rankwise.evaluation import significance, tables
 
     grid = Grid(box=None, pad_edge=False, header_style="dim")
-    for name in ("data", "level", "method", f"{spec.decide}, 95% interval", "trials"):
+    for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):
         grid.add_column(name, justify="left" if name in ("data", "method") else "right")
     for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
         text = tables.number(sum(values) / len(values))
-        if len(values) > 1:
-            text += " " + tables.interval(*significance.t_test(values).interval())
+        if len(values) >= significance.FEWEST:
+            text += " " + tables.interval(*significance.t_test(values).interval(1.0 - spec.alpha))
         grid.add_row(*map(screen.plain, (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
     return Group(bar, Text(_sentence(progress), style="bold"), grid)

@@ -40,7 +40,7 @@ def draw(result: Demonstration, path: Path) -> Path:
         _say(panel, "behind the best", (1, 1), (10, 9), **beside, color="#555555")
         panel.grid(axis="x", color="#E4E4E4", linewidth=0.6)
         panel.set_axisbelow(True)
-        panel.set_title(f"{result.ranked[0]} ranks best", loc="left", fontsize=13, fontweight="bold", pad=24)
+        panel.set_title(result.headline, loc="left", fontsize=13, fontweight="bold", pad=24)
         _legend(panel)
     return path
 

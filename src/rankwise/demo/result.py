@@ -47,6 +47,11 @@ class Demonstration:
         """The rankers, the best by the headline metric first."""
         return self.verdict.ranked
 
+    @property
+    def headline(self) -> str:
+        """What the tests bear out, in one line."""
+        return self.verdict.headline()
+
     def gain(self, better: str, worse: str) -> Gain:
         """Give the difference between two rankers by the headline metric."""
         return gain(self.comparison, HEADLINE, better, worse)
@@ -84,7 +89,7 @@ class Demonstration:
         )
         text = f"{best} ranks best: {HEADLINE} {mean:.3f}"
         if close:
-            text += f", but not by more than chance over {listed(close)}"
+            text = f"{best} has the highest {HEADLINE}, {mean:.3f}, but not by more than chance over {listed(close)}"
         if beaten:
             text += f". {'It is significantly better than' if close else 'That is significantly better than'} "
             text += f"{listed(beaten)} (against {beaten[0]}: {self.gain(best, beaten[0])})"

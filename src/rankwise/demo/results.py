@@ -53,9 +53,8 @@ def _spec(result: Demonstration) -> Json:
     own = {"linear regression": "ridge regression of the labels on standardised features"}
     return {
         "name": "demo",
-        "title": f"{result.ranked[0]} ranks best",
-        "paper": "rankwise demo",
-        "claim": result.introduction(),
+        "title": "rankwise demo",
+        "introduction": result.introduction(),
         "methods": {name: texts.get(name) or own.get(name) or "one feature" for name in result.ranked},
         "metrics": list(METRICS),
         "decide": HEADLINE,

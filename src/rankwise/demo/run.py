@@ -146,7 +146,7 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     against = _opponent(result)
     result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
     _write_text(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
-    page = [f"# {best} ranks best", result.introduction(), result.table().markdown(), result.conclusion()]
+    page = [f"# {result.headline}", result.introduction(), result.table().markdown(), result.conclusion()]
     page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
     page += [f"![{best} against {against}, query by query](differences.png)"]
     page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]

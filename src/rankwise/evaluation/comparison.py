@@ -65,6 +65,8 @@ class Comparison:
     alpha: float
     overlap: float | None
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
+    letters: tuple[str, ...] = ()
+    """The short name of each system where other tables have given it one; by default a, b, c …"""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -83,14 +85,21 @@ class Comparison:
 
     @cached_property
     def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials."""
+        """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials.
+
+        Of fewer than three trials there is none: its ends are NaN.
+        """
         found: dict[str, dict[str, tuple[float, float]]] = {}
         for metric, rows in self.paired.values.items():
             found[metric] = {}
             for system, row in zip(self.systems, rows, strict=True):
                 evaluation = self.paired.evaluations.get(system)
-                student = significance.t_test(row).interval(1.0 - self.alpha) if evaluation is None else None
-                found[metric][system] = student or evaluation.interval[metric]  # type: ignore[union-attr]
+                if evaluation is not None:
+                    found[metric][system] = evaluation.interval[metric]
+                elif np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
+                    found[metric][system] = (np.nan, np.nan)
+                else:
+                    found[metric][system] = significance.t_test(row).interval(1.0 - self.alpha)
         return found
 
     def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
@@ -112,7 +121,7 @@ class Comparison:
             "holm": f"Holm's correction over the {tables.count(per_metric, 'pair')} of each metric",
             "none": "no correction for many comparisons",
         }[self.correction]
-        marks = "A raised letter" if self.labels[0] == "a" else "A raised number"
+        marks = "A raised letter" if self.labels[0].isalpha() else "A raised number"
         text = f"{marks}: significantly better than that system. {TESTS[self.test]}{ratio}, two-sided, paired by "
         text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
         if self.baseline is not None:
@@ -126,7 +135,7 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """The short name of each system, which marks refer to."""
-        return tables.labels(len(self.systems))
+        return list(self.letters) or tables.labels(len(self.systems))
 
     def table(self, *, titles: Titles | None = None) -> tables.Table:
         """Means with marks: one row per system, one column per metric; ``titles`` name the columns."""
@@ -197,7 +206,7 @@ class Comparison:
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
-        ends = {m: {s: list(self.interval[m][s]) for s in self.systems} for m in self.metrics}
+        ends = {m: {s: _ends(self.interval[m][s]) for s in self.systems} for m in self.metrics}
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
         tests = [_finite(asdict(one)) for one in self.pairs]
@@ -219,6 +228,10 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def _ends(interval: tuple[float, float]) -> list[float] | None:
+    return None if np.isnan(interval[0]) else list(interval)
 
 
 def _finite(row: Json) -> Json:

@@ -15,6 +15,8 @@ from rankwise.kernels import kernel
 from rankwise.stream import Stream, philox
 
 FLIPS = 100_000
+FEWEST = 3
+"""Trials that an interval of their mean needs: that of two is wider than all that could be seen."""
 _FLIPS_AT_ONCE = 128  # sign flips that one Philox block decides
 _ROUNDING = 1e-12  # two sums closer than this share of Σ|d| are the same number
 

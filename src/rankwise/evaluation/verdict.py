@@ -56,6 +56,24 @@ class Verdict(NamedTuple):
         beaten = [name for name, one in gains.items() if one.p < comparison.alpha and one.low > 0.0]
         return cls(metric, ranked, [name for name in others if name not in beaten], beaten)
 
+    def headline(self) -> str:
+        """Say in one line what the tests bear out, and no more.
+
+        >>> Verdict("ap", ["a", "b"], close=[], beaten=["b"]).headline()
+        'a ranks best'
+        >>> Verdict("ap", ["a", "b", "c"], close=["b"], beaten=["c"]).headline()
+        'a and b lead, and the tests do not tell them apart'
+        >>> Verdict("ap", ["a", "b"], close=["b"], beaten=[]).headline()
+        'no method is ahead by more than chance'
+        """
+        if not self.close:
+            return f"{self.ranked[0]} ranks best"
+        if not self.beaten:
+            return "no method is ahead by more than chance"
+        few = len(self.close) < 3
+        leading = [self.ranked[0], *(self.close if few else [f"{len(self.close)} others"])]
+        return f"{listed(leading)} lead, and the tests do not tell them apart"
+
 
 def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain:
     """Give the difference between two systems, whichever way round it was tested."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import significance, tables
-from rankwise.experiments.verdicts import comparison, measured, places, verdicts
+from rankwise.experiments.verdicts import alpha, comparison, letters_of, measured, places, verdicts
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def verdict_table(results: "Results") -> tables.Table | None:
             one.verdict,
         ]
         rows.append(tuple(row))
-    header = ("data", *(["level"] if levels else []), "metric", "the paper says", "on", "ours", "interval", "direction")
+    interval = f"{100 * (1 - alpha(results)):g}% interval"
+    header = ("data", *(["level"] if levels else []), "metric", "the paper says", "on", "ours", interval, "direction")
     sources = "; ".join(dict.fromkeys(one.source for one in found))
     return tables.Table(
         header=header,
@@ -65,7 +66,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     here = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
     metrics = measured(results)
     published = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
-    short = dict(zip(compared.systems, compared.labels, strict=True)) if compared else {}
+    short = letters_of(results) if compared else {}
     shown = [name for name in metrics if name in set(published["metric"])]
     rows: list[tuple[tables.Cell | str, ...]] = []
     for method in results.methods:
@@ -74,7 +75,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
             continue
         row: list[tables.Cell | str] = [short.get(method, ""), method]
         for name in metrics:
-            row.append(_cell(own[name].to_numpy(), name, method, compared))
+            row.append(_cell(own[name].to_numpy(), name, method, compared, alpha(results)))
             if name in shown:
                 value = published.filter((pl.col("method") == method) & (pl.col("metric") == name))
                 row.append(tables.number(value["value"][0]) if value.height else tables.NOTHING)
@@ -83,7 +84,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     for name in metrics:
         header += [name, "paper"] if name in shown else [name]
     notes = [compared.legend()] if compared else []
-    notes += ["±: half of the 95% interval of the mean, over trials."] * (here["trial"].n_unique() > 1)
+    notes += [f"{_half(results)}."] * (here["trial"].n_unique() >= significance.FEWEST)
     sources = published["source"].unique(maintain_order=True).to_list()
     notes += [f"Paper: {'; '.join(sources)}."] if shown else []
     return tables.Table(
@@ -91,10 +92,17 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     )
 
 
-def _cell(values: NDArray[np.float64], metric: str, method: str, compared: "Comparison | None") -> tables.Cell:
+def _half(results: "Results") -> str:
+    """Say what follows a mean."""
+    return f"±: half of the {100 * (1 - alpha(results)):g}% interval of the mean, over trials"
+
+
+def _cell(
+    values: NDArray[np.float64], metric: str, method: str, compared: "Comparison | None", least: float
+) -> tables.Cell:
     text = tables.number(float(np.mean(values)))
-    if len(values) > 1:
-        low, high = significance.t_test(values).interval()
+    if len(values) >= significance.FEWEST:
+        low, high = significance.t_test(values).interval(1.0 - least)
         text += f" ± {tables.number((high - low) / 2)}"
     if compared is None or metric not in compared.metrics:
         return tables.Cell(text)
@@ -123,14 +131,16 @@ def levels_table(results: "Results", data: str) -> tables.Table:
         row: list[tables.Cell | str] = [f"{level:g}"]
         for method in results.methods:
             own = means.filter((pl.col("level") == level) & (pl.col("method") == method))
-            row.append(_cell(own[metric].to_numpy(), metric, method, one) if own.height else tables.NOTHING)
+            known = own.height > 0
+            row.append(_cell(own[metric].to_numpy(), metric, method, one, alpha(results)) if known else tables.NOTHING)
         row += [_gap(one, metric, ahead, method) for method in others]
         rows.append(tuple(row))
-    short = tables.labels(len(results.methods))
-    header = (LEVELS.get(results.spec["treatment"], "level"), *map("{} {}".format, short, results.methods))
+    short = letters_of(results)
+    header = (LEVELS.get(results.spec["treatment"], "level"), *(f"{short[name]} {name}" for name in results.methods))
     header += tuple(f"{ahead} − {method}" for method in others)
     first = next((one for one in compared.values() if one), None)
-    notes = [f"{metric}. ±: half of the 95% interval of the mean, over trials. *: the difference is significant."]
+    half = f" {_half(results)}." if means["trial"].n_unique() >= significance.FEWEST else ""
+    notes = [f"{metric}.{half} *: the difference is significant."]
     notes += [first.legend()] if first else []
     return tables.Table(header=header, rows=tuple(rows), align="r" * len(header), notes=tuple(notes))
 
@@ -162,10 +172,15 @@ def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
     return [*found, ("Does the direction agree?", agreement)] if agreement else found
 
 
+def claimed(spec: Json) -> str:
+    """Say whose claim it is that an experiment is to show."""
+    return "The paper claims" if spec.get("paper") else "What it is to show"
+
+
 def markdown(results: "Results") -> str:
     """Write the outcome as a Markdown page."""
     spec, about = results.spec, results.about
-    claim = f"What it is to show: {spec['claim']}" if spec.get("claim") else ""
+    claim = f"{claimed(spec)}: {spec['claim']}" if spec.get("claim") else ""
     parts = [f"# {spec.get('title') or spec['name']}", spec.get("paper", ""), claim]
     parts += [text for title, table in all_tables(results) for text in (f"## {title}", table.markdown())]
     made = [f"- {name.capitalize()}: {about[name]}" for name in ("date", "machine") if about.get(name)]

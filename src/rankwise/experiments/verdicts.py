@@ -1,11 +1,12 @@
 """Who wins, how surely, and whether the paper says so too."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise.evaluation import tables
 from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.protocols import POOLED
@@ -44,24 +45,36 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
     if len(methods) < 2 or not complete:
         return None
-    settings: Keywords = {"alpha": results.spec.get("alpha", 0.05)}
+    settings: Keywords = {"alpha": alpha(results)}
+    known = letters_of(results)
+    letters = tuple(known[name] for name in methods)
     pooled = here & pl.col("trial").is_in(complete)
     if len(complete) == 1 or results.spec.get("protocol") in POOLED:
-        return compare(
-            {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}, **settings
-        )
+        found = {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}
+        return replace(compare(found, **settings), letters=letters)
     ordered = measured(results)
     systems = {
         name: means.filter((pl.col("method") == name) & pl.col("trial").is_in(complete)).sort("trial").select(ordered)
         for name in methods
     }
     by_split = results.spec.get("protocol") == "trials"
-    return compare(
+    compared = compare(
         {name: frame.to_dicts() for name, frame in systems.items()},
         test=results.spec.get("test", "t"),
         split=results.spec["split"] if by_split else None,
         **settings,
     )
+    return replace(compared, letters=letters)
+
+
+def alpha(results: "Results") -> float:
+    """The level of the tests. Every interval is of one minus it, so that it leaves 0 out where the test is sure."""
+    return float(results.spec.get("alpha", 0.05))
+
+
+def letters_of(results: "Results") -> dict[str, str]:
+    """The letter of each method, the same in every table whether or not all methods are in it."""
+    return dict(zip(results.methods, tables.labels(len(results.methods)), strict=True))
 
 
 def measured(results: "Results") -> list[str]:
@@ -78,7 +91,8 @@ def _evaluation(results: "Results", here: "pl.Expr") -> Evaluation:
     means = [pl.col(name).cast(pl.Float64).mean() for name in known]
     rows = results.queries.filter(here).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
     values = {name: rows[name].fill_null(np.nan).to_numpy() for name in known}
-    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy())
+    confidence = 1.0 - alpha(results)
+    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), confidence=confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +143,7 @@ def verdicts(results: "Results") -> list[Verdict]:
     return found
 
 
-def _verdict(data: str, level: float, pair: "Pair", alpha: float, same: list[Claim]) -> Verdict:
+def _verdict(data: str, level: float, pair: "Pair", least: float, same: list[Claim]) -> Verdict:
     first = same[0]
     sign = 1.0 if pair.system == first.better else -1.0
     ends = sorted((sign * pair.low, sign * pair.high))
@@ -140,7 +154,7 @@ def _verdict(data: str, level: float, pair: "Pair", alpha: float, same: list[Cla
         agrees = "disagrees" if pair.significant else "agrees"
     elif not pair.significant:
         agrees += ", within noise"
-    elif pair.p_corrected_t is not None and pair.p_corrected_t >= alpha:
+    elif pair.p_corrected_t is not None and pair.p_corrected_t >= least:
         agrees += ", unsure"
     return Verdict(
         data=data,

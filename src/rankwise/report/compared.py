@@ -1,5 +1,7 @@
 """Tables of a report: means with tests and published figures, every pair, means by level, and what the paper says."""
 
+import math
+
 import polars as pl
 
 from rankwise.evaluation.comparison import Comparison
@@ -30,16 +32,21 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
         return found
     best = {metric: max(values, key=lambda one: values[one]) for metric, values in comparison.mean.items()}
     said = "; ".join(f"{metric}: {system} {comparison.mean[metric][system]:.4f}" for metric, system in best.items())
+    few = all(math.isnan(low) for low, _ in comparison.interval[view.main].values())
     caption = (
-        f"Means with their {100 * (1 - comparison.alpha):g}% intervals, the best on top; letters as in the table. "
+        f"Means{'' if few else f' with their {view.percent} intervals'}, the best on top; letters as in the table. "
     )
-    caption += "Intervals of single methods may overlap where paired tests tell them apart."
+    caption += (
+        f"{comparison.paired.ids.size} trials are too few for intervals."
+        if few
+        else "Intervals of single methods may overlap where paired tests tell them apart."
+    )
     return [
         *found,
         Plot(
             name=f"means-{name}", title=f"Means on {title}", caption=caption, size=means_size(comparison, _PICTURED),
             alt=f"Means with intervals on {title}. Best by {said}.",
-            draw=lambda drawing: draw_means(drawing, comparison, _PICTURED), frame=frame,
+            draw=lambda drawing: draw_means(drawing, comparison, _PICTURED, view.colours), frame=frame,
         ),
         Tabled(
             name=f"pairs-{name}", title=f"Every pair on {title}",

@@ -50,7 +50,7 @@ def by_cutoff(view: View) -> list[Plot]:
             Plot(
                 name=f"cutoffs-{number + 1}" if len(groups) > 1 else "cutoffs",
                 title="How deep does the reader look?",
-                caption=f"Mean NDCG of the first k documents, {source}. Bands are 95% intervals of each mean.",
+                caption=f"Mean NDCG of the first k documents, {source}",
                 alt=f"NDCG at k by k: {said}.",
                 size=lines.size(len(datasets)),
                 draw=draw,
@@ -69,11 +69,11 @@ def cutoff_means(view: View) -> tuple[pl.DataFrame, str]:
             for method in view.present(data):
                 level = view.base(data)
                 rows += [(data, method, k, view.mean(data, level, method, f"ndcg@{k}")) for k in cutoffs]
-        source = "all trials"
+        source = f"all trials. {view.bands(view.datasets[0])}"
     else:
         for (data, method), own in view.results.documents.group_by("data", "method", maintain_order=True):
-            rows += [(str(data), str(method), k, one) for k, one in _evaluated(own)]
-        source = "first trial"
+            rows += [(str(data), str(method), k, one) for k, one in _evaluated(own, view.confidence)]
+        source = f"first trial. Bands are {view.percent} intervals over queries."
     frame = pl.DataFrame(
         [(data, method, k, one.mean, one.low, one.high) for data, method, k, one in rows],
         schema=["data", "method", "k", "mean", "low", "high"],
@@ -88,7 +88,7 @@ def _cutoff(name: str) -> int | None:
     return int(depth) if word == "ndcg" and at and depth.isdigit() else None
 
 
-def _evaluated(own: pl.DataFrame) -> list[tuple[int, Mean]]:
+def _evaluated(own: pl.DataFrame, confidence: float) -> list[tuple[int, Mean]]:
     """Evaluate one method's documents for k = 1, 2, …; rows of a query must lie together."""
     own = own.sort("query", "document")
     sizes = own["query"].rle().struct.field("len").to_numpy()
@@ -97,5 +97,5 @@ def _evaluated(own: pl.DataFrame) -> list[tuple[int, Mean]]:
     found = []
     for k in range(1, min(_DEEPEST, int(sizes.max(initial=1))) + 1):
         values = metric(f"ndcg@{k}")(scores, labels, offsets)
-        found.append((k, student(values[~np.isnan(values)])))
+        found.append((k, student(values[~np.isnan(values)], confidence=confidence)))
     return found

@@ -27,6 +27,11 @@ MOST_QUERIES = 10_000
 MOST_DOCUMENTS = 500_000
 MOST_NUMBERS = 5_000_000
 """Features, all together, that are embedded; beyond that the page has rankings without features."""
+COLOUR_NAMES = {
+    "#d55e00": "vermillion", "#0072b2": "blue", "#009e73": "green", "#cc79a7": "purple", "#56b4e9": "sky",
+    "#e69f00": "orange", "#000000": "ink",
+}  # fmt: skip
+"""What figures are drawn in, and the style sheet's name for it, which is another colour in the dark."""
 _CHUNK = 8_000  # documents
 _SIGNIFICANT = 5  # digits of a feature
 
@@ -80,6 +85,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
         "name": data,
         "key": key,
         "methods": methods,
+        "colours": [COLOUR_NAMES[view.colours[name].lower()] for name in methods],
         "width": width,
         "chunks": [int(first) for first in bounds[:-1]],
         "queries": max(_tested(view, data)["query"].n_unique(), rows["query"].n_unique()),

@@ -10,15 +10,13 @@ from importlib import resources
 from string import Template
 
 from rankwise._version import __version__
-from rankwise.report.explorer import Packed, embedded
+from rankwise.report.explorer import COLOUR_NAMES, Packed, embedded
 
 escape = html.escape
 _SCRIPTS = ("words.js", "packs.js", "list.js", "query.js", "explorer.js")
-# What figures are drawn in, and the style sheet's name for it, which is another colour in the dark.
-_COLOURS = {
-    "#000000": "ink", "#444444": "soft", "#555555": "soft", "#262626": "ink", "#ffffff": "paper", "#dddddd": "line",
-    "#e4e4e4": "line", "#0072b2": "blue", "#d55e00": "vermillion", "#009e73": "green", "#cc79a7": "purple",
-    "#56b4e9": "sky", "#e69f00": "orange", "#8c8c8c": "grey",
+_COLOURS = COLOUR_NAMES | {
+    "#444444": "soft", "#555555": "soft", "#262626": "ink", "#ffffff": "paper", "#dddddd": "line", "#e4e4e4": "line",
+    "#8c8c8c": "grey",
 }  # fmt: skip
 _PAINT = re.compile(r"(fill|stroke): ?(#[0-9a-fA-F]{6})")
 _NAMES = re.compile(r'(\bid="|url\(#|xlink:href="#)')
@@ -33,9 +31,18 @@ def file(name: str) -> str:
 
 
 def page(
-    *, title: str, kicker: str, claim: str, sections: Iterable[tuple[str, str, str]], packed: Packed | None
+    *,
+    title: str,
+    kicker: str,
+    claim: tuple[str, str],
+    sections: Iterable[tuple[str, str, str]],
+    packed: Packed | None,
 ) -> str:
-    """Put everything into one document; a section is (name, title, HTML)."""
+    """Put everything into one document.
+
+    A claim is (whose, what), or what alone is an introduction; a section is (name, title, HTML).
+    """
+    whose, what = claim
     sections = list(sections)
     script = "(() => {\n" + '"use strict";\n' + "\n".join(map(file, _SCRIPTS)) + "})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -48,7 +55,7 @@ def page(
         digest=f"sha256-{digest}",
         title=escape(title),
         kicker=escape(kicker),
-        claim=f'<p class="claim">{escape(claim)}</p>' if claim else "",
+        claim=f'<p class="claim">{f"<b>{escape(whose)}:</b> " if whose else ""}{escape(what)}</p>' if what else "",
         style=file("page.css"),
         contents="\n".join(f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in sections),
         body="\n".join(map(_section, sections)),

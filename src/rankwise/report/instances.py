@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.figures.comparisons import BLUE, VERMILLION, chosen_pairs, differences_size, draw_differences
+from rankwise.evaluation.figures.comparisons import GREY, chosen_pairs, differences_size, draw_differences
 from rankwise.evaluation.pairing import pair
 from rankwise.report import lines
 from rankwise.report.parts import Plot
@@ -46,12 +46,14 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
             for one, other in shown
             for d in [by_query.differences(one, other, view.main)]
         )
-        caption = "Every query is a bar, sorted by difference; the dashed line is the mean."
+        caption = (
+            "Every query is a bar in the colour of who is better, sorted by difference; the dashed line is the mean."
+        )
         if tested.paired.unit == "trial":
             caption += " A query that several trials tested counts once, with its mean; the test is that of the table."
 
         def draw(drawing: "Figure", by_query: Comparison = by_query, shown: list[tuple[str, str]] = shown) -> None:
-            draw_differences(drawing, by_query, view.main, shown)
+            draw_differences(drawing, by_query, view.main, shown, view.colours)
 
         found.append(
             Plot(
@@ -69,10 +71,10 @@ def _untested(view: View, data: str) -> Comparison:
     common = set.intersection(*(set(one.query_ids.tolist()) for one in evaluations.values()))
     if any(len(common) < one.query_ids.size for one in evaluations.values()):
         evaluations = {name: view.evaluation(data, level, name, common) for name in evaluations}
-    paired = pair(evaluations, None, None, seed=0, confidence=0.95)
+    paired = pair(evaluations, None, None, seed=0, confidence=view.confidence)
     return Comparison(
         systems=tuple(evaluations), paired=paired, pairs=(), baseline=None, test="fisher", correction="none",
-        alpha=0.05, overlap=None,
+        alpha=1.0 - view.confidence, overlap=None,
     )  # fmt: skip
 
 
@@ -108,7 +110,7 @@ def gains(view: View) -> list[Plot]:
         "gains",
         "Who gains: by number of relevant documents",
         f"One point per query: the difference in {view.main} by its number of relevant documents, with a "
-        "kernel-smoothed mean and its pointwise 95% band.",
+        f"kernel-smoothed mean and its pointwise {view.percent} band.",
         _draw_gains,
     )
 
@@ -187,8 +189,8 @@ def _draw_distributions(panel: "Axes", view: View, data: str, method: str, again
     share = np.searchsorted(values, x, side="right") / values.size
     other = np.searchsorted(others, x, side="right") / others.size
     panel.fill_between(x, share, other, where=share < other, step="post", color="#8C8C8C", alpha=0.35, linewidth=0)
-    panel.step(x, other, where="post", color=VERMILLION, linestyle=(0, (4, 1.5)), linewidth=1.3, label=against)
-    panel.step(x, share, where="post", color=BLUE, linewidth=1.4, label=method)
+    for values_up_to, name in ((other, against), (share, method)):
+        panel.step(x, values_up_to, where="post", linewidth=1.4, label=name, **lines.style(view.methods.index(name)))
     panel.set_xlabel(f"{view.main} of a query")
     panel.set_ylabel("share of queries up to x")
     panel.legend(loc="upper left", fontsize=8)
@@ -197,7 +199,7 @@ def _draw_distributions(panel: "Axes", view: View, data: str, method: str, again
 def _draw_scatter(panel: "Axes", view: View, data: str, method: str, against: str) -> None:
     both = view.paired(data, method, against)
     x, y = both["other"].to_numpy(), both["value"].to_numpy()
-    _points(panel, x, y)
+    _points(panel, x, y, view.colours[method])
     lowest = float(min(x.min(), y.min()))  # not 0, which may be far from every point
     panel.axline((lowest, lowest), slope=1.0, color="#444444", linewidth=0.8)
     correlation = np.corrcoef(x, y)[0, 1] if x.size > 1 and x.std() * y.std() > 0 else np.nan
@@ -210,27 +212,27 @@ def _draw_scatter(panel: "Axes", view: View, data: str, method: str, against: st
 def _draw_gains(panel: "Axes", view: View, data: str, method: str, against: str) -> None:
     both = view.paired(data, method, against)
     x, y = both["relevant"].to_numpy().astype(np.float64), both["difference"].to_numpy()
-    _points(panel, x, y)
+    _points(panel, x, y, view.colours[method])
     panel.axhline(0.0, color="#444444", linewidth=0.8)
     if np.unique(x).size > 2:
-        places, mean, half = smoothed(x, y)
-        panel.fill_between(places, mean - half, mean + half, color=VERMILLION, alpha=0.22, linewidth=0)
-        panel.plot(places, mean, color=VERMILLION, linewidth=1.8)
+        places, mean, half = smoothed(x, y, view.confidence)
+        panel.fill_between(places, mean - half, mean + half, color=GREY, alpha=0.3, linewidth=0)
+        panel.plot(places, mean, color="#262626", linewidth=1.8)
     panel.set_xlabel("relevant documents of a query")
     panel.set_ylabel(f"difference in {view.main}")
     panel.locator_params(axis="x", integer=True)
 
 
-def _points(panel: "Axes", x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+def _points(panel: "Axes", x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:
     many = x.size > _MANY
-    panel.plot(x, y, "o", color=BLUE, markersize=2.2 if many else 3.5, alpha=0.25 if many else 0.45,
+    panel.plot(x, y, "o", color=colour, markersize=2.2 if many else 3.5, alpha=0.3 if many else 0.6,
                markeredgewidth=0, rasterized=many)  # fmt: skip
 
 
 def smoothed(
-    x: NDArray[np.float64], y: NDArray[np.float64]
+    x: NDArray[np.float64], y: NDArray[np.float64], confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """A mean of ``y`` that glides along ``x``, weighted by a Gaussian kernel, and half the width of its 95% band.
+    """A mean of ``y`` that glides along ``x``, weighted by a Gaussian kernel, and half the width of its band.
 
     The kernel is somewhat wider than Silverman's rule says, and at least half a document; the ends are left out.
 
@@ -238,6 +240,8 @@ def smoothed(
     >>> mean.round(12).min(), mean.max().round(12), half.max().round(12)
     (np.float64(0.25), np.float64(0.25), np.float64(0.0))
     """
+    from scipy.special import ndtri
+
     quarter = np.subtract(*np.percentile(x, [75, 25])) / 1.349
     spread = min(x.std(), quarter) if quarter > 0 else x.std()
     wide = max(1.5 * spread * x.size**-0.2, 0.5)
@@ -246,4 +250,4 @@ def smoothed(
     weights /= weights.sum(axis=1, keepdims=True)
     mean = weights @ y
     error = np.sqrt((weights**2 * (y[None, :] - mean[:, None]) ** 2).sum(axis=1))
-    return places, mean, 1.96 * error
+    return places, mean, float(ndtri(0.5 + confidence / 2.0)) * error

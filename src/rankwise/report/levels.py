@@ -33,9 +33,8 @@ def noise_curves(view: View) -> list[Plot]:
     if not datasets:
         return []
     pairs = ", ".join(f"{name} − {against}" for name, against in view.pairs.items())
-    over = view.over(datasets[0])
     caption = f"Above: mean {view.main} on test data. Below: the paired difference, {pairs}. "
-    caption += f"Bands are 95% intervals over {over}."
+    caption += view.bands(datasets[0])
     falls = _falls(view, frame, datasets)
 
     def draw(drawing: "Figure") -> None:

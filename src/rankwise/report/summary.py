@@ -1,5 +1,6 @@
 """What was found, in words: which method is best, by how much, and how sure that is."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,20 @@ if TYPE_CHECKING:
 
 
 def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
-    """The title of a report without one: the method that wins on most data sets."""
+    """The title of a report: what the tests bear out, and no more."""
     if not comparisons:
-        return str(view.results.spec.get("name") or "Report")
-    first = [Verdict.of(one, view.main).ranked[0] for one in comparisons.values()]
-    best = max(first, key=first.count)
-    return f"{best} ranks best" if first.count(best) == len(first) else f"{best} ranks best on most data sets"
+        return str(view.results.spec.get("title") or view.results.spec.get("name") or "Report")
+    found = [Verdict.of(one, view.main) for one in comparisons.values()]
+    if len(found) == 1:
+        text = found[0].headline()
+        return text if text.startswith(found[0].ranked[0]) else text[:1].upper() + text[1:]
+    sure = [one.ranked[0] for one in found if not one.close]
+    if sure:
+        best = max(sure, key=sure.count)
+        count, of = sure.count(best), len(found)
+        return f"{best} ranks best on {f'all {of}' if count == of else f'{count} of {of}'} data sets"
+    ahead = " of all others" if any(one.beaten for one in found) else ""
+    return f"No method is ahead{ahead} by more than chance"
 
 
 def summary(view: View, comparisons: Mapping[str, Comparison]) -> list[str]:
@@ -31,11 +40,14 @@ def verdict(data: str, comparison: Comparison, metric: str) -> str:
     """Say which method is best on a data set, whom it beats by more than chance, and whom it does not."""
     found = Verdict.of(comparison, metric)
     best = found.ranked[0]
-    low, high = comparison.interval[metric][best]
     unit, n = comparison.paired.unit, gain(comparison, metric, best, found.ranked[1]).units  # those that count
     units = tables.count(n, unit, {"query": "queries"}.get(unit))
-    text = f"On {data}, {best} ranks best: mean {metric} {tables.number(comparison.mean[metric][best])} "
-    text += f"{tables.interval(low, high)} over {units}. "
+    mean = f"{tables.number(comparison.mean[metric][best])}{_interval(comparison, metric, best)} over {units}"
+    if not found.close:
+        text = f"On {data}, {best} ranks best: mean {metric} {mean}. "
+    else:
+        nobody = "" if found.beaten else f"{found.headline()}: "
+        text = f"On {data}, {nobody}{best} has the highest mean {metric}, {mean}. "
     if found.beaten:
         against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in found.beaten[:3])
         more = f" and {tables.count(len(found.beaten) - 3, 'more method')}" if len(found.beaten) > 3 else ""
@@ -44,6 +56,12 @@ def verdict(data: str, comparison: Comparison, metric: str) -> str:
         lead = gain(comparison, metric, best, found.close[0])
         text += f"Over {listed(found.close)} the lead could be chance ({found.close[0]}: {lead})."
     return text.strip()
+
+
+def _interval(comparison: Comparison, metric: str, system: str) -> str:
+    low, high = comparison.interval[metric][system]
+    level = f"{100 * (1 - comparison.alpha):g}% interval"
+    return "" if math.isnan(low) else f" ({level} {tables.interval(low, high)})"
 
 
 def agreement(results: "Results") -> list[str]:
@@ -56,4 +74,4 @@ def agreement(results: "Results") -> list[str]:
     text = (
         f"The paper: {len(same)} of {tables.count(len(found), 'statement')} about these methods point the same way here"
     )
-    return [f"{text}, {sure} of them by more than chance."]
+    return [f"{text}, {sure or 'none'} of them by more than chance."]

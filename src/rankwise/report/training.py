@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from rankwise.evaluation.significance import FEWEST
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View, student
@@ -14,12 +16,15 @@ if TYPE_CHECKING:
 
 _MOST_POINTS = 300  # more cannot be seen
 _BOUND = "bound "
+_LOSS = "loss"
 
 
 def learning_curves(view: View) -> list[Plot]:
     """One figure per series (loss, validation metric, …), one panel per data set."""
     return [
-        _curves(view, [series], f"curve-{lines.word(series)}", _title(series), _axis(series))
+        _losses(view)
+        if series == _LOSS
+        else _curves(view, [series], f"curve-{lines.word(series)}", _title(series), _axis(series))
         for series in view.results.curves["series"].unique(maintain_order=True).to_list()
         if not series.startswith(_BOUND)
     ]
@@ -38,16 +43,49 @@ def bounds(view: View) -> list[Plot]:
     return found
 
 
+def _losses(view: View) -> Plot:
+    """The loss that each method minimises, in a panel of its own: losses of different methods do not compare."""
+    frame = curve_means(view, [_LOSS])
+    places = frame.select("data", "method").unique(maintain_order=True).rows()
+    caption = (
+        f"{_caption(view, frame)} Losses of different methods do not compare, so that each has its own axis; where "
+    )
+    caption += (
+        "pairs are weighed by the ranking of the round, as in LambdaRank, a loss may rise while the method learns."
+    )
+
+    def draw(drawing: "Figure") -> None:
+        for panel, (data, method) in zip(lines.laid_out(drawing, len(places)), places, strict=True):
+            own = frame.filter(pl.col("data") == data, pl.col("method") == method)
+            _panel(panel, view, own, [_LOSS])
+            panel.set_xlabel("round")
+            lines.heading(panel, f"{method}, {data}" if len(view.datasets) > 1 else method)
+
+    title = "Loss by round, mean per query"
+    return Plot(
+        name="curve-loss", title=title, caption=caption, alt=f"{title}. After the last round: {_ends(frame)}.",
+        size=lines.size(len(places), 2.6, 0.1), draw=draw, frame=frame,
+    )  # fmt: skip
+
+
+def _caption(view: View, frame: pl.DataFrame) -> str:
+    """Say what lines and bands are."""
+    trials = int(frame["trials"].max() or 1)  # type: ignore[arg-type]
+    bands = f"bands their {view.percent} intervals" if trials >= FEWEST else "too few for bands"
+    text = f"Lines are means over {trials} trials, {bands}." if trials > 1 else "One trial."
+    text += " A trial that stopped early keeps its last value."
+    return text + (f" Level {view.levels[0]:g} only." if len(view.levels) > 1 else "")
+
+
+def _ends(frame: pl.DataFrame) -> str:
+    last = frame.group_by("data", "method", "series", maintain_order=True).last()
+    return "; ".join(f"{r['method']} {r['series']} {r['mean']:.4f} on {r['data']}" for r in last.iter_rows(named=True))
+
+
 def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> Plot:
     frame = curve_means(view, series)
     datasets = frame["data"].unique(maintain_order=True).to_list()
-    last = frame.group_by("data", "method", "series", maintain_order=True).last()
-    ends = "; ".join(f"{r['method']} {r['series']} {r['mean']:.4f} on {r['data']}" for r in last.iter_rows(named=True))
-    trials = int(frame["trials"].max() or 1)  # type: ignore[arg-type]
-    bands = f"Lines are means over {trials} trials, bands their 95% intervals." if trials > 1 else "One trial."
-    caption = f"{bands} A trial that stopped early keeps its last value."
-    if len(view.levels) > 1:
-        caption += f" Level {view.levels[0]:g} only."
+    caption = _caption(view, frame)
     if len(series) > 1:
         caption += f" Solid: {series[0]}. Dotted: the lower bound that the loss guarantees."
 
@@ -61,7 +99,7 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
         lines.legend(drawing, panels[0])
 
     return Plot(
-        name=name, title=title, caption=caption, alt=f"{title}. After the last round: {ends}.",
+        name=name, title=title, caption=caption, alt=f"{title}. After the last round: {_ends(frame)}.",
         size=lines.size(len(datasets)), draw=draw, frame=frame,
     )  # fmt: skip
 
@@ -78,7 +116,8 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
                 lines.band(panel, rows, "round", number, label)
             else:
                 colour, dash = lines.style(number)["color"], ":" if one.startswith(_BOUND) else "-"
-                panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
+                if np.isfinite(rows["low"].to_numpy()).any():
+                    panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
                 panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, color=colour, linestyle=dash)
     panel.locator_params(axis="x", integer=True)
     panel.margins(x=0.01)
@@ -95,7 +134,8 @@ def curve_means(view: View, series: list[str]) -> pl.DataFrame:
     for (data, method, one), rows in curves.group_by("data", "method", "series", maintain_order=True):
         wide = rows.pivot("trial", index="round", values="value", aggregate_function="last").sort("round")
         values = wide.drop("round").select(pl.all().forward_fill())
-        spread = [student(row[row == row]) for row in values.fill_null(float("nan")).to_numpy()]
+        numbers = values.fill_null(float("nan")).to_numpy()
+        spread = [student(row[row == row], confidence=view.confidence) for row in numbers]
         found.append(
             pl.DataFrame(
                 {
@@ -121,4 +161,4 @@ def _title(series: str) -> str:
 
 def _axis(series: str) -> str:
     part, _, metric = series.partition(" ")
-    return metric if part in ("valid", "test", "train") and metric else f"{series}, mean per query"
+    return metric if part in ("valid", "test", "train") and metric else series

@@ -11,13 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.evaluation.evaluation import Evaluation
-from rankwise.evaluation.significance import t_test
+from rankwise.evaluation.figures.comparisons import colours_of
+from rankwise.evaluation.significance import FEWEST, t_test
 from rankwise.experiments.schema import KEY
+from rankwise.experiments.verdicts import alpha
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
 
-CONFIDENCE = 0.95
 _WRAPPERS = ("bounded", "stochastic", "weighted")
 
 
@@ -84,6 +85,21 @@ class View:
         return float(self.results.queries.filter(pl.col("data") == data)["level"].min())  # type: ignore[arg-type]
 
     @property
+    def confidence(self) -> float:
+        """Of every interval in the report: one minus the level of the tests."""
+        return 1.0 - alpha(self.results)
+
+    @property
+    def percent(self) -> str:
+        """The same for people."""
+        return f"{100 * self.confidence:g}%"
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each method, the same in every figure."""
+        return colours_of(self.methods)
+
+    @property
     def by_level(self) -> bool:
         """Whether levels are amounts of something, to be shown along an axis."""
         return len(self.levels) > 1 and self.results.spec.get("treatment") != "binarize"
@@ -104,7 +120,7 @@ class View:
         rows = self.per_query.filter(pl.col("data") == data, pl.col("level") == level, pl.col("method") == method)
         rows = (rows if only is None else rows.filter(pl.col("query").is_in(only))).sort("query")
         values = {m: rows[m].cast(pl.Float64).fill_null(math.nan).to_numpy() for m in self.query_metrics}
-        return Evaluation(values, rows["query"].to_numpy(), rows["weight"].to_numpy())
+        return Evaluation(values, rows["query"].to_numpy(), rows["weight"].to_numpy(), confidence=self.confidence)
 
     @cached_property
     def per_query(self) -> pl.DataFrame:
@@ -139,7 +155,7 @@ class View:
         if not wide.height or method not in wide.columns or (against or method) not in wide.columns:
             return Mean(math.nan, math.nan, math.nan, 0)
         values = wide[method].to_numpy() - (wide[against].to_numpy() if against else 0.0)
-        return student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None)
+        return student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
 
     @cached_property
     def pairs(self) -> dict[str, str]:
@@ -166,22 +182,27 @@ class View:
             found.setdefault(against, []).append(name)
         return found
 
-    def over(self, data: str) -> str:
-        """Say what intervals are taken over."""
+    def bands(self, data: str) -> str:
+        """Say what the bands around means are: intervals over trials, over queries if there is one, or none."""
         n = self.by_trial.filter(pl.col("data") == data)["trial"].n_unique()
-        return f"{n} trials" if n > 1 else "queries"
+        if 1 < n < FEWEST:
+            return f"{n} trials are too few for bands."
+        return f"Bands are {self.percent} intervals over {f'{n} trials' if n > 1 else 'queries'}."
 
 
-def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Mean:
-    """The mean with Student's interval; a single value has none.
+def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None, confidence: float = 0.95) -> Mean:
+    """The mean with Student's interval; fewer than three values have none.
 
-    >>> [round(number, 4) for number in student(np.array([0.5, 0.7]))]
-    [0.6, -0.6706, 1.8706, 2]
+    >>> [round(number, 4) for number in student(np.array([0.5, 0.6, 0.7]))]
+    [0.6, 0.3516, 0.8484, 3]
+    >>> student(np.array([0.5, 0.7]))
+    Mean(mean=0.6, low=nan, high=nan, units=2)
     """
-    if values.size < 2:
-        return Mean(float(values[0]) if values.size else math.nan, math.nan, math.nan, int(values.size))
+    if values.size < FEWEST:
+        mean = float(np.average(values, weights=weights)) if values.size else math.nan
+        return Mean(mean, math.nan, math.nan, int(values.size))
     test = t_test(values, weights)
-    return Mean(test.mean, *test.interval(CONFIDENCE), int(values.size))
+    return Mean(test.mean, *test.interval(confidence), int(values.size))
 
 
 def _normal(text: str) -> str:

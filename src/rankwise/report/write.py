@@ -55,6 +55,7 @@ def write_report(
             texts.append(_written(part, files, force=force))
         written.append((section.name, section.title, "\n".join(texts)))
     progress("The query explorer")
+    from rankwise.experiments.summary import claimed
     from rankwise.report.explorer import packed
     from rankwise.report.provenance import made
     from rankwise.report.summary import agreement, headline, summary
@@ -67,10 +68,11 @@ def write_report(
         written.append(("explorer", "Query explorer", html.paragraphs([_EXPLORER]) + html.file("explorer.html")))
     written.append(("made", "How it was made", made(view, files)))
     spec = results.spec
+    about = [str(spec[name]) for name in ("paper", "title") if spec.get(name) and comparisons]
     page = html.page(
-        title=str(spec.get("title") or headline(view, comparisons)),
-        kicker=str(spec.get("paper") or "A comparison of rankers"),
-        claim=str(spec.get("claim") or ""),
+        title=headline(view, comparisons),
+        kicker=" · ".join(about) or "A comparison of rankers",
+        claim=(claimed(spec), str(spec["claim"])) if spec.get("claim") else ("", str(spec.get("introduction") or "")),
         sections=written,
         packed=data,
     )
@@ -80,8 +82,8 @@ def write_report(
 
 
 _EXPLORER = (
-    "Two rankings of every query side by side. Choose two models and a query; labels are shown and coloured, "
-    "the stronger the more relevant."
+    "Two rankings of every query side by side. Choose two models and a query; labels are shaded, the stronger the more "
+    "relevant."
 )
 
 

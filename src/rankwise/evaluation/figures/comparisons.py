@@ -19,7 +19,7 @@ from rankwise.files import replacing
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -103,14 +103,21 @@ def differences_size(pairs: int) -> tuple[float, float]:
     return (7.2, 3.6) if pairs == 1 else (10.0, 3.6 if pairs == 2 else 3.0 * -(-pairs // 2))
 
 
-def draw_differences(drawing: "Figure", comparison: "Comparison", metric: str, shown: list[tuple[str, str]]) -> None:
-    """Draw one panel of sorted differences for each pair (system, against)."""
+def draw_differences(
+    drawing: "Figure",
+    comparison: "Comparison",
+    metric: str,
+    shown: list[tuple[str, str]],
+    colours: "Mapping[str, str] | None" = None,
+) -> None:
+    """Draw one panel of sorted differences for each pair (system, against), each in the colour of who is better."""
+    colours = colours_of(comparison.systems) if colours is None else colours
     columns = 1 if len(shown) == 1 else 2
     rows = -(-len(shown) // columns)
     panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     limit = max(_reach(comparison, metric, one, other) for one, other in shown) or 1.0
     for panel, (one, other) in zip(panels, shown, strict=False):
-        _draw_differences(panel, comparison, metric, one, other)
+        _draw_differences(panel, comparison, metric, one, other, (colours[one], colours[other]))
         panel.set_ylim(-1.08 * limit, 1.08 * limit)
     for panel in panels[len(shown) :]:
         panel.remove()
@@ -144,10 +151,12 @@ def _reach(comparison: "Comparison", metric: str, system: str, against: str) -> 
     return float(np.abs([*comparison.differences(system, against, metric), *ends]).max())
 
 
-def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str) -> None:
+def _draw_differences(
+    panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str, colours: tuple[str, str]
+) -> None:
     values = np.sort(comparison.differences(system, against, metric))[::-1]
     n = values.size
-    for sign, colour in ((values > 0, BLUE), (values < 0, VERMILLION)):
+    for sign, colour in zip((values > 0, values < 0), colours, strict=True):
         heights = np.where(sign, values, 0.0)
         if n <= _MOST_BARS:
             panel.bar(np.arange(n) + 1, heights, 0.8, color=colour, linewidth=0)
@@ -174,7 +183,7 @@ def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, syst
         details += f"p {p if p.startswith('<') else '= ' + p} ({_SHORT[comparison.test]}{adjusted})"
     panel.set_title(f"{system} − {against}", loc="left", fontweight="bold", pad=17)
     panel.annotate(details, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5)
-    _annotate_counts(panel, values, units)
+    _annotate_counts(panel, values, units, colours)
     panel.set_xlim(0.5, n + 0.5)
     panel.locator_params(axis="x", integer=True)
     panel.set_xlabel(f"{units}, sorted by difference (n = {n:,})")
@@ -182,10 +191,10 @@ def _draw_differences(panel: "Axes", comparison: "Comparison", metric: str, syst
     panel.set_axisbelow(True)
 
 
-def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str) -> None:
+def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str, colours: tuple[str, str]) -> None:
     wins, ties, losses = wins_ties_losses(values)
     n = values.size
-    lines = [("better", wins, BLUE), ("worse", losses, VERMILLION)] + [("equal", ties, "#555555")] * bool(ties)
+    lines = [("better", wins, colours[0]), ("worse", losses, colours[1])] + [("equal", ties, "#555555")] * bool(ties)
     for i, (word, amount, colour) in enumerate(lines):
         text = f"{word} on {amount:,} {units} ({100 * amount / n:.0f}%)"
         blank = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
@@ -217,9 +226,15 @@ def means_size(comparison: "Comparison", most: int | None = None) -> tuple[float
     return 2.0 + 3.0 * len(comparison.metrics[:most]), 1.3 + 0.3 * len(comparison.systems)
 
 
-def draw_means(drawing: "Figure", comparison: "Comparison", most: int | None = None) -> None:
+def draw_means(
+    drawing: "Figure",
+    comparison: "Comparison",
+    most: int | None = None,
+    colours: "Mapping[str, str] | None" = None,
+) -> None:
     """Draw what :func:`plot_means` says, of at most so many metrics."""
     metrics, systems = comparison.metrics[:most], comparison.systems
+    colours = colours_of(systems) if colours is None else colours
     ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
     cells = {row[1]: row[2:] for row in comparison.table().rows}
     short = dict(zip(systems, comparison.labels, strict=True))
@@ -230,7 +245,7 @@ def draw_means(drawing: "Figure", comparison: "Comparison", most: int | None = N
         for y, name in enumerate(ranked):
             low, high = comparison.interval[metric][name]
             top = means[name] == best
-            colour = VERMILLION if top else BLUE
+            colour = colours[name]
             panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
             panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
             cell = cells[name][j]
@@ -245,16 +260,29 @@ def draw_means(drawing: "Figure", comparison: "Comparison", most: int | None = N
                 fontweight="bold" if top else "normal",
                 annotation_clip=False,
             )
-        panel.axvline(best, color=VERMILLION, linewidth=0.8, linestyle=":", zorder=0)
+        panel.axvline(best, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
         panel.set_title(metric, loc="left", fontweight="bold")
-        unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
-        panel.set_xlabel(f"mean, {100 * _confidence(comparison):g}% interval over {unit}", fontsize=8)
+        panel.set_xlabel(_of_means(comparison), fontsize=8)
         panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
         panel.set_axisbelow(True)
         panel.margins(x=0.05)
         panel.tick_params(axis="y", length=0)
     panels[0].set_yticks(range(len(ranked)), [f"{name}  ({short[name]})" for name in ranked])
     panels[0].set_ylim(-0.6, len(ranked) - 0.4)
+
+
+def colours_of(systems: "Sequence[str]") -> dict[str, str]:
+    """A colour for each system by its place; they repeat where there are more systems than colours."""
+    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(systems)}
+
+
+def _of_means(comparison: "Comparison") -> str:
+    """Say what is drawn of each system."""
+    ends = [end for one in comparison.interval.values() for both in one.values() for end in both]
+    if np.isnan(ends).all():
+        return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
+    unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
+    return f"mean, {100 * _confidence(comparison):g}% interval over {unit}"
 
 
 def _confidence(comparison: "Comparison") -> float:

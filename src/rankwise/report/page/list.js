@@ -103,7 +103,15 @@ async function choose(place, { focus = false } = {}) {
   return showQuery();
 }
 
+// A model has the same colour here as in the figures
+function paint() {
+  const { colours } = state.set;
+  get("explorer-app").style.setProperty("--a", `var(--${colours[state.a]})`);
+  get("explorer-app").style.setProperty("--b", `var(--${colours[state.b]})`);
+}
+
 function refresh() {
+  paint();
   const before = state.shown[state.place];
   arrange();
   const list = get("x-list");
