@@ -14,8 +14,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTED = {
     "clicks_to_ranker.py": "debiased",
     "from_lightgbm.py": "five most important features",
+    "recommendations.py": "recommends:",
     "serve.py": "as the model ranks them",
     "torch_loop.py": "untrained",
+    "trec_runs.py": "MAP & nDCG@20 & P@10",
 }
 ELSEWHERE = {
     "squared_hinge.py": "test_an_objective_of_ones_own_in_forty_lines",
@@ -34,7 +36,7 @@ def test_every_example_is_run_and_listed():
 def test_an_example_runs_as_it_stands(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [name])
-    for _ in range(2 if name == "serve.py" else 1):  # a second run must not stumble over the files of the first
+    for _ in range(2 if name in ("serve.py", "trec_runs.py") else 1):  # a second run must not stumble over the files of the first
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         assert PRINTED[name] in capsys.readouterr().out
 
