@@ -209,3 +209,12 @@ def test_errors_say_what_is_wrong(call, sentence):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == sentence
+
+
+def test_negatives_were_judged_for_other_queries_only():
+    data = make([2, 3]).with_(labels=[1, 0, 2, 1, 0], judged=[1, 1, 1, 1, -1])
+    longer = rw.add_negatives(data, 1.0, seed=3)
+    assert longer.judged is not None
+    added = np.concatenate([longer.offsets[q] + np.arange(data.sizes[q], longer.sizes[q]) for q in range(2)])
+    assert (longer.judged[added] == 0).all()
+    assert np.delete(longer.judged, added).tolist() == [1, 1, 1, 1, -1]

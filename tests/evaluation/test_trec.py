@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.evaluation.rankings import read_ranking
 from rankwise.metrics import conventions, metric
 from tests import shared
 
@@ -59,6 +60,16 @@ def test_judged_tells_who_was_judged(files):
     _, judged = judge(files / "run", files / "qrels")
     assert judged.judged.tolist() == [-1, 1, 1, 0, 1]  # a negative grade; judged; judged; in no qrels; judged
     assert judged.take([1]).judged.tolist() == [0, 1]
+
+
+def test_a_run_on_data_keeps_who_was_judged(files):
+    ids = {"query_ids": ["q1"], "document_ids": ["d1", "d2", "d3", "d4"]}
+    known = rw.RankingDataset.from_sizes(np.zeros((4, 1)), [0, 1, 2, 0], [4], judged=[-1, 1, 1, 0], **ids)
+    scores, joined, tag = read_ranking(files / "run", known, all_topics=False)
+    assert tag == "mine"
+    assert joined.document_ids.tolist() == ["d1", "d2", "d3"]  # d4 was neither retrieved nor judged
+    assert joined.judged.tolist() == [-1, 1, 1]
+    assert metric("infap")(scores, joined.labels, joined.offsets, joined.judged)[0] == pytest.approx(0.375, abs=1e-5)
 
 
 def test_counts_have_totals():

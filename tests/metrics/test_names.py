@@ -38,6 +38,8 @@ READ = {
     "ERR@20": "err(ties=row, empty=0)@20",
     "Success@5": "hit(ties=row, empty=0)@5",
     "NumRelRet": "num_rel_ret(ties=row)",
+    "NumRet(rel=2)": "num_rel_ret(relevant=2, ties=row)",
+    "NumRet": "num_ret(ties=row)",
     # the same word in both, or one that is only ours: our defaults
     "ndcg": "ndcg",
     "bpref": "bpref",

@@ -32,7 +32,8 @@ Metrics = Annotated[
         "--metrics",
         "-m",
         metavar="LIST",
-        help="Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …",
+        help="Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …; names "
+        "of trec_eval and ir_measures are read too: ndcg_cut_10, P_5, nDCG@20, Bpref.",
     ),
 ]
 Conventions = Annotated[

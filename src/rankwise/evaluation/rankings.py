@@ -94,6 +94,11 @@ def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
         hint = "give one score per line instead, in the order of the data, or take relevance from qrels"
         raise check.error("a TREC run needs data with document ids", got=f"{shown(path)} and data without", hint=hint)
     frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
+    if data.judged is not None:  # as qrels say it: a negative grade, or no line
+        negative = pl.Series(data.judged < 0)
+        frame = frame.with_columns(pl.when(negative).then(-1.0).otherwise("grade").alias("grade")).filter(
+            data.judged != 0
+        )
     with check.naming(shown(path)):
         scores, judged = trec.judge(run, frame, all_topics=True)
     return Ranking(scores, judged.with_(weights=data.weights), run["tag"][0])

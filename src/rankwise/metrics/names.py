@@ -88,7 +88,7 @@ class Peer:
 
     def __init__(self, kind: type[Metric], options: Mapping[str, Any]) -> None:
         self.kind, self.options = kind, options
-        ours = {field.name for field in fields(kind)}
+        ours = {field.name for field in fields(NumRelRet if kind is NumRet else kind)}
         names = [*(theirs for theirs, name in _ARGUMENTS.items() if name in ours), *sorted(ours)]
         words = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
         self.__signature__ = inspect.Signature(words)  # by which an unknown argument is noticed
@@ -97,8 +97,9 @@ class Peer:
         """Make the metric."""
         if "dcg" in arguments:
             arguments["dcg"] = _DCG[check.choice("form of DCG (dcg)", arguments["dcg"], _DCG)]
+        kind = NumRelRet if self.kind is NumRet and "rel" in arguments else self.kind  # which ir_measures writes so
         named = {_ARGUMENTS.get(name, name): value for name, value in arguments.items()}
-        return self.kind(**{**self.options, **named})
+        return kind(**{**self.options, **named})
 
 
 def peers(library: str) -> dict[str, Peer]:
