@@ -36,7 +36,8 @@ def test_every_example_is_run_and_listed():
 def test_an_example_runs_as_it_stands(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [name])
-    for _ in range(2 if name in ("serve.py", "trec_runs.py") else 1):  # a second run must not stumble over the files of the first
+    again = name in ("serve.py", "trec_runs.py")  # a second run must not stumble over the files of the first
+    for _ in range(1 + again):
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         assert PRINTED[name] in capsys.readouterr().out
 

@@ -34,6 +34,7 @@ def installed(name: str) -> None:
     for module in modules:
         check.installed(module, extra)
 
+
 RECOMMENDERS: dict[str, tuple[str, str]] = {
     "ease": ("rankwise.rankers.recommenders.ease", "EASE"),
     "als": ("rankwise.rankers.recommenders.als", "ALS"),
