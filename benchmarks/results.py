@@ -38,7 +38,7 @@ from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.results import DESCRIPTION, Results
 from rankwise.experiments.spec import find_spec
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
-from rankwise.experiments.verdicts import comparison, places, verdicts
+from rankwise.experiments.verdicts import alpha, comparison, places, verdicts
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
@@ -154,7 +154,7 @@ def beside(results: Results) -> str:
             row += [tables.number(theirs[name] - theirs[first], signed=True) if name != first else ""]
             rows.append(tuple(row))
     header = (*[LEVELS.get(results.spec["treatment"], "level")] * by_level, "method", metric, "paper")
-    header += (f"ours − {first}", "interval", f"paper − {first}")
+    header += (f"ours − {first}", f"{100 * (1 - alpha(results)):g}% interval", f"paper − {first}")
     notes = (f"*: significant. {legend}",)
     return tables.Table(header=header, rows=tuple(rows), align="r" * by_level + "lrrrlr", notes=notes).markdown()
 

@@ -81,3 +81,14 @@ def test_the_citation_names_this_version_and_the_five_papers():
     readme = re.sub(r"\s+", " ", (ROOT / "README.md").read_text(encoding="utf-8"))
     for paper in papers:
         assert paper["title"].strip() in readme
+
+
+def test_the_site_follows_the_system_on_every_visit():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    media = re.findall(r'- media: "(.*)"', text)
+    # Without the first, the mode of the first visit is kept whatever the system says later.
+    assert media == [
+        "(prefers-color-scheme)", "(prefers-color-scheme: light)", "(prefers-color-scheme: dark)",
+    ]  # fmt: skip
+    for path in re.findall(r"extra_css: \[(.*)\]", text):
+        assert (ROOT / "docs" / path).is_file()
