@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.rankers.trees.lightgbm import LightGBMRanker
 from tests.cli.running import refused, run
 
 QUICK = ("--rounds", "4", "--threads", "1", "--leaves", "4")
@@ -71,6 +73,24 @@ def test_what_does_not_go_with_folds_is_refused():
     Path("found").mkdir()
     assert "found exists already" in refused(*words)
     assert "holds no results of folds" in refused(*words, "--force")
+
+
+def test_finished_folds_are_not_trained_again(monkeypatch: pytest.MonkeyPatch):
+    fit, trained = LightGBMRanker.fit, []
+
+    def failing(self: Any, *arguments: Any, **more: Any) -> Any:
+        trained.append(1)
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return fit(self, *arguments, **more)
+
+    monkeypatch.setattr(LightGBMRanker, "fit", failing)
+    words = ("train", "all.parquet", "--folds", 3, "-o", "found", "--checkpoint", "state", *QUICK)
+    stopped = run(*words, code=130)
+    assert "interrupted in fold 2 of 3: the folds before it are kept in state. Hint: use --resume" in stopped.stderr
+    run(*words, "--resume")
+    assert len(trained) == 4
+    assert rw.read_evaluation("found").query_ids.size == 30
 
 
 def test_results_are_replaced_with_force_alone():

@@ -80,6 +80,14 @@ def test_results_are_compared_by_query_without_the_data(data: rw.RankingDataset)
     assert again.summary()["folds_sd"].to_list() == list(again.spread.values())
 
 
+def test_progress_is_shown_on_standard_error(data: rw.RankingDataset, capsys: pytest.CaptureFixture[str]):
+    found = rw.cross_validate(quick(progress=True), data, folds=2, progress=True)
+    assert "fold 2 of 2" in capsys.readouterr().err
+    assert all(model.progress for model in found.models)
+    rw.cross_validate(quick(), data, folds=2)
+    assert not capsys.readouterr().err
+
+
 def test_the_ranker_itself_stays_untrained_and_fold_models_predict_their_fold(data: rw.RankingDataset):
     ranker = quick()
     found = rw.cross_validate(ranker, data, folds=3)
@@ -159,7 +167,7 @@ def test_an_interrupted_run_resumes_with_the_finished_folds(
         return fit(self, *arguments, **more)
 
     monkeypatch.setattr(LightGBMRanker, "fit", failing)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"in fold 2 of 3: .*kept in .*cv\. Hint: set resume=True"):
         rw.cross_validate(quick(), data, folds=3, checkpoint=tmp_path / "cv")
     with pytest.raises(FileExistsError, match="resume=True"):
         rw.cross_validate(quick(), data, folds=3, checkpoint=tmp_path / "cv")

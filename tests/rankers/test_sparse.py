@@ -126,6 +126,8 @@ def test_a_matrix_that_could_not_be_dense_trains_in_lightgbm_and_travels():
     train, valid = rw.split(data, (0.9, 0.1))
     model = rw.LightGBMRanker(rounds=2, leaves=4, threads=1).fit(train, valid)
     assert model.predict(valid).shape == (valid.n_docs,)
+    with pytest.raises(ValueError, match="explain fewer documents at a time"):
+        model.explain(valid)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown * (1 if sys.platform == "darwin" else 1024) < n * width / 4  # 40 GB as float32
     assert pickle.loads(pickle.dumps(valid)).is_sparse  # noqa: S301 (our own)

@@ -17,7 +17,7 @@ from rankwise.check.documents import (
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
 from rankwise.check.errors import error, library, naming, printable, suggestion, unexpected
-from rankwise.check.matrix import categories, columns, dense_features, feature_names, features
+from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
     document_ids,
     identifiers,
@@ -44,6 +44,7 @@ __all__ = [
     "document_values",
     "document_weights",
     "error",
+    "explainable",
     "extra",
     "feature_names",
     "features",

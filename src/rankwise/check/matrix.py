@@ -10,6 +10,8 @@ from rankwise import sparse
 from rankwise.check.errors import error
 from rankwise.check.settings import integer
 
+_MOST_CONTRIBUTIONS = 2**29  # 4 GiB
+
 
 def features(values: object) -> NDArray[np.float32]:
     """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing.
@@ -48,6 +50,17 @@ def dense_features(values: Any, what: str, hint: str) -> None:
             f"{what} needs a dense matrix of features",
             got=f"a sparse one of {values.shape[0]:,} documents × {values.shape[1]:,} features",
             hint=f"{hint}data.with_(features=data.features.toarray()), if that fits into memory",
+        )
+
+
+def explainable(values: Any) -> None:
+    """Refuse to make a number for every feature of every document where a sparse matrix has too many of them."""
+    numbers = values.shape[0] * (values.shape[1] + 1)
+    if sparse.is_sparse(values) and numbers > _MOST_CONTRIBUTIONS:
+        raise error(
+            f"an explanation has a number for every feature of every document, {_MOST_CONTRIBUTIONS:,} at most",
+            got=f"{values.shape[0]:,} documents × {values.shape[1]:,} features",
+            hint="explain fewer documents at a time, data.take([0])",
         )
 
 

@@ -21,8 +21,8 @@ class Command(TyperCommand):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            screen.problem("interrupted")
+        except KeyboardInterrupt as stopped:
+            screen.problem(advise(str(stopped), self) or "interrupted")
             raise typer.Exit(130) from None
         except Exception as raised:
             if _speaks_for_itself(raised):

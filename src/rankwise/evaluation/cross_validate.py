@@ -85,7 +85,10 @@ def cross_validate(
             train, held_out, test = fold.parts()
             model = _finished(kept, number)
             if model is None:
-                model = _trained(ranker, train, held_out, number, show, resume=resume)
+                try:
+                    model = _trained(ranker, train, held_out, number, show, resume=resume)
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(_interrupted(number, len(plan), kept)) from None
                 if kept is not None:
                     model.save(_place(kept, number), force=True)
             found.append(_tested(model, test, fold.queries, asked))
@@ -193,6 +196,12 @@ def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
     return folder
 
 
+def _interrupted(number: int, total: int, kept: Path | None) -> str:
+    """Say what is left of a cross-validation that was interrupted."""
+    what = f"interrupted in fold {number} of {total}"
+    return what if kept is None else f"{what}: the folds before it are kept in {kept}. Hint: set resume=True"
+
+
 def _finished(folder: Path | None, number: int) -> Any:
     return load(_place(folder, number)) if folder is not None and _place(folder, number).exists() else None
 
@@ -211,7 +220,7 @@ def _showing(wanted: bool | None, total: int) -> "Iterator[Callable[[int, float]
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(f"fold 1 of {total}", total=float(total))
 
         def show(number: int, share: float) -> None:

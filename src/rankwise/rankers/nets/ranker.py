@@ -163,6 +163,7 @@ class NeuralRanker(TorchRanker):
         for the seven of ``"2020"``, and nothing to speak of for smooth activations.
         """
         features = self._features(data)
+        check.explainable(features)
         with self._ready():
             parts, left = self.model_.explain(features)
         return Contributions(

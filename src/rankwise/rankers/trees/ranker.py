@@ -121,6 +121,7 @@ class TreeRanker(Trained):
     def contributions(self, data: Any) -> Contributions:
         """Give the SHAP values of every document, as the library computes them: exact, and nothing is left over."""
         features = self._features(data)
+        check.explainable(features)
         with self._own_threads():
             parts = self.model_.explain(features)
         return Contributions(
