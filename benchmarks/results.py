@@ -116,7 +116,8 @@ def made(results: Results) -> str:
         searched = f"{spec['tune_trials']} times (paper: up to {recipe.tune_trials})"
         lines.append(f"Each method's parameters are searched in every trial anew, {searched}.")
     lines += [f"{name}: `{text}`" for name, text in spec["methods"].items()]
-    return "\n".join([f"```text\n{command(results)}\n```\n", *(f"- {line}" for line in lines)])
+    mark = "<!-- commands: not run, hours of training on data that must be fetched -->"
+    return "\n".join([f"{mark}\n```text\n{command(results)}\n```\n", *(f"- {line}" for line in lines)])
 
 
 def narrowed(results: Results) -> Results:

@@ -1,5 +1,6 @@
 """Data files of any format: the name tells which, or the user, or the first line."""
 
+import inspect
 import re
 import shutil
 import sys
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = compressed.STANDARD_INPUT
 FORMATS = ("letor", "csv", "parquet")
-LETOR_OPTIONS = ("errors", "n_features", "first_index", "sizes", "max_features", "max_line_bytes", "progress", "sparse")
+LETOR_OPTIONS = tuple(inspect.signature(letor.read_letor).parameters)[1:]
 _TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
 _TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _COMPRESSED = (".gz", ".zst")

@@ -1,0 +1,106 @@
+"""Small files in place of those that the commands of the documentation name, made when a command asks for one."""
+
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+import rankwise as rw
+from tests.docs.commands import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUERY, DOCUMENTS = 15928, ("GX010-40", "GX016-32")
+"""A query of the examples, and two of its documents."""
+
+_ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".parquet")
+_WRITTEN_TO = ("-o", "--output", "--save", "--plot", "--checkpoint", "--per-query", "--study", "--tag")
+
+
+@cache
+def rows() -> rw.RankingDataset:
+    """Ranking data with ids."""
+    data = rw.synthetic(n_queries=40, n_docs=12, n_features=6, seed=2)
+    documents = np.array([f"d{number}" for number in range(data.n_docs)], dtype="<U12")
+    documents[: len(DOCUMENTS)] = DOCUMENTS
+    return data.with_(query_ids=np.arange(QUERY, QUERY + 40), document_ids=documents, feature_names=None)
+
+
+def provide(words: tuple[str, ...], home: Path) -> None:
+    """Make what a command reads, unless it is there: in the current folder, or below ``home``, which is ~."""
+    previous = ""
+    for word in words:
+        if previous not in _WRITTEN_TO:
+            for piece in word.split("=")[-1:]:
+                _provide(piece, home)
+        previous = word
+
+
+def sets(folder: Path) -> None:
+    """Lay out a set of the catalog as its archive does."""
+    for fold in range(1, 6):
+        place = folder / "MQ2008" / f"Fold{fold}"
+        place.mkdir(parents=True, exist_ok=True)
+        for name, part in zip(("train", "vali", "test"), rw.split(rows(), (0.6, 0.2, 0.2), seed=fold), strict=True):
+            rw.write_letor(part, place / f"{name}.txt", force=True)
+
+
+def _provide(word: str, home: Path) -> None:
+    path = Path(word.replace("~", str(home)))
+    if path.exists():
+        return
+    makers: dict[str, Callable[[Path], object]] = {
+        **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.write_qrels(rows(), to)),
+        **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run"), _run),
+        "ratings.csv": _ratings,
+        "features.txt": lambda to: to.write_text("".join(f"feature_{number}\n" for number in range(6))),
+        "mine.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
+        "noise.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
+        "model": _model,
+        "lambdarank": _model,
+        "letor": sets,
+        **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
+        **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
+        **dict.fromkeys(("rows.csv", "new.csv"), _table),
+    }
+    if path.name in makers:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        makers[path.name](path)
+
+
+def _scores() -> np.ndarray:
+    return rows().features[:, 0].astype(float)
+
+
+def _data(path: Path) -> None:
+    rw.write_data(rows(), path)
+
+
+def _run(path: Path) -> None:
+    rw.write_run(_scores() + len(path.stem) * rows().features[:, 1], rows(), path, tag=path.stem)
+
+
+def _table(path: Path) -> None:
+    """A table whose columns are called otherwise, with one of text."""
+    data = rows()
+    columns = {f"f_{number}": data.features[:, number] for number in range(data.n_features)}
+    weights = np.repeat(np.arange(1.0, data.n_queries + 1), data.sizes)
+    shops = ["north" if label else "south" for label in data.labels]
+    table = pl.DataFrame({"session": data.qids(), "clicked": data.labels, "traffic": weights, **columns, "shop": shops})
+    (table.drop("clicked", "traffic") if path.stem == "new" else table).write_csv(path)
+
+
+def _model(path: Path) -> None:
+    named = rows().with_(feature_names=[f"feature_{number}" for number in range(6)])
+    rw.LightGBMRanker(rounds=3, threads=1).fit(named).save(path)
+
+
+def _ratings(path: Path) -> None:
+    lines = [
+        f"{user},{(7 * user + 3 * place) % 40},{1 + (user + place) % 5}" for user in range(30) for place in range(25)
+    ]
+    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
