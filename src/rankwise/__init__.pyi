@@ -92,5 +92,7 @@ from .report.write import write_report as write_report
 from .serving.export import export as export
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads
+from .tuning.recommenders import RecommenderChoice as RecommenderChoice
+from .tuning.recommenders import choose_recommender as choose_recommender
 from .tuning.result import Tuning as Tuning
 from .tuning.tune import tune as tune

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.data.interactions import titles
 from tests import shared
 
 
@@ -273,7 +274,7 @@ def test_what_is_wrong_is_said(call, message):
         (f"user,item,rating\n{10**25},2,3\n", f"as user must fit into 64 bits: got {10**25} at line 2"),
         ("user,item,rating\n", "there are no ratings in the file: "),
         ("", "there are no ratings in the file: "),
-        ("user,item\n1,2\n", "no such column for the rating: got 'rating'"),
+        ("user,thing\n1,2\n", "no such column for the item: got 'item'"),
         ("user,item,rating\n1,2,3\n1,\xff,3\n", "text must be UTF-8: .*ratings.csv, line 3"),
     ],
 )
@@ -316,3 +317,65 @@ def test_the_protocol_of_the_thesis_on_movielens():
             assert np.array_equal(lists.sizes, (1 + negatives) * held)
         given = train.dataset(1)
         assert np.add.reduceat(given.labels, given.offsets[:-1]).min() >= 20
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_columns_are_named_whatever_they_are_called(tmp_path: Path, ending):
+    """Also by names that we would have found ourselves, and where others would be taken for them."""
+    frame = pl.DataFrame(
+        {"userId": [1, 2], "customer": ["a", "b"], "item": [7, 8], "sku": [5, 6], "stars": [5, 1], "worth": [4.0, 5.0]}
+    )
+    path = tmp_path / f"table{ending}"
+    frame.write_csv(path) if ending == ".csv" else frame.write_parquet(path)
+    assert rw.Interactions.read(path, user="userId", item="item").users.tolist() == [1, 2]
+    other = rw.Interactions.read(path, user="customer", item="sku", rating="worth")
+    assert other.users.tolist() == ["a", "b"]
+    assert other.catalogue.tolist() == [5, 6]
+    assert other.ratings.tolist() == [4.0, 5.0]
+    with pytest.raises(ValueError, match=r"no such column for the user: got 'custmer'. Hint: did you mean 'customer'"):
+        rw.Interactions.read(path, user="custmer")
+
+
+def test_without_ratings_rows_are_events(tmp_path: Path):
+    (tmp_path / "clicks.csv").write_text("userId,itemId,timestamp\n1,a,5\n1,a,9\n1,b,1\n2,a,3\n")
+    events = rw.Interactions.read(tmp_path / "clicks.csv")
+    assert events.counted
+    assert events.to_frame().rows() == [(1, "a", 2.0, 9), (1, "b", 1.0, 1), (2, "a", 1.0, 3)]
+    assert events.n_relevant == 3
+    parts = events.split((0.5, 0.5), seed=1)
+    assert all(part.counted for part in parts)
+    with pytest.raises(ValueError, match="no such column for the rating: got 'stars'"):
+        rw.Interactions.read(tmp_path / "clicks.csv", rating="stars")
+
+
+def test_folders_as_movielens_comes(tmp_path: Path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "u.data").write_text("1\t31\t2\t1260759144\n")
+    (tmp_path / "old" / "u.item").write_bytes("31|Léon (1994)|01-Jan-1994\n32|Up|x\n".encode("latin-1"))
+    assert rw.Interactions.read(tmp_path / "old").catalogue.tolist() == [31]
+    found = titles.beside(tmp_path / "old")
+    assert found == titles.beside(tmp_path / "old" / "u.data") == tmp_path / "old" / "u.item"
+    assert titles.read_titles(found).rows() == [("31", "Léon (1994)"), ("32", "Up")]
+    (tmp_path / "new").mkdir()
+    assert titles.beside(tmp_path / "new") is None
+    with pytest.raises(ValueError, match="there are no ratings: got an empty folder at .*new. Hint: name the file"):
+        rw.Interactions.read(tmp_path / "new")
+
+
+def test_titles_by_columns(tmp_path: Path):
+    (tmp_path / "movies.csv").write_text('genres,movieId,title,länge\nx,1,"Heat, the film",3\ny,2,,4\n')
+    table = titles.read_titles(tmp_path / "movies.csv")
+    assert table.rows() == [("1", "Heat, the film"), ("2", "")]
+    assert titles.read_titles(tmp_path / "movies.csv", item="länge", title="genres").rows() == [("3", "x"), ("4", "y")]
+    assert titles.titles_of(np.array([9, 1]), table).to_list() == [None, "Heat, the film"]
+    with pytest.raises(
+        ValueError, match="movies.csv: the table has no such column: got 'titel'. Hint: did you mean 'title'"
+    ):
+        titles.read_titles(tmp_path / "movies.csv", title="titel")
+    (tmp_path / "movies.dat").write_text("1::Toy Story (1995)::Comedy\n")
+    assert titles.read_titles(tmp_path / "movies.dat").rows() == [("1", "Toy Story (1995)")]
+    (tmp_path / "one.csv").write_text("title\nx\n")
+    with pytest.raises(ValueError, match="must have two columns at least: .*one.csv"):
+        titles.read_titles(tmp_path / "one.csv")
+    pl.DataFrame({"item": ["a"], "name": ["A"]}).write_parquet(tmp_path / "t.parquet")
+    assert titles.read_titles(tmp_path / "t.parquet").rows() == [("a", "A")]

@@ -1,6 +1,5 @@
 """Factorization: every objective learns, models repeat and survive, recommendations are the best there are."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 import rankwise as rw
 from rankwise.rankers.nets.weights import snapshot
 from tests import shared
-from tests.cli.running import run
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 6, "threads": 1, "device": "cpu", "batch_users": 8}
@@ -477,37 +475,6 @@ def test_movielens_as_in_the_thesis():
     done = rw.evaluate_interactions(ranker.fit(train), test, ["ndcg", "ap"], negatives=1)
     assert done.mean["ndcg"] == pytest.approx(0.9659, abs=0.01)
     assert done.mean["ap"] == pytest.approx(0.8960, abs=0.02)
-
-
-def test_recommending_from_the_command_line(ratings, tmp_path: Path):
-    table, saved, out = tmp_path / "ratings.csv", tmp_path / "model", tmp_path / "top.csv"
-    ratings.to_frame().rename({"user": "userId", "item": "movieId"}).write_csv(table)
-    small = ("--epochs", "3", "--threads", "1", "--set", "factors=4", "--set", "device=cpu", "--set", "negatives=2")
-    said = run("recommend", str(table), *small, "-k", "2", "-o", str(out), "--save", str(saved), "-m", "ap,ndcg@5")
-    assert "most popular" in said.stdout
-    assert "factorization" in said.stdout
-    model: Any = rw.load(saved)
-    assert pl.read_csv(out).equals(model.recommend(k=2))
-    assert model.model_.seen_items.size == ratings.n_ratings  # the last model is of all ratings
-    told = json.loads(run("recommend", str(saved), "--users", "user 03", "-k", "1", "--json").stdout)
-    assert [told["items"][0][name] for name in ("user", "rank")] == ["user 03", 1]
-    none = run("recommend", str(table), *small, "--test", "0", "--users", "user 01", "-k", "3").stdout
-    assert "popular" not in none
-    assert none.count("user 01") == 3
-    wrong = run("recommend", str(table), "--save", str(saved), code=2)
-    assert "exists already and is kept" in wrong.stderr
-    wrong = run("recommend", str(saved), "--users", "nobody", code=2)
-    assert "not trained on this user: got 'nobody'" in wrong.stderr
-
-
-def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
-    (tmp_path / "ml-100k").mkdir()
-    (tmp_path / "ml-100k" / "u.data").write_text("1\t31\t2\t1260759144\n")
-    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
-    wrong = run("train", "movielens-100k", "-o", str(tmp_path / "model"), code=2)
-    assert "ratings are no ranking data: got movielens-100k. Hint: use 'rankwise recommend" in wrong.stderr
-    wrong = run("recommend", "movielens-100k", code=2)
-    assert "no user has 5 relevant items" in wrong.stderr
 
 
 CATALOGUE: dict[str, Any] = {"negatives": "all", "regularization": 0.1, "learning_rate": 0.05, "item_bias": True}

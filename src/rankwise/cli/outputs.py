@@ -91,12 +91,14 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
 
 
 def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
-    """Write a frame as CSV or Parquet."""
+    """Write a frame as CSV, JSON or Parquet."""
     from rankwise.evaluation.tables import as_csv
 
     with files.replacing(path, force=force) as new:
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
+        elif path.suffix.lower() == ".json":
+            new.write_text(screen.as_json(frame.to_dicts()), encoding="utf-8")
         else:
             frame.write_parquet(new)
 

@@ -1,7 +1,7 @@
 """The command ``recommend``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,16 +12,15 @@ from rankwise.plain import Keywords
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
+    from rankwise.evaluation.evaluation import Evaluation
     from rankwise.evaluation.tables import Table
-    from rankwise.rankers.factorization.ranker import FactorizationRanker
-    from rankwise.rankers.recommenders.popularity import Popularity
+    from rankwise.rankers.recommenders.base import Recommends
+    from rankwise.tuning.recommenders import RecommenderChoice
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
-_METRICS = ["ndcg@10", "recall@10", "rr"]
-# To find a few items among all, a model must have seen most of the others as what they are.
-_FULL_CATALOGUE = {"negatives": 20, "resample": True, "item_bias": True}
+_ENDINGS = (".csv", ".parquet", ".json")
+_METRICS = ["ndcg@10", "recall@20", "rr"]
 
 
 def recommend(
@@ -29,8 +28,9 @@ def recommend(
         str,
         typer.Argument(
             metavar="RATINGS|MODEL",
-            help="A table of ratings (.csv, .tsv, .parquet, also .gz and .zst; columns user, item, rating, or as "
-            "MovieLens calls them), a name such as movielens-100k, or a folder that --save wrote.",
+            help="A table of ratings or events (.csv, .tsv, .parquet, also .gz and .zst; columns user, item and "
+            "rating, or as MovieLens calls them), a folder as MovieLens comes, a name such as movielens-100k, or a "
+            "folder that --save wrote.",
         ),
     ],
     users: Annotated[
@@ -38,12 +38,44 @@ def recommend(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items for each user.")] = 10,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the items: .csv or .parquet.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the items: .csv, .parquet or .json.")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the model in a folder.")] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the vectors of users and items as .npy, for an index of neighbours."),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part of "
+            "the training data and takes the best.",
+            show_default="auto; factorization with --objective or --epochs",
+        ),
+    ] = "",
+    user: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of users.")] = None,
+    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of items.")] = None,
+    rating: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of ratings. Without one, rows are events, and are counted."),
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of times, for --split time.")
+    ] = None,
+    implicit: Annotated[
+        bool, typer.Option("--implicit", help="Every row makes an item relevant, whatever its rating.")
+    ] = False,
+    titles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What items are called: a table of items and titles.", show_default="movies.csv beside"
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of titles there.")] = None,
     relevant: Annotated[float, typer.Option(metavar="X", help="From which rating on an item is relevant.")] = 4.0,
     least_relevant: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Leave out users with fewer relevant items.")
+        int, typer.Option(min=0, metavar="N", help="Measure on users with so many relevant items at least.")
     ] = 5,
     test: Annotated[
         float,
@@ -51,8 +83,17 @@ def recommend(
             metavar="X", help="The share of each user's relevant items that is held out to be found; 0: none."
         ),
     ] = 0.2,
-    objective: Annotated[str, typer.Option(metavar="EXPRESSION", help="What is optimised.")] = "softmax_ce",
-    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="How many epochs at most.")] = 100,
+    split: Annotated[
+        str, typer.Option(metavar="random|time", help="Which items are held out: any, or the latest of each user.")
+    ] = "random",
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="error|popular", help="Users that the model does not know.", show_default="as the model was made"
+        ),
+    ] = None,
+    objective: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="What a factorization optimises.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Epochs of a factorization.")] = None,
     set_: options.Set = None,
     metrics: options.Metrics = _METRICS,
     seed: options.Seed = 0,
@@ -61,106 +102,129 @@ def recommend(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Learn from ratings which items users will like, measure how well that works, and recommend items.
+    """Learn from ratings or events which items users will like, measure how well that works, and recommend items.
 
     Some of each user's relevant items are held out; the model must find them among all items that the user has not
-    rated. The number of epochs is chosen on a part of the training data. What is recommended in the end comes from a
-    model of all ratings.
+    rated. Which model with which setting is chosen on a part of the training data, and compared with what is popular on
+    the held-out items. What is recommended in the end comes from a model of all ratings.
 
     [cyan]rankwise recommend ratings.csv -o top10.csv[/cyan]
+    [cyan]rankwise recommend clicks.parquet --user customer --item sku --implicit --model als[/cyan]
     [cyan]rankwise recommend movielens-latest-small --users 1,6 -k 5 --save model[/cyan]
-    [cyan]rankwise recommend model --users 17[/cyan]
-    [cyan]rankwise recommend ratings.csv --objective "bounded(approx_ndcg)" --set factors=64 --set negatives=50[/cyan]
+    [cyan]rankwise recommend model --users 17 --titles movies.csv[/cyan]
+    [cyan]rankwise recommend ratings.csv --model factorization --objective "softmax_ce" --set factors=32[/cyan]
     """
-    outputs.free(output, outputs.FRAMES, force=force)
+    outputs.free(output, _ENDINGS, force=force)
     if save is not None:
         outputs.free_model(save, force=force)
-    found: Comparison | None = None
+    _free_vectors(vectors, force=force)
+    choice: RecommenderChoice | None = None
+    found: Comparison | Evaluation | None = None
+    names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
     if (Path(source) / "rankwise.json").is_file():
-        import rankwise as rw
-
-        if save is not None:
-            raise check.error("--save keeps what is learned from ratings", got=f"the model {source}", hint="copy it")
-
-        loaded = rw.load(Path(source))
-        if not isinstance(loaded, rw.FactorizationRanker):
-            hint = "use 'rankwise predict'"
-            raise check.error("only a factorization recommends", got=f"a model of {loaded.name}", hint=hint)
-        model = loaded
+        given = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
+        for option, value in (given | names).items():
+            if value:
+                hint = "leave it out, or name the table of ratings"
+                raise check.error(f"{option} goes with learning from ratings", got=f"the model {source}", hint=hint)
+        learned = _loaded(source)
     else:
-        settings: Keywords = {"objective": objective, "epochs": epochs, "seed": seed, "threads": threads}
-        settings |= _FULL_CATALOGUE | inputs.settings(set_ or [])
-        with screen.progress(4, progress) as bar:
+        settings: Keywords = {"objective": objective, "epochs": epochs} | inputs.settings(set_ or [])
+        settings = {name: value for name, value in settings.items() if value is not None}
+        name = model or ("factorization" if objective or epochs else "auto")
+        columns = {role: column for role, column in names.items() if column is not None}
+        if implicit:
+            columns["rating"] = None
+        with screen.progress(None, progress) as bar:
             bar.step(f"Reading {source}")
-            ratings = read_ratings(source, relevant, least_relevant)
-            model, found = _learn(ratings, settings, test, metrics, bar)
+            learned, choice, found = _learn(
+                source, columns, name, settings,
+                relevant=relevant, least_relevant=least_relevant, test=test, split=split, metrics=metrics, seed=seed,
+                threads=threads, bar=bar,
+            )  # fmt: skip
         if save is not None:
-            model.save(save, force=force)
-    table = model.recommend(None if users is None else _ids(users, model), k=k)
+            learned.save(save, force=force)
+    if unknown is not None:
+        learned.set_params(unknown=check.choice("way to treat unknown users", unknown, ("error", "popular")))
+    table = learned.recommend(None if users is None else _ids(users, learned), k=k)
+    table = _with_titles(table, source, titles, title)
+    if vectors is not None:
+        learned.save_vectors(vectors, force=force)
     if output is not None:
         outputs.save_frame(output, table, force=force)
     if json:
-        screen.document({"evaluation": found and found.to_dict(), "epochs": model.epochs_, "items": table.to_dicts()})
+        about = {"choice": choice and choice.to_dict(), "evaluation": found and found.to_dict()}
+        screen.document(about | {"model": learned.name, "items": table.to_dicts()})
         return
+    if choice is not None:
+        screen.table(choice.table(), title="Chosen on a tenth of the training data")
     if found is not None:
         screen.table(found.table(), title="Held-out items, among all that the user has not rated")
     if output is None:
         screen.table(_shown(table), title="Recommended items")
-    outputs.said(output, save)
+    outputs.said(output, save, vectors)
 
 
-def read_ratings(source: str, relevant: float, least_relevant: int) -> "Interactions":
-    """Read ratings from a file, or a set of the catalog."""
-    from dataclasses import replace
+def _free_vectors(folder: Path | None, *, force: bool) -> None:
+    if folder is not None:
+        from rankwise.rankers.recommenders.vectors import ready
 
-    from rankwise.data.interactions.lists import Interactions
-    from rankwise.data.sources import is_set
+        ready(folder, "npy", force=force)
 
-    if is_set(source):
-        from rankwise.data.catalog.load import load_dataset
 
-        whole: Any = load_dataset(source)
-        if not isinstance(whole, Interactions):
-            hint = "name a table of ratings or one of MovieLens"
-            raise check.error("recommending needs ratings of users", got=f"the ranking data {source}", hint=hint)
-        return replace(whole, relevant=relevant).active(least_relevant)
-    return Interactions.read(source, relevant=relevant, least_relevant=least_relevant)
+def _loaded(folder: str) -> "Recommends":
+    import rankwise as rw
+    from rankwise.rankers.recommenders.base import Recommends
+
+    loaded: object = rw.load(Path(folder))
+    if not isinstance(loaded, Recommends):
+        got = f"a model of {getattr(loaded, 'name', type(loaded).__name__)}"
+        raise check.error("this model recommends nothing", got=got, hint="use 'rankwise predict'")
+    return loaded
 
 
 def _learn(
-    ratings: "Interactions", settings: Keywords, test: float, metrics: list[str], bar: screen.Steps
-) -> "tuple[FactorizationRanker, Comparison | None]":
-    """Train and measure on parts, then train on everything for as many epochs as were best."""
-    import rankwise as rw
+    source: str,
+    columns: Keywords,
+    name: str,
+    settings: Keywords,
+    *,
+    relevant: float,
+    least_relevant: int,
+    test: float,
+    split: str,
+    metrics: list[str],
+    seed: int,
+    threads: int | None,
+    bar: screen.Steps,
+) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
+    """Choose and measure on parts, then learn from everything."""
+    from rankwise.data.interactions.sources import read_interactions
+    from rankwise.tuning.recommenders import AUTO, choose_recommender, hold_out_comparison
 
     share = check.number("--test", test, least=0.0, most=0.9)
-    seed = settings["seed"]
-    train, held_out = ratings, None
+    if name == "auto" and settings:
+        got = ", ".join(settings)
+        raise check.error("settings belong to one model", got=got, hint="name it: --model als --set factors=32")
+    ratings = read_interactions(source, relevant=relevant, **columns)
+    if ratings.counted:
+        screen.note("Every row makes an item relevant: there is no column of ratings.")
+    train, held_out = ratings.active(least_relevant), None
     if share:
-        train, held_out = ratings.split((1.0 - share, share), seed=seed, spare_held_out=False)
-    bar.step("Choosing the number of epochs")
-    fit, check_on = train.split((0.9, 0.1), seed=seed)
-    ranker = rw.FactorizationRanker(**settings, progress=False).fit(fit, check_on)
+        train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
+    choice = choose_recommender(
+        train, AUTO if name == "auto" else name, settings=settings, by=split, seed=seed, threads=threads,
+        progress=lambda model: bar.step(f"Trying {model}"),
+    )  # fmt: skip
     found = None
-    ranker.set_params(epochs=ranker.best_round_)
     if held_out is not None:
         bar.step("Looking for held-out items")
-        asked = inputs.items(",".join(metrics))
-        models: dict[str, Popularity | FactorizationRanker] = {
-            "most popular": rw.Popularity().fit(train),
-            "factorization": ranker.set_params(unknown="popular").fit(train),
-        }
-        found = rw.compare(
-            {
-                name: rw.evaluate_interactions(one, held_out, asked, exclude=train, seed=seed)
-                for name, one in models.items()
-            }
-        )
+        found = hold_out_comparison(choice.best, train, held_out, inputs.items(",".join(metrics)), seed=seed)
     bar.step("Learning from all ratings")
-    return ranker.set_params(unknown=settings.get("unknown", "error")).fit(ratings), found
+    return choice.best.learn(ratings), choice, found
 
 
-def _ids(users: str, model: "FactorizationRanker") -> list[int] | list[str]:
+def _ids(users: str, model: "Recommends") -> list[int] | list[str]:
     """Read ids of users as the model has them: numbers or words."""
     words = [word.strip() for word in users.split(",") if word.strip()]
     if model.model_.users.dtype.kind not in "iu":
@@ -171,11 +235,29 @@ def _ids(users: str, model: "FactorizationRanker") -> list[int] | list[str]:
     return [int(word) for word in words]
 
 
+def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title: str | None) -> "pl.DataFrame":
+    """Put titles behind the items, where there are any."""
+    from rankwise.data.interactions.titles import beside, read_titles, titles_of
+
+    path = titles or beside(source)
+    if path is None:
+        if title is not None:
+            hint = "name the table of titles: --titles FILE"
+            raise check.error("--title names a column of a table that is not there", got=repr(title), hint=hint)
+        return table
+    called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
+    return table.insert_column(table.columns.index("item") + 1, called.alias("title"))
+
+
 def _shown(table: "pl.DataFrame") -> "Table":
     from rankwise.evaluation import tables
 
-    rows = tuple(
-        (str(user), str(rank), str(item), tables.number(score)) for user, rank, item, score in table[:_SHOWN].rows()
-    )
+    def text(cell: object) -> str:
+        if isinstance(cell, float):
+            return tables.number(cell)
+        return tables.NOTHING if cell is None else str(cell)
+
+    rows = tuple(tuple(map(text, row)) for row in table[:_SHOWN].rows())
     notes = (f"… and {len(table) - _SHOWN:,} rows more; -o FILE writes them all.",) if len(table) > _SHOWN else ()
-    return tables.Table(header=("user", "rank", "item", "score"), rows=rows, align="lrlr", notes=notes)
+    align = "".join("r" if name in ("rank", "score") else "l" for name in table.columns)
+    return tables.Table(header=tuple(table.columns), rows=rows, align=align, notes=notes)

@@ -60,7 +60,8 @@ def test_ease_is_the_constrained_least_squares_solution(shape):
         expected[:, j] = others @ weights
     model = rw.EASE(regularization=strength).fit(ratings)
     assert (model.model_.scale.size > 0) == (shape[0] < np.count_nonzero(x.sum(axis=0)))
-    assert np.allclose(model.matrix(ratings.users), expected, atol=1e-5)
+    warm = x.any(axis=1)  # whoever liked nothing gets what is popular
+    assert np.allclose(model.matrix(ratings.users[warm]), expected[warm], atol=1e-5)
 
 
 def test_als_solves_the_normal_equations_of_weighted_least_squares(ratings):
@@ -258,3 +259,33 @@ def test_vectors_search_as_the_model_recommends(ratings):
 def test_order_of_users_is_that_of_ids(ratings):
     turned = ratings.take([3, 1, 2])
     assert in_order(turned).users.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["ease", "als", "knn"])
+def test_users_who_liked_nothing_get_what_is_popular(name):
+    frame = table(10, 30).vstack(pl.DataFrame({"user": [77, 77], "item": [1, 2], "rating": [1.0, 2.0]}))
+    train = rw.Interactions.from_frame(frame)
+    model, popular = ALL[name]().fit(train), rw.Popularity().fit(train)
+    assert model.recommend([77], k=5)["item"].to_list() == popular.recommend([77], k=5)["item"].to_list()
+    assert not {1, 2} & set(model.recommend([77], k=28)["item"])  # what was rated low is seen, too
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_files_of_vectors_search_as_the_model_recommends(words, tmp_path: Path):
+    train = rw.Interactions.from_frame(table(14, 30, words=words))
+    model = rw.ALS(factors=4, regularization=1.0).fit(train)
+    model.save_vectors(tmp_path / "v")
+    users, user_ids, items, item_ids = (
+        np.load(tmp_path / "v" / f"{name}.npy") for name in ("user_vectors", "user_ids", "item_vectors", "item_ids")
+    )
+    best = np.argsort(-(users @ items.T), axis=1, kind="stable")[:, :3]
+    expected = model.recommend(user_ids, k=3, exclude_seen=False)["item"].to_list()
+    assert item_ids[best].ravel().tolist() == expected
+    model.save_vectors(tmp_path / "v", format="parquet")
+    found = pl.read_parquet(tmp_path / "v" / "items.parquet")
+    assert np.array_equal(found["vector"].to_numpy(), items)
+    with pytest.raises(FileExistsError, match="exists already"):
+        model.save_vectors(tmp_path / "v")
+    model.save_vectors(tmp_path / "v", force=True)
+    with pytest.raises(ValueError, match="unknown format of vectors: got 'csv'"):
+        model.save_vectors(tmp_path / "v", format="csv")

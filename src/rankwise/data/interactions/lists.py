@@ -109,14 +109,16 @@ class Interactions:
     def read(cls, path: str | Path, **columns: Any) -> Self:
         """Read ratings from CSV or other text (also .gz and .zst) or Parquet; ``columns`` as in :meth:`from_frame`.
 
-        MovieLens' own files are read as they are, and so is anything with the columns user, item and rating, or
-        userId, movieId and rating.
+        MovieLens' own files are read as they are, or found in their folder, and so is anything with the columns user,
+        item and rating, or userId, movieId and rating. Without a column of ratings, rows are events: see ``rating``.
         """
         from rankwise.data.interactions.ratings import read_ratings
 
-        table = read_ratings(path)
+        table = read_ratings(path, [name for name in map(columns.get, ("user", "item", "rating", "time")) if name])
         if "time" in table.columns:
             columns = {"time": "time", **columns}
+        if "rating" not in table.columns:
+            columns = {"rating": None, **columns}
         with check.naming(path):
             return cls.from_frame(table, **columns)
 

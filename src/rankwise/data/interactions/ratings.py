@@ -1,7 +1,7 @@
 """Tables of ratings: who gave what which rating, from CSV, Parquet and the forms in which MovieLens comes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,32 +18,50 @@ from rankwise.data.tables.text import TextTable
 from rankwise.kernels import kernel
 from rankwise.plain import Keywords
 
-_SPELLINGS = {
+SPELLINGS = {
     "user": ("user", "userid", "uid"),
     "item": ("item", "itemid", "iid", "movie", "movieid"),
     "rating": ("rating", "ratings", "stars"),
     "time": ("time", "timestamp"),
 }
+"""What columns are called, in small letters and nothing else."""
+_FILES = ("ratings.csv", "ratings.csv.gz", "ratings.parquet", "ratings.dat", "u.data")
+"""What MovieLens and others call ratings in a folder."""
 
 
-def read_ratings(path: str | Path) -> TextTable | pl.DataFrame:
+def read_ratings(path: str | Path, named: Collection[str] = ()) -> TextTable | pl.DataFrame:
     """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
 
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
-    user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names.
+    user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names, but for those
+    that the caller has ``named``. Of a folder, the ratings inside it are read.
     """
-    path = Path(path)
+    path = file_of_ratings(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         text = read_text(path)
-        return replace(text, frame=_named(text.frame))
+        return replace(text, frame=_named(text.frame, named))
     with check.library("Parquet", path):
-        return _named(pl.read_parquet(check.readable(path)))
+        return _named(pl.read_parquet(check.readable(path)), named)
 
 
-def _named(table: pl.DataFrame) -> pl.DataFrame:
+def file_of_ratings(path: str | Path) -> Path:
+    """Give the file of ratings, which may lie in a folder as MovieLens comes."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    found = next((path / name for name in _FILES if (path / name).is_file()), None)
+    if found is None:
+        got = "a folder without them" if any(path.iterdir()) else "an empty folder"
+        raise check.error(
+            "there are no ratings", got=got, where=str(path), hint=f"name the file, or call it {_FILES[0]}"
+        )
+    return found
+
+
+def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
     """Call columns by our names."""
-    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns}
-    found = {role: next((plain[word] for word in words if word in plain), None) for role, words in _SPELLINGS.items()}
+    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns if name not in named}
+    found = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
 
 

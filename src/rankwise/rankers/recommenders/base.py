@@ -1,6 +1,7 @@
 """What recommenders share: scores by ids of users and items, and tables of what to recommend."""
 
 from abc import abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.plain import Json
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.recommenders import content
+from rankwise.rankers.recommenders import content, vectors
 from rankwise.rankers.recommenders.known import Known, best, in_order
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.verify.factors import Kinds
@@ -35,7 +36,7 @@ class Recommends(Ranker):
         self._refuse("predict", others)
         self._check_fitted()
         lists = by_ids(data, type(self).__name__)
-        users = self.model_.user_numbers(np.asarray(lists.query_ids), self.unknown)
+        users = self.model_.warm(self.model_.user_numbers(np.asarray(lists.query_ids), self.unknown))
         items = self.model_.item_numbers(np.asarray(lists.document_ids), self.unknown)
         with use_threads(self._thread_count()):
             scores: Array = self.model_.score(users, items, lists.offsets, self.unknown)
@@ -44,7 +45,7 @@ class Recommends(Ranker):
     def matrix(self, users: ArrayLike, items: ArrayLike | None = None) -> Array:
         """Scores of these users (rows) by these items (columns), by default the whole catalogue."""
         self._check_fitted()
-        rows = self.model_.user_numbers(users, self.unknown)
+        rows = self.model_.warm(self.model_.user_numbers(users, self.unknown))
         columns = np.arange(self.model_.items.size)
         if items is not None and items is not self.model_.items:
             columns = self.model_.item_numbers(items, self.unknown)
@@ -67,7 +68,7 @@ class Recommends(Ranker):
         found: list[tuple[Column, ...]] = []
         with use_threads(self._thread_count()):
             for block in model.blocks(model.user_numbers(ids, self.unknown)):
-                scores = model.matrix(block, everything, self.unknown)
+                scores = model.matrix(model.warm(block), everything, self.unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
                 found.append(best(scores, k))
@@ -83,6 +84,15 @@ class Recommends(Ranker):
             f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
             hint="train ALS or FactorizationRanker for a nearest-neighbour index",
         )
+
+    def save_vectors(self, path: str | Path, *, format: str = "npy", force: bool = False) -> Path:  # noqa: A002
+        """Write the vectors of users and items into a folder, for an index of nearest neighbours by inner product.
+
+        ``"npy"`` writes user_vectors.npy, user_ids.npy, item_vectors.npy and item_ids.npy, ``"parquet"`` users.parquet
+        and items.parquet with the columns id and vector. Files that exist are replaced only with ``force``.
+        """
+        tables = self.vectors()
+        return vectors.write(path, tables, format, force=force)
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)

@@ -36,6 +36,11 @@ class ItemWeights(Known):
     scale: Array
     """(a,) 1 / (λ diag(P)) for W, empty for B."""
 
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) who liked nothing in training."""
+        return np.asarray(np.diff(self.liked_offsets) == 0)
+
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         rows, owners = ratings_of(np.maximum(users, 0), self.liked_offsets)

@@ -27,6 +27,11 @@ class Factors(Known):
     item_bias: Floats
     """(n_items,), or empty."""
 
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) whose vectors say nothing."""
+        return np.asarray(~self.user_vectors.any(axis=1))
+
     def score(
         self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: NDArray[np.int64], unknown: str
     ) -> Array:
@@ -38,7 +43,7 @@ class Factors(Known):
             for one, numbers in ((self.user_vectors, users), (self.item_vectors, items))
         )
         over_queries(_score, offsets, users, items, *vectors, self._bias(), scores)
-        if unknown == "popular" and (users < 0).any():
+        if unknown != "mean" and (users < 0).any():
             strange = np.repeat(users < 0, np.diff(offsets))
             scores[strange] = np.append(self.popularity, 0.0)[items[strange]]
         return scores
@@ -49,7 +54,7 @@ class Factors(Known):
         scores = (rows @ columns.T).astype(np.float64)
         if self.item_bias.size:
             scores += self._bias()[items]
-        if unknown == "popular":
+        if unknown != "mean":
             scores[users < 0] = np.append(self.popularity, 0.0)[items]
         return scores
 

@@ -30,6 +30,11 @@ class Neighbours(Known):
     neighbour_items: NDArray[np.int32]
     similarities: Floats
 
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) who liked nothing in training."""
+        return np.asarray(np.diff(self.liked_offsets) == 0)
+
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         from scipy import sparse

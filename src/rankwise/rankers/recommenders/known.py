@@ -61,6 +61,16 @@ class Known(ABC):
         """Cut users so that their scores of all items fit into a little memory."""
         return (users[rows] for rows in row_blocks(users.size, max(self.items.size, 1), _BLOCK))
 
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) who liked nothing in training: there is nothing to go by but what is popular."""
+        return np.zeros(self.users.size, np.bool_)
+
+    def warm(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give −1, as for unknown users, in the place of those who liked nothing."""
+        cold = self.cold
+        return np.where(cold[users] & (users >= 0), -1, users) if cold.any() else users
+
     def hide_seen(self, users: NDArray[np.int64], scores: Array) -> None:
         """Take out what users know from training; −inf is never recommended."""
         known = np.flatnonzero(users >= 0)
@@ -156,7 +166,7 @@ def _numbers(what: str, known: Ids, ids: ArrayLike, unknown: str) -> NDArray[np.
             raise check.error(
                 f"the model was not trained on this {what}",
                 got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
-                hint="train with it, or choose what stands for such: set_params(unknown='popular')",
+                hint="train with it, or set unknown='popular' for what is popular",
             )
         numbers[strange] = -1
     return numbers

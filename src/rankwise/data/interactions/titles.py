@@ -1,0 +1,91 @@
+"""What items are called: a table of titles, from CSV, Parquet or the forms in which MovieLens comes."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from rankwise import check
+from rankwise.arrays import Ids
+from rankwise.data.compressed import read_bytes
+from rankwise.data.interactions.ratings import SPELLINGS
+
+NAMES = ("movies.csv", "movies.csv.gz", "movies.dat", "u.item", "items.csv", "items.parquet")
+"""Where titles lie beside ratings."""
+_TITLES = ("title", "titles", "name", "movietitle")
+
+
+def beside(ratings: str | Path) -> Path | None:
+    """Find a table of titles beside ratings, or inside their folder."""
+    path = Path(ratings)
+    folder = path if path.is_dir() else path.parent
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+
+
+def read_titles(path: str | Path, *, item: str | None = None, title: str | None = None) -> pl.DataFrame:
+    """Read the columns of items and titles, by name; by default as they are usually called, or the first two.
+
+    Text that is not UTF-8 is taken for Latin-1, in which MovieLens' older files are.
+    """
+    path = Path(path)
+    table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _text(path)
+    with check.naming(path):
+        names = {"item": _column(table, item, SPELLINGS["item"], 0), "title": _column(table, title, _TITLES, 1)}
+    chosen = table.select(pl.col(name).cast(pl.String).alias(role) for role, name in names.items())
+    return chosen.unique("item", keep="first", maintain_order=True)
+
+
+def titles_of(items: Ids, table: pl.DataFrame) -> pl.Series:
+    """Give the title of each item, null where the table has none.
+
+    >>> titles_of(np.array([2, 7]), pl.DataFrame({"item": ["7", "8"], "title": ["Seven", "Eight"]})).to_list()
+    [None, 'Seven']
+    """
+    wanted = pl.DataFrame({"item": pl.Series(np.asarray(items).astype(str).tolist(), dtype=pl.String)})
+    return wanted.join(table, on="item", how="left", maintain_order="left")["title"]
+
+
+def _parquet(path: Path) -> pl.DataFrame:
+    with check.library("Parquet", path):
+        return pl.read_parquet(check.readable(path))
+
+
+def _text(path: Path) -> pl.DataFrame:
+    content = read_bytes(path)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    first = text.partition("\n")[0]
+    mark = next((one for one in ("::", "\t", "|", ",") if one in first), ",")
+    if mark == "::":
+        text, mark = text.replace("::", "\t"), "\t"
+    lines = io.StringIO(text, newline="")
+    plain = mark != ","  # where quotes are letters
+    reader = csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE) if plain else csv.reader(lines)
+    rows = [row for row in reader if row]
+    if not rows or len(rows[0]) < 2:
+        hint = "write an id and a title in every line"
+        raise check.error("a table of titles must have two columns at least", where=str(path), hint=hint)
+    known = {*SPELLINGS["item"], *_TITLES}
+    header = any(_plain(word) in known for word in rows[0])
+    names = rows[0] if header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
+    width = len(names)
+    body = [(row + [""] * width)[:width] for row in rows[header:]]
+    return pl.DataFrame(body, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def _column(table: pl.DataFrame, name: str | None, usual: tuple[str, ...], place: int) -> str:
+    if name is not None:
+        if name not in table.columns:
+            hint = check.suggestion(name, table.columns).rstrip("?")
+            raise check.error("the table has no such column", got=repr(name), hint=hint)
+        return name
+    return next((column for column in table.columns if _plain(column) in usual), table.columns[place])
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[^a-z]", "", word.lower())

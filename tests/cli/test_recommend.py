@@ -1,0 +1,135 @@
+"""Recommending from the command line: columns, models, titles, files and errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from tests.cli.running import run
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    ratings = rw.synthetic_ratings(n_users=40, n_items=80, n_ratings=30, seed=2)
+    return ratings.to_frame().with_columns(pl.format("user {}", pl.col("user")).alias("user"))
+
+
+@pytest.fixture
+def table(frame, tmp_path: Path) -> Path:
+    path = tmp_path / "ratings.csv"
+    frame.rename({"user": "userId", "item": "movieId"}).write_csv(path)
+    return path
+
+
+def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp_path: Path):
+    saved, out = tmp_path / "model", tmp_path / "top.csv"
+    said = run("recommend", str(table), "--threads", "1", "-k", "2", "-o", str(out), "--save", str(saved)).stdout
+    for name in ("ease", "als", "knn", "popularity", "ndcg@10", "recall@20", "seconds", "most popular", " ←"):
+        assert name in said
+    model: Any = rw.load(saved)
+    assert pl.read_csv(out).equals(model.recommend(k=2))
+    assert model.model_.seen_items.size == len(frame)  # the last model is of all ratings
+    told = json.loads(run("recommend", str(saved), "--users", "user 3", "-k", "1", "--json").stdout)
+    assert [told["items"][0][name] for name in ("user", "rank")] == ["user 3", 1]
+    wrong = run("recommend", str(table), "--save", str(saved), code=2)
+    assert "exists already and is kept" in wrong.stderr
+    wrong = run("recommend", str(saved), "--users", "nobody", code=2)
+    assert "not trained on this user: got 'nobody', one of 1 unknown. Hint: train with it, or " in wrong.stderr
+    popular = json.loads(
+        run("recommend", str(saved), "--users", "nobody", "--unknown", "popular", "-k", "3", "--json").stdout
+    )
+    expected = rw.Popularity().fit(rw.Interactions.read(table)).recommend(["nobody"], k=3)
+    assert [one["item"] for one in popular["items"]] == expected["item"].to_list()
+    wrong = run("recommend", str(saved), "--save", str(tmp_path / "other"), code=2)
+    assert "--save goes with learning from ratings" in wrong.stderr
+
+
+@pytest.mark.parametrize("model", ["ease", "als", "knn", "popularity"])
+def test_one_model_with_settings(table, model):
+    settings = {"ease": "regularization=7", "als": "factors=3", "knn": "neighbours=5", "popularity": "unknown=popular"}
+    said = run(
+        *("recommend", str(table), "--model", model, "--set", settings[model], "--test", "0", "--threads", "1"),
+        *("--users", "user 1", "-k", "3", "--json"),
+    )
+    told = json.loads(said.stdout)
+    assert told["model"] == model
+    assert told["evaluation"] is None
+    assert len(told["items"]) == 3
+    assert {one["model"] for one in told["choice"]["candidates"]} == {model}
+    name, _, _ = settings[model].partition("=")
+    assert name in told["choice"]["settings"]
+
+
+def test_a_factorization_with_any_objective(table, tmp_path: Path):
+    small = ("--epochs", "3", "--threads", "1", "--set", "factors=4", "--set", "regularization=0.1")
+    out = tmp_path / "top.json"
+    said = run("recommend", str(table), *small, "--objective", "approx_ndcg", "-o", str(out), "-m", "ap,ndcg@5").stdout
+    assert "factorization" in said
+    assert "most popular" in said
+    assert len(json.loads(out.read_text())) == 400
+    wrong = run("recommend", str(table), "--model", "ease", "--objective", "ranknet", code=2)
+    assert "EASE has no such parameter: got 'objective'" in wrong.stderr
+    wrong = run("recommend", str(table), "--set", "factors=4", code=2)
+    assert "settings belong to one model: got factors. Hint: name it" in wrong.stderr
+    wrong = run("recommend", str(table), "--model", "svd", code=2)
+    assert "unknown recommender: got 'svd'" in wrong.stderr
+
+
+def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
+    path = tmp_path / "events.parquet"
+    twice = pl.concat([frame, frame[:50]]).select(
+        pl.col("user").alias("customer"), pl.col("item").alias("sku"), pl.col("rating").alias("price")
+    )
+    twice.write_parquet(path)
+    columns = ("--user", "customer", "--item", "sku")
+    said = run(
+        *("recommend", str(path), *columns, "--model", "als", "--set", "factors=3", "--test", "0", "--threads", "1"),
+        *("--vectors", str(tmp_path / "v"), "-o", str(tmp_path / "o.parquet")),
+    )
+    assert "Every row makes an item relevant" in said.stderr
+    assert np.load(tmp_path / "v" / "item_vectors.npy").shape == (frame["item"].n_unique(), 3)
+    assert pl.read_parquet(tmp_path / "o.parquet").columns == ["user", "rank", "item", "score"]
+    wrong = run("recommend", str(path), *columns, "--rating", "price", "--test", "0", code=2)
+    assert "a user may rate an item once" in wrong.stderr
+    implicit = (*columns, "--rating", "price", "--implicit", "--model", "popularity", "--test", "0", "-k", "1")
+    assert "Every row makes" in run("recommend", str(path), *implicit).stderr
+    wrong = run("recommend", str(path), *columns, "--model", "ease", "--vectors", str(tmp_path / "w"), code=2)
+    assert "EASE has no vectors" in wrong.stderr
+
+
+def test_titles_beside_and_by_name(table, tmp_path: Path):
+    fast = ("--model", "popularity", "--test", "0", "--users", "user 1", "-k", "2")
+    assert "title" not in run("recommend", str(table), *fast).stdout
+    names = {"movieId": list(range(80)), "title": [f"Film, no. {n}" for n in range(80)], "genre": ["x"] * 80}
+    pl.DataFrame(names).write_csv(tmp_path / "movies.csv")
+    beside = json.loads(run("recommend", str(table), *fast, "--json").stdout)["items"]
+    assert all(one["title"] == f"Film, no. {one['item']}" for one in beside)
+    other = tmp_path / "names.csv"
+    pl.DataFrame({"item": [0], "called": ["Zero"]}).write_csv(other)
+    said = run("recommend", str(table), *fast, "--titles", str(other), "--title", "called").stdout
+    assert "–" in said  # items without a title
+    wrong = run("recommend", str(table), *fast, "--titles", str(other), "--title", "cold", code=2)
+    assert "no such column: got 'cold'" in wrong.stderr
+
+
+def test_the_latest_items_are_held_out(frame, tmp_path: Path):
+    path = tmp_path / "timed.csv"
+    frame.with_row_index("when").write_csv(path)
+    fast = ("--model", "popularity", "--split", "time", "-k", "1", "--users", "user 1")
+    wrong = run("recommend", str(path), *fast, code=2)
+    assert "a split by time needs times" in wrong.stderr
+    assert "ndcg@10" in run("recommend", str(path), *fast, "--timestamp", "when").stdout
+
+
+def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
+    (tmp_path / "ml-100k").mkdir()
+    (tmp_path / "ml-100k" / "u.data").write_text("1\t31\t2\t1260759144\n")
+    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
+    wrong = run("train", "movielens-100k", "-o", str(tmp_path / "model"), code=2)
+    assert "ratings are no ranking data: got movielens-100k. Hint: use 'rankwise recommend" in wrong.stderr
+    wrong = run("recommend", "movielens-100k", code=2)
+    assert "no user has 5 relevant items" in wrong.stderr
