@@ -13,7 +13,7 @@ PAUSE = 0.02  # seconds: threads of OpenMP go on spinning after their work is do
 
 
 class Times:
-    """What each contestant took, in turns: seconds on the wall, and seconds of processors for the least busy run."""
+    """What each contestant took, in turns: seconds on the wall, and CPU seconds of the least busy run."""
 
     def __init__(self, contestants: dict[str, Call], rounds: int, *, warm: int = 1) -> None:
         self.wall: dict[str, list[float]] = {name: [] for name in contestants}
@@ -39,7 +39,7 @@ class Times:
         self.cpu[name] -= self.cpu[part]
 
     def ratios(self, name: str, other: str, scale: float = 1.0) -> tuple[float, float, float]:
-        """How many times longer the first took: by medians, by quickest runs, by processor time."""
+        """How many times longer the first took: by medians, by quickest runs, by CPU time."""
         kinds = (self.median, self.quickest, self.cpu)
         return tuple(scale * kind[name] / kind[other] for kind in kinds)  # type: ignore[return-value]
 

@@ -2,8 +2,9 @@
 
 python benchmarks/curvature.py FOLDER_OF_MQ2008 [OBJECTIVE …] [--seed 0] [--rounds 300] [--threads 1]
 
-OBJECTIVE is the text of an objective that takes ``curvature``, by default plrank and the smooth metrics. Two learning
-rates are tried for each treatment and the better one on the validation parts is shown; test figures decide nothing.
+OBJECTIVE is the expression of an objective that takes ``curvature``, by default plrank and the smooth metrics. Two
+learning rates are tried for each treatment and the better one on the validation parts is shown; test figures decide
+nothing.
 """
 
 import argparse

@@ -109,7 +109,7 @@ def epoch(options: argparse.Namespace, verdicts: Verdicts) -> None:
     np.testing.assert_allclose(runs["bucketed"](), training(*ragged(by_size))(), rtol=1e-4)
     times = Times({**runs}, 1 if options.quick else 3, warm=0)
     wanted = {"padded": 4.0, "bucketed": 1.0}
-    print(f"{'':<12}{'seconds':>9}{'places':>12}{'medians':>10}{'quickest':>10}{'processor':>10}")
+    print(f"{'':<12}{'seconds':>9}{'places':>12}{'medians':>10}{'quickest':>10}{'CPU':>10}")
     for name, (batches, _) in made.items():
         places = sum(batch[0][..., 0].numel() for batch in batches)
         print(f"{name:<12}{times.median[name]:9.2f}{places:12,}", end="")

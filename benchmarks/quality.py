@@ -15,8 +15,8 @@ queries and must not make a test surer than its queries can. That takes the mode
 sure of what the next model would do. By run: the mean differences of all seeds and folds, which vary with the models
 too. Two methods are within noise of each other if the 95% intervals of both lie inside ±0.01.
 
-Each run is kept in a file of its own beside ``--out``, and a benchmark that was interrupted goes on. A run is known by
-its settings and by versions of packages: after a change of the code, write to another ``--out``.
+Each run is kept in a file of its own beside ``--out``, and a benchmark that was interrupted is resumed. A run is known
+by its settings and by versions of packages: after a change of the code, write to another ``--out``.
 """
 
 import argparse
@@ -42,9 +42,9 @@ METRICS = ("ndcg@5", "ndcg@10")
 SETTINGS = {"learning_rate": 0.05, "leaves": 15, "min_documents": 20, "rounds": 600, "patience": 60}
 FOLDS = 5
 NATIVE = ("native:lambdarank", "native:rank_xendcg")
-TWINS = {"lambdarank": "native:lambdarank", "xendcg": "native:rank_xendcg"}
+COUNTERPARTS = {"lambdarank": "native:lambdarank", "xendcg": "native:rank_xendcg"}
 OTHERS = ("listnet", "plrank", "stochastic(lambdarank, scale=0.25)")
-METHODS = (*(one for pair in TWINS.items() for one in reversed(pair)), *OTHERS)
+METHODS = (*(one for pair in COUNTERPARTS.items() for one in reversed(pair)), *OTHERS)
 NOISE = 0.01
 ENOUGH = 5  # seeds
 FILE_2007 = "mq2007.partial.txt"
@@ -214,12 +214,12 @@ class Results:
                         "low by run": runs.low,
                         "high by run": runs.high,
                         "seeds": len(seeds),
-                        "twins": TWINS.get(method) == native,
+                        "counterparts": COUNTERPARTS.get(method) == native,
                     }
 
 
 def verdict(pair: dict[str, Any]) -> str:
-    if not pair["twins"]:
+    if not pair["counterparts"]:
         return ""
     lowest, highest = min(pair["low"], pair["low by run"]), max(pair["high"], pair["high by run"])
     if pair["seeds"] < ENOUGH:
@@ -252,9 +252,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", help="where the data are; by default where rw.load_dataset looks")
     parser.add_argument("--data", choices=("mq2008", "mq2007"), default="mq2008")
-    parser.add_argument("--seeds", type=int, default=5, help="of twins: ours and the native one of the same name")
+    parser.add_argument("--seeds", type=int, default=5, help="of counterparts: ours and the native one of its name")
     parser.add_argument("--other-seeds", type=int, default=1, help="of all other methods")
-    parser.add_argument("--methods", nargs="+", default=METHODS, help="texts of objectives, native: ones among them")
+    parser.add_argument("--methods", nargs="+", default=METHODS, help="expressions of objectives, or native:…")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--threads", type=int, default=1, help="of each process; more processes are quicker than these")
     parser.add_argument("--out", type=Path, default=Path("results/quality.json"))
@@ -267,8 +267,8 @@ def main() -> int:
         return 2 if options.folder else 0  # without a folder there is nothing to measure, and nothing is wrong
     runs = options.out.with_suffix(".runs")
     runs.mkdir(parents=True, exist_ok=True)
-    twins = {*TWINS, *TWINS.values()}
-    counts = {method: options.seeds if method in twins else options.other_seeds for method in options.methods}
+    paired = {*COUNTERPARTS, *COUNTERPARTS.values()}
+    counts = {method: options.seeds if method in paired else options.other_seeds for method in options.methods}
     wanted = [
         Run(folder, options.data, method, seed, fold, options.threads)
         for seed in range(max(counts.values()))

@@ -8,7 +8,7 @@ markers in the pages is made anew, and everything else is left as it was written
     <!-- made 2021-table1:begin --> … <!-- made 2021-table1:end -->       command, date, versions, trials
     <!-- means 2021-table1:begin --> …                                    means with intervals and marks
     <!-- beside thesis-mq2008-ap:begin --> …                              each method beside the paper's figure for it
-    <!-- paper 2019-table1:begin --> …                                    what the paper printed for its own data
+    <!-- paper 2019-table1:begin --> …                                    what the paper published for its own data
     <!-- verdicts 2021-table1:begin --> …                                 does the direction agree?
     <!-- figure 2021-table1/means-mq2008:begin --> …                      a figure of the report, copied into img/
     <!-- overview all:begin --> …                                         a line for each experiment that has a page
@@ -44,7 +44,7 @@ METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
 WIDTH = 1100  # pixels
 COLOURS = 256
-PRINTED_IN = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
+WRITTEN_AS = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
 BLOCK = re.compile(r"<!-- (?P<what>\w+) (?P<run>[\w/.-]+):begin -->.*?<!-- (?P=what) (?P=run):end -->", re.DOTALL)
 FIGURE = re.compile(
     r'<figure id="([^"]+)"><h3>(.*?)</h3>\n<svg[^>]* aria-label="([^"]*)">.*?<figcaption>(.*?)</figcaption>', re.DOTALL
@@ -84,7 +84,7 @@ def command(results: Results) -> str:
     """What to type for these results, where DIR holds the data."""
     spec, recipe = results.spec, find_spec(results.spec["name"])
     named = (re.sub(r"^([\w-]+)=.*", r"\1", one) for one in spec["data"])
-    data = [shlex.quote(PRINTED_IN.get(name, name)) for name in named]
+    data = [shlex.quote(WRITTEN_AS.get(name, name)) for name in named]
     words = ["rankwise reproduce", spec["name"], *(f"--data {name}" for name in data), "--data-folder DIR"]
     if spec["trials"] != recipe.trials:
         words.append(f"--trials {spec['trials']}")
@@ -139,7 +139,7 @@ def means(results: Results) -> str:
 def beside(results: Results) -> str:
     """Each method beside the paper's figure for it, and how far it is from the first method, in both."""
     metric, first = results.spec["decide"], results.methods[0]
-    printed = {row[:4]: row[4] for row in results.published.iter_rows()}
+    published = {row[:4]: row[4] for row in results.published.iter_rows()}
     by_level = len({level for _, level in places(results)}) > 1
     rows, legend = [], ""
     for data, level in places(results):
@@ -147,7 +147,7 @@ def beside(results: Results) -> str:
         if compared is None:
             continue
         legend = compared.legend().partition(". ")[2]
-        theirs = {name: printed.get((data, level, name, metric), float("nan")) for name in results.methods}
+        theirs = {name: published.get((data, level, name, metric), float("nan")) for name in results.methods}
         for name in results.methods:
             row = [f"{level:g}"] * by_level
             row += [name, tables.number(compared.mean[metric][name]), tables.number(theirs[name])]
@@ -170,14 +170,14 @@ def _ahead(compared: Comparison, metric: str, name: str, other: str) -> list[str
 
 
 def paper(results: Results) -> str:
-    """What the paper printed for its own data."""
-    printed = results.published
-    if not printed.height:
+    """What the paper published for its own data."""
+    published = results.published
+    if not published.height:
         return "The paper has no figures in print for this."
-    metrics = printed["metric"].unique(maintain_order=True).to_list()
-    by_level = printed["level"].n_unique() > 1
+    metrics = published["metric"].unique(maintain_order=True).to_list()
+    by_level = published["level"].n_unique() > 1
     rows = []
-    for (data, level, method), own in printed.group_by("data", "level", "method", maintain_order=True):
+    for (data, level, method), own in published.group_by("data", "level", "method", maintain_order=True):
         cells = []
         for metric in metrics:
             one = own.filter(metric=metric).select("value", "high").rows()
@@ -185,7 +185,7 @@ def paper(results: Results) -> str:
             cells.append(tables.number(value) + (f" ± {tables.number(high - value)}" if high is not None else ""))
         rows.append((str(data), *([f"{level:g}"] if by_level else []), str(method), *cells))
     header = ("data", *([LEVELS.get(results.spec["treatment"], "level")] if by_level else []), "method", *metrics)
-    notes = (f"The paper: {'; '.join(printed['source'].unique(maintain_order=True))}.",)
+    notes = (f"The paper: {'; '.join(published['source'].unique(maintain_order=True))}.",)
     align = "l" + "r" * by_level + "l" + "r" * len(metrics)
     return tables.Table(header=header, rows=tuple(rows), align=align, notes=notes).markdown()
 

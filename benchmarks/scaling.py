@@ -6,7 +6,7 @@
 
 Every worker has one thread. The time of a round is that of the later blocks: the first also reads the data, makes bins
 and loads compiled code. Workers wait for each other at every split, so that one which the system keeps waiting delays
-all: the time says little on a machine with other work, or with fewer cores than workers. The processor time of a worker
+all: the time says little on a machine with other work, or with fewer cores than workers. The CPU time of a worker
 in a round does: it halves where the work divides by two.
 
 With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one machine, is printed for
@@ -46,7 +46,7 @@ def write(data: rw.RankingDataset, folder: Path, files: int) -> Path:
 
 
 def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tuple[float, float, float]:
-    """Seconds until the end of the first block; of a round after it; and of the busiest worker's processor in it."""
+    """Seconds until the end of the first block; of a round after it; and of the busiest worker's CPU in it."""
     seen: dict[int, float] = {}
     busy: dict[int, dict[str, float]] = {}
 
@@ -69,7 +69,7 @@ def scaling(queries: int, rounds: int) -> None:
     print(f"{data}\nXENDCG, {rounds} rounds of 31 leaves in blocks of {every}; {os.cpu_count()} cores, ", end="")
     print(f"load {os.getloadavg()[0]:.1f}")
     print(f"{'library':9} {'workers':>7} {'first block':>12} {'a round':>9} {'speed-up':>9}", end="")
-    print(f" {'processor':>10} {'share':>6}")
+    print(f" {'CPU':>10} {'share':>6}")
     with tempfile.TemporaryDirectory() as place:
         folder = write(data, Path(place, "data"), 8)
         for name, ranker in RANKERS.items():

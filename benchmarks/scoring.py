@@ -7,7 +7,7 @@ call as queries are. ``model.scorer()`` stands beside the library's own fastest 
 LightGBM, ``inplace_predict`` of XGBoost, ``predict`` of CatBoost), treelite's predictor (GTIL) and ONNX Runtime, both
 with the model as ``rw.export`` writes it. Contestants take turns, call by call, so that a busy machine slows all alike.
 Everything is checked to give the same scores first. Beside the time on the wall, which a user waits, stands the
-processor's, which other work on the machine does not lengthen; ratios are of its medians.
+CPU's, which other work on the machine does not lengthen; ratios are of its medians.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def contestants(model: Any, folder: str) -> dict[str, Call]:
 
 
 def race(calls: dict[str, Call], rows: np.ndarray, n_docs: int, seconds: float) -> dict[str, np.ndarray]:
-    """Milliseconds of every call, on the wall and of the processor, in turns, each on the next documents."""
+    """Milliseconds of every call, on the wall and of the CPU, in turns, each on the next documents."""
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     queries = [np.ascontiguousarray(rows[first : first + n_docs]) for first in range(0, len(rows) - n_docs, n_docs)]
     for call in calls.values():
@@ -115,7 +115,7 @@ def main() -> None:
                     (middle, busy), late = np.median(taken, axis=0), np.percentile(taken[:, 0], 99)
                     figures = (f"{middle:.3f}", f"{late:.3f}", f"{busy:.3f}", f"{busy / ours:.1f}")
                     body.append((library, f"{n_docs:,}", name, *figures, f"{len(taken):,}"))
-            header = ("model", "documents", "scored by", "median", "99th percentile", "processor", "× ours", "calls")
+            header = ("model", "documents", "scored by", "median", "99th percentile", "CPU", "× ours", "calls")
             print(Table(header=header, rows=tuple(body), align="lrlrrrrr").text(), flush=True)
             print()
 

@@ -1,4 +1,4 @@
-"""The error sentences that no other room tests: what, got, where, hint."""
+"""The error sentences that no other folder tests: what, got, where, hint."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 from . import dask as dask
 from ._version import __version__ as __version__
 from .data.catalog.load import load_dataset as load_dataset
-from .data.catalog.sets import datasets as datasets
+from .data.catalog.lookup import datasets as datasets
 from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
 from .data.concatenation import concatenate as concatenate

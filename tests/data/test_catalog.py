@@ -28,7 +28,7 @@ import zstandard
 
 import rankwise as rw
 from rankwise import caches
-from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog import lookup as catalog
 from rankwise.data.catalog.download import Archive, fetch
 from rankwise.data.disk import cache, copies, fingerprint
 from rankwise.data.letor import text as letor

@@ -1,4 +1,4 @@
-"""The made-up data: like MSLR in its outward form, repeatable, and a task at which better rankers do better."""
+"""Synthetic data: like MSLR in its outward form, repeatable, and a task at which better rankers do better."""
 
 import gzip
 import itertools

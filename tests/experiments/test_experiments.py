@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog import lookup as catalog
 from rankwise.experiments import run as engine
 from rankwise.experiments import summary
 from rankwise.experiments.cells import cells_of

@@ -273,7 +273,7 @@ def test_a_library_that_is_not_installed_says_how_to_install_it(missing):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"ImportError: {missing} is not installed. Install it with: pip install 'rankwise[{missing}]'" in done.stderr
+    assert f"Error: {missing} is not installed. Install it with: pip install 'rankwise[{missing}]'" in done.stderr
 
 
 def test_the_native_file_opens_in_the_library(library, data, tmp_path):

@@ -13,7 +13,8 @@ import pytest
 import rankwise as rw
 from rankwise.rankers.trees.cluster import blocks, network, partitions
 from rankwise.rankers.trees.cluster.liveness import LostWorkerError
-from rankwise.rankers.trees.cluster.partitions import Plan, Runs
+from rankwise.rankers.trees.cluster.plan import Plan, Runs
+from rankwise.rankers.trees.cluster.rows import find_runs
 from rankwise.rankers.trees.cluster.workers import Workers
 from rankwise.rankers.trees.newton import newton
 from tests.processes import HANG
@@ -178,7 +179,7 @@ def test_a_dask_frame_with_categories(client, named):
     with pytest.raises(
         ValueError, match="must hold categories in all partitions or in none: got plain numbers in .*'kind'"
     ):
-        Plan([partitions._find_runs(part, {}) for part in parts], 2)
+        Plan([find_runs(part, {}) for part in parts], 2)
 
 
 KINDS = ("y", "x", "z")

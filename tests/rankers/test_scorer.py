@@ -71,7 +71,9 @@ def test_values_on_the_thresholds_and_beside_them(model):
 @pytest.mark.parametrize("leaves", [32, 33, 100])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_trees_of_more_leaves_than_a_word_has_bits(library, leaves, whole):
-    large = ranker_class(library)("xendcg", **SMALL | {"leaves": leaves, "rounds": 4, "min_documents": 1}).fit(whole)
+    large: Any = ranker_class(library)("xendcg", **SMALL | {"leaves": leaves, "rounds": 4, "min_documents": 1}).fit(
+        whole
+    )
     nodes = nodes_of(large)
     most = max(int((nodes.feature[first:last] == LEAF).sum()) for first, last in nodes.trees())
     assert most > 32 or leaves == 32 or library == "catboost"
@@ -86,7 +88,7 @@ def test_categories(library, data):
     features[:, 2] = (7 * data.labels + rng.integers(0, 40, data.n_docs)) % 70
     features[rng.random(data.n_docs) < 0.1, 2] = np.nan
     native = {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
-    trained = ranker_class(library)("xendcg", **SMALL, **native)
+    trained: Any = ranker_class(library)("xendcg", **SMALL, **native)
     trained.fit(rw.RankingDataset(features, data.labels, data.offsets, categorical=[2]))
     assert len(nodes_of(trained).categories) > 3
     rows = features.copy()

@@ -439,7 +439,7 @@ def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
     assert kept.model_.n_trees == kept.best_round_ <= 6
     assert np.isfinite(kept.predict(data)).all()
     resumed = python(KILLED, tmp_path / "c", -1, tmp_path / "resumed.npy")
-    assert resumed.stdout.split() == ["6", "6"]  # goes on with round 6 and trains only what is left
+    assert resumed.stdout.split() == ["6", "6"]  # resumes with round 6 and trains only what is left
     settings: dict = {
         "rounds": 12,
         "checkpoint_every": 2,

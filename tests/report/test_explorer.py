@@ -15,11 +15,11 @@ from rankwise.report import html
 from rankwise.report.explorer import packed
 from rankwise.report.view import View
 from rankwise.report.write import write_report
-from tests import synthetic_results as made_up
+from tests import synthetic_results as synthetic
 
 pytestmark = pytest.mark.slow
 EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
-METHODS = {"ListNet": "lightgbm(listnet)", **made_up.METHODS}
+METHODS = {"ListNet": "lightgbm(listnet)", **synthetic.METHODS}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    return made_up.results(trials=1, queries=60, methods=METHODS, curves=False, ids={7: EVIL}, most=20)
+    return synthetic.results(trials=1, queries=60, methods=METHODS, curves=False, ids={7: EVIL}, most=20)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_shows_both_rankings_and_every_metric(page, results):
         labels = page.locator(f"#x-ranking-{side} .grade").all_inner_texts()
         assert labels == [f"{label:g}" for label in ranked["label"]]  # printed, not by colour alone
     cells = page.locator(".values tbody tr").all_inner_texts()
-    for metric, cell in zip(made_up.METRICS, cells, strict=True):
+    for metric, cell in zip(synthetic.METRICS, cells, strict=True):
         one, other = (values(results, method, metric)["q12"] for method in ("XE-NDCG", "ListNet"))
         assert cell.split("\t")[:3] == [metric, f"{one:.4f}", f"{other:.4f}"]
 

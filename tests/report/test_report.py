@@ -27,7 +27,7 @@ from rankwise.report.view import View
 from rankwise.report.write import FILES, PAGE, write_report
 from rankwise.tuning.result import Trial, Tuning
 from rankwise.tuning.spaces import dimension
-from tests import synthetic_results as made_up
+from tests import synthetic_results as synthetic
 
 DATA = "mslr-web30k"
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -35,7 +35,7 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    return made_up.results(levels=(0.0, 0.5), treatment="flips", published="bruch2021.table1", ids={0: EVIL})
+    return synthetic.results(levels=(0.0, 0.5), treatment="flips", published="bruch2021.table1", ids={0: EVIL})
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,9 @@ def by_hand(results: Results, metric: str, method: str, level: float = 0.0) -> l
 def test_table_shows_means_of_the_frames(results, folder, page):
     table = page.partition('id="comparison-mslr-web30k"')[2].partition("</table>")[0]
     saved = pl.read_csv(folder / FILES / "comparison-mslr-web30k.csv")
-    for method in made_up.METHODS:
+    for method in synthetic.METHODS:
         row = next(row for row in table.split("<tr>") if f">{method}<" in row)
-        for metric in made_up.METRICS:
+        for metric in synthetic.METRICS:
             means = by_hand(results, metric, method)
             assert f"{np.mean(means):.4f}" in row
             one = saved.filter(pl.col("method") == method, pl.col("metric") == metric)
@@ -93,7 +93,7 @@ def test_summary_tells_the_winner_and_how_sure_it_is(results, page):
 
 
 def test_summary_does_not_claim_what_could_be_chance():
-    found = made_up.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
+    found = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
     view = View(found)
     from rankwise.experiments.verdicts import comparison
 
@@ -105,8 +105,8 @@ def test_summary_does_not_claim_what_could_be_chance():
 
 def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_path):
     texts: Any = {"title": "Table 9", "claim": "b is better", "paper": "Somebody 2021"}
-    few = made_up.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=4, queries=6, **texts)
-    many = made_up.results(trials=5, queries=60, title="Table 9", claim="b is better")
+    few = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=4, queries=6, **texts)
+    many = synthetic.results(trials=5, queries=60, title="Table 9", claim="b is better")
     pages = [write_report(one, tmp_path / str(i)).read_text() for i, one in enumerate((few, many))]
     heads = [page.partition("<h1>")[2].partition("</h1>")[0] for page in pages]
     assert heads == ["No method is ahead by more than chance", "XE-NDCG ranks best"]
@@ -124,9 +124,13 @@ def test_titles_of_several_methods_and_data_sets():
         return summary.headline(View(found), {name: one for name, one in compared.items() if one is not None})
 
     three = {"a": "lightgbm(listnet)", "b": "lightgbm(lambdarank)", "c": "lightgbm(xendcg)"}
-    assert title(made_up.results(data=("one", "two"), trials=6, queries=60)) == "XE-NDCG ranks best on all 2 data sets"
-    assert title(made_up.results(data=("one", "two"), trials=3, queries=4)) == "XE-NDCG ranks best on 1 of 2 data sets"
-    close = made_up.results(methods=three, trials=6, queries=60)
+    assert (
+        title(synthetic.results(data=("one", "two"), trials=6, queries=60)) == "XE-NDCG ranks best on all 2 data sets"
+    )
+    assert (
+        title(synthetic.results(data=("one", "two"), trials=3, queries=4)) == "XE-NDCG ranks best on 1 of 2 data sets"
+    )
+    close = synthetic.results(methods=three, trials=6, queries=60)
     best = close.queries.filter(pl.col("method") == "c")
     apart = pl.when(pl.col("trial") % 2 == 0).then(0.01).otherwise(-0.0101)  # b is c, but for a hair
     second = best.with_columns(pl.col("ndcg@5") + apart, method=pl.lit("b"))
@@ -135,7 +139,7 @@ def test_titles_of_several_methods_and_data_sets():
 
 
 def test_intervals_have_one_level_throughout(tmp_path):
-    found = made_up.results(
+    found = synthetic.results(
         levels=(0.0, 0.5), treatment="flips", published="bruch2021.table1", alpha=0.01, trials=4, queries=12
     )
     page = write_report(found, tmp_path).read_text()
@@ -157,7 +161,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
 
 
 def test_two_trials_have_no_bands(tmp_path):
-    found = made_up.results(levels=(0.0, 0.5), treatment="flips", trials=2, queries=12)
+    found = synthetic.results(levels=(0.0, 0.5), treatment="flips", trials=2, queries=12)
     page = write_report(found, tmp_path).read_text()
     assert "2 trials are too few for bands" in page
     assert "2 trials are too few for intervals" in page
@@ -171,7 +175,7 @@ def test_two_trials_have_no_bands(tmp_path):
 
 def test_a_method_has_one_colour_in_every_figure(tmp_path):
     methods = {"one": "lightgbm(listnet)", "two": "lightgbm(lambdarank)", "three": "lightgbm(xendcg)"}
-    found = made_up.results(methods=methods, trials=3, queries=20, data=("x", "y"))
+    found = synthetic.results(methods=methods, trials=3, queries=20, data=("x", "y"))
     found = replace(found, queries=found.queries.filter(~((pl.col("data") == "y") & (pl.col("method") == "one"))))
     view = View(found)
     write_report(found, tmp_path)
@@ -192,7 +196,7 @@ def test_a_method_has_one_colour_in_every_figure(tmp_path):
 
 def test_letters_are_the_same_in_every_table_and_file(tmp_path):
     methods = {"one": "lightgbm(listnet)", "two": "lightgbm(lambdarank)", "three": "lightgbm(xendcg)"}
-    found = made_up.results(methods=methods, trials=6, queries=60, levels=(0.0, 0.5), treatment="flips")
+    found = synthetic.results(methods=methods, trials=6, queries=60, levels=(0.0, 0.5), treatment="flips")
     some = ~((pl.col("level") == 0.0) & (pl.col("method") == "one"))
     found = replace(found, queries=found.queries.filter(some))
     page = write_report(found, tmp_path).read_text()
@@ -211,13 +215,13 @@ def test_letters_are_the_same_in_every_table_and_file(tmp_path):
 
 
 def test_losses_have_an_axis_each(tmp_path):
-    found = made_up.results(trials=3, queries=8)
+    found = synthetic.results(trials=3, queries=8)
     loss = found.curves.filter(pl.col("series") == "valid ndcg@5").with_columns(series=pl.lit("loss"))
     found = replace(found, curves=pl.concat([loss, found.curves]))
     page = write_report(found, tmp_path).read_text()
     figure = page.partition('<figure id="curve-loss">')[2].partition("</figure>")[0]
     assert "Losses of different methods do not compare" in figure
-    assert all(f"<!-- {name} -->" in figure for name in made_up.METHODS)  # the title of a panel
+    assert all(f"<!-- {name} -->" in figure for name in synthetic.METHODS)  # the title of a panel
 
 
 def test_paper_is_told_to_agree_or_not(results, folder, page):
@@ -233,7 +237,7 @@ def test_paper_is_told_to_agree_or_not(results, folder, page):
 
 
 def test_published_figures_stand_beside_ours():
-    found = made_up.results(trials=2, published="bruch2019.table1", methods={"ListNet": "a", "LambdaMART": "b"})
+    found = synthetic.results(trials=2, published="bruch2019.table1", methods={"ListNet": "a", "LambdaMART": "b"})
     from rankwise.experiments.published import figures
 
     found = replace(found, published=figures("bruch2019.table1"))
@@ -282,7 +286,7 @@ def test_depth_from_documents_is_ndcg_by_hand(results):
 
 
 def test_depth_from_metrics_where_there_are_enough_of_them():
-    found = made_up.results(trials=2, features=0)
+    found = synthetic.results(trials=2, features=0)
     columns = {f"ndcg@{k}": pl.col("ndcg@5") / k for k in (1, 2, 3)}
     found = replace(found, queries=found.queries.with_columns(**columns))
     frame, source = cutoffs.cutoff_means(View(found))
@@ -375,7 +379,7 @@ def test_share_of_orderings_is_counted(drawn):
 def paired(**spec: object) -> dict[str, str]:
     methods = {"b": "lightgbm(approx_ndcg)", "a": "lightgbm( bounded(approx_ndcg) )", "c": "lightgbm(smooth_ap)"}
     methods["d"] = "lightgbm(bounded(smooth_ap, method=expectation))"
-    return View(made_up.results(methods=methods, trials=1, queries=5, curves=False, features=0, **spec)).pairs  # type: ignore[arg-type]
+    return View(synthetic.results(methods=methods, trials=1, queries=5, curves=False, features=0, **spec)).pairs  # type: ignore[arg-type]
 
 
 def test_bounded_is_held_against_unbounded():
@@ -428,7 +432,7 @@ def test_page_names_no_address(page):
 def test_users_texts_are_text(page, results):
     assert EVIL not in page
     assert "<img" not in page
-    found = made_up.results(title="<b>bold</b> & more", methods={"<i>x": "a", "y": "b"}, trials=2, queries=5)
+    found = synthetic.results(title="<b>bold</b> & more", methods={"<i>x": "a", "y": "b"}, trials=2, queries=5)
     written = html.page(
         title=found.spec["title"], kicker="", claim=("<u>", "<u>"), sections=[("a", "<s>", "")], packed=None
     )
@@ -457,7 +461,7 @@ def test_drawing_renames_and_recolours():
 
 
 def test_one_method_and_one_trial_have_a_report_too(tmp_path):
-    found = made_up.results(methods={"only": "lightgbm"}, trials=1, queries=6, curves=False)
+    found = synthetic.results(methods={"only": "lightgbm"}, trials=1, queries=6, curves=False)
     page = write_report(found, tmp_path).read_text()
     assert f"{by_hand(found, 'ndcg@5', 'only')[0]:.4f}" in page
     assert "Query explorer" in page
@@ -500,7 +504,7 @@ def test_explorer_holds_the_frames(results):
 
 
 def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeypatch):
-    found = made_up.results(trials=1, queries=40, curves=False)
+    found = synthetic.results(trials=1, queries=40, curves=False)
     monkeypatch.setattr("rankwise.report.explorer.MOST_QUERIES", 4)
     monkeypatch.setattr("rankwise.report.explorer._CHUNK", 10)
     made = packed(View(found))
@@ -515,7 +519,7 @@ def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeyp
 
 
 def test_explorer_leaves_features_out_when_they_are_too_many(monkeypatch):
-    found = made_up.results(trials=1, queries=5, curves=False)
+    found = synthetic.results(trials=1, queries=5, curves=False)
     monkeypatch.setattr("rankwise.report.explorer.MOST_NUMBERS", 10)
     made = packed(View(found))
     assert made is not None
@@ -528,9 +532,9 @@ def test_explorer_leaves_features_out_when_they_are_too_many(monkeypatch):
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     """A folder of results as an experiment leaves it."""
-    found = made_up.results(trials=1, queries=5, curves=False)
+    found = synthetic.results(trials=1, queries=5, curves=False)
     names = []
-    for method in made_up.METHODS:
+    for method in synthetic.METHODS:
         own = pl.col("method") == method
         about = {
             "seconds": 1.5,

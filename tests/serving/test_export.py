@@ -255,7 +255,7 @@ def test_categories(name, library, tmp_path):
     native: dict[str, Any] = (
         {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
     )
-    model = ranker_class(library)("xendcg", **SMALL, **native).fit(data)
+    model: Any = ranker_class(library)("xendcg", **SMALL, **native).fit(data)
     sets = nodes_of(model).categories
     assert len(sets) > 5
     assert max(map(len, sets.values())) > 3

@@ -283,7 +283,7 @@ def test_minutes_end_the_search_and_cut_the_last_trial(parts: Pair):
     assert found.parameters["patience"] is None
 
 
-# Going on
+# Resuming
 
 
 def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_path: Path, tuning: Tuning):
@@ -511,7 +511,7 @@ def test_a_users_own_objective_has_no_text(parts: Pair, tmp_path: Path):
 # The picture
 
 
-def made_up(values: list[float], leaves: list[int]) -> Tuning:
+def synthetic(values: list[float], leaves: list[int]) -> Tuning:
     trials = tuple(
         Trial(number=i, state="complete", value=v, values={"leaves": n}, parameters={}, best_round=1, seconds=1.0)
         for i, (v, n) in enumerate(zip(values, leaves, strict=True))
@@ -522,15 +522,15 @@ def made_up(values: list[float], leaves: list[int]) -> Tuning:
 
 def test_a_parameters_share_in_the_spread():
     leaves = [1, 2, 3, 4, 5, 6, 7, 8]
-    assert plot.share(made_up([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4], leaves), "leaves") == pytest.approx(1.0)
-    assert plot.share(made_up([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1, 0.2], leaves), "leaves") == 0.0
+    assert plot.share(synthetic([0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4], leaves), "leaves") == pytest.approx(1.0)
+    assert plot.share(synthetic([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1, 0.2], leaves), "leaves") == 0.0
     # Within quarters 8·0.05², between them 8·0.1²: 1 − (0.02 / (8 − 4)) / (0.1 / (8 − 1)).
     values = [0.0, 0.1, 0.0, 0.1, 0.2, 0.3, 0.2, 0.3]
-    assert plot.share(made_up(values, leaves), "leaves") == pytest.approx(1 - (0.02 / 4) / (0.1 / 7))
-    assert plot.share(made_up([0.1, 0.1, 0.1, 0.1, 0.1, 0.1], leaves[:6]), "leaves") == 0.0
-    assert plot.share(made_up([0.1, 0.3], [1, 2]), "leaves") == 0.0  # chance alone explains as much
+    assert plot.share(synthetic(values, leaves), "leaves") == pytest.approx(1 - (0.02 / 4) / (0.1 / 7))
+    assert plot.share(synthetic([0.1, 0.1, 0.1, 0.1, 0.1, 0.1], leaves[:6]), "leaves") == 0.0
+    assert plot.share(synthetic([0.1, 0.3], [1, 2]), "leaves") == 0.0  # chance alone explains as much
     random = np.random.default_rng(0)
-    shares = [plot.share(made_up(random.random(20).tolist(), list(range(20))), "leaves") for _ in range(200)]
+    shares = [plot.share(synthetic(random.random(20).tolist(), list(range(20))), "leaves") for _ in range(200)]
     assert np.mean(shares) < 0.1
 
 
@@ -541,7 +541,7 @@ def test_draws_the_search(tuning: Tuning, tmp_path: Path):
     assert "<svg" in (tmp_path / "search.svg").read_text()
     with pytest.raises(FileExistsError, match="exists already and is kept"):
         tuning.plot(tmp_path / "search.png")
-    made_up([0.5], [3]).plot(tmp_path / "one.png")
+    synthetic([0.5], [3]).plot(tmp_path / "one.png")
 
 
 def test_factorization_is_searched_over_lists_of_interactions():

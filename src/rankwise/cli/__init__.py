@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. What a command does is written in the room that it belongs to."""
+"""The command line: parse, call, print. What a command does is written in the package that it belongs to."""
 
 import io
 import sys

@@ -233,7 +233,7 @@ def catalog(json: options.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from rankwise.data.catalog.sets import datasets
+    from rankwise.data.catalog.lookup import datasets
     from rankwise.evaluation.tables import Table
 
     entries = datasets()

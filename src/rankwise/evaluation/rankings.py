@@ -59,7 +59,7 @@ def _array(content: bytes, path: Path) -> NDArray[np.float64]:
     values = content[file.tell() :]
     if len(values) != shape[0] * dtype.itemsize:
         got = f"{len(values):,} bytes for {shape[0]:,} numbers of {dtype}"
-        raise check.error("a .npy file is cut short, or longer than it says", got=got, where=str(path))
+        raise check.error("a .npy file is truncated, or longer than it says", got=got, where=str(path))
     return np.frombuffer(values, dtype).astype(np.float64)
 
 

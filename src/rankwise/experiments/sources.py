@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise import check, grammar
 from rankwise.data.catalog import described as own
-from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog import lookup as catalog
 from rankwise.data.catalog.load import Parts, load_dataset
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset

@@ -23,7 +23,7 @@ class Guarantee(NamedTuple):
     """A lower bound on one metric."""
 
     metric: str
-    """The text of the metric that is bounded; compare with ``rw.metric(metric)``."""
+    """The expression of the metric that is bounded; compare with ``rw.metric(metric)``."""
     source: str
     """The theorem."""
     bound: Array

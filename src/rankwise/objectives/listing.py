@@ -27,7 +27,7 @@ class Entry:
     """One objective or wrapper."""
 
     name: str
-    """What it is called in text: ``rw.objective(name)``."""
+    """What it is called in expressions: ``rw.objective(name)``."""
     kind: str
     """"objective" or "wrapper"."""
     class_name: str

@@ -15,7 +15,7 @@ DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
 def fill_swaps(weight, first, last, heavy, discounts, tiles, upper, lower):  # type: ignore[no-untyped-def]
     """Fill what the weights of pairs are made of, for documents at the places ``first`` to ``last``.
 
-    ``heavy`` are weights of documents by row, or nothing; ``upper`` and ``lower`` are room for one number per rank.
+    ``heavy`` are weights of documents by row, or nothing; ``upper`` and ``lower`` are scratch for one number per rank.
     """
     n = last - first
     for place in range(first, last):

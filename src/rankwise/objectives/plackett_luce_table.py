@@ -13,7 +13,7 @@ from rankwise.metrics.order import order
 STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64
 SHORT = 32  # what is no longer than this is gone through, not sorted or bisected
 FINENESS = 4  # parts of the guide per document of the tail
-_AT_ONCE, _ROOM = 64, 1024  # so many samples are drawn at once, as far as the room goes
+_AT_ONCE, _SCRATCH = 64, 1024  # so many samples are drawn at once, as far as the scratch goes
 
 # Rows of a thread's working memory, each as long as the longest list.
 WEIGHT, WORTH, HEIGHT, MASS, MERIT, ARRIVAL, EVEN, ODD, FLOATS = range(9)
@@ -27,14 +27,14 @@ UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
 def working_memory(longest):  # type: ignore[no-untyped-def]
     """What a thread needs for lists of up to ``longest`` documents."""
     numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + FINENESS, longest + 1), np.int64)
-    room = max(_ROOM, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
-    return numbers, whole, np.empty((BATCH, room)), np.empty(room, np.int64)
+    size = max(_SCRATCH, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
+    return numbers, whole, np.empty((BATCH, size)), np.empty(size, np.int64)
 
 
 @kernel
 def samples_at_once(head):  # type: ignore[no-untyped-def]
     """How many samples :func:`draw` makes in one call."""
-    return min(max(_ROOM // head, 1), _AT_ONCE)
+    return min(max(_SCRATCH // head, 1), _AT_ONCE)
 
 
 @kernel

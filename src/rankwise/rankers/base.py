@@ -252,7 +252,7 @@ class Ranker(Estimator, ABC):
     def _description(self) -> Json:
         return {
             "ranker": self.name,
-            "objective": self._text_of_objective(),
+            "objective": self._objective_expression(),
             "parameters": {
                 name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
             },
@@ -262,7 +262,7 @@ class Ranker(Estimator, ABC):
             "history": self.history_,
         }
 
-    def _text_of_objective(self) -> str:
+    def _objective_expression(self) -> str:
         given = self.objective
         if isinstance(given, str):
             return given

@@ -180,7 +180,7 @@ def is_frame(data: object) -> TypeGuard[Table]:
 
 
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
-    """Take every column of a table as a feature, or those of ``schema`` where it has all, and make up the rest."""
+    """Take every column of a table as a feature, or those of ``schema`` where it has all; ids and labels are all 0."""
     import polars as pl
 
     from rankwise.data.tables.polars import as_polars
@@ -193,5 +193,5 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     if schema is not None:
         lists |= schema.lists(names)
     query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
-    made_up = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
-    return RankingDataset.from_frame(made_up, query=query, label=label, features=names, categories=lists)
+    complete = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
+    return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)

@@ -206,7 +206,7 @@ def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = N
 
 
 def _normal(text: str) -> str:
-    """Write a method's text in one way, whatever its spaces."""
+    """Write a method's expression in one way, whatever its spaces."""
     try:
         return ast.unparse(ast.parse(text.strip(), mode="eval"))
     except SyntaxError:
@@ -214,7 +214,7 @@ def _normal(text: str) -> str:
 
 
 def _unwrapped(text: str) -> list[str]:
-    """A method's text without one of its wrappers.
+    """A method's expression without one of its wrappers.
 
     >>> _unwrapped("lightgbm(bounded(approx_ndcg, method=min_max), leaves=7)")
     ['lightgbm(approx_ndcg, leaves=7)']

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from rankwise import check
 from rankwise.serving.onnx import Graph
 
 if TYPE_CHECKING:
+    from torch.nn import BatchNorm1d, Linear
+
     from rankwise.rankers.nets.mlp import Perceptron
+    from rankwise.rankers.nets.transforms import Transform
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 
@@ -19,8 +22,8 @@ class _Drawing:
     """A graph that grows step by step; ``last`` names what came out of the last one."""
 
     def __init__(self) -> None:
-        self.steps: list[Any] = []
-        self.constants: list[Any] = []
+        self.steps: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
         self.last = "features"
 
     def constant(self, value: object) -> str:
@@ -58,7 +61,7 @@ def perceptron(net: "Perceptron") -> Graph:
     return Graph(drawing.steps, drawing.constants, TensorProto.FLOAT)
 
 
-def _transform(drawing: _Drawing, transform: Any) -> None:
+def _transform(drawing: _Drawing, transform: "Transform") -> None:
     if transform.log:
         # ONNX has no log1p: in float64 the 1 takes nothing away from a small number.
         numbers = drawing.step("Cast", to=TensorProto.DOUBLE)
@@ -73,12 +76,12 @@ def _transform(drawing: _Drawing, transform: Any) -> None:
         drawing.step("Div", drawing.constant(transform.scale))
 
 
-def _linear(drawing: _Drawing, layer: Any) -> None:
+def _linear(drawing: _Drawing, layer: "Linear") -> None:
     learned = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     drawing.step("Gemm", *map(drawing.constant, learned), transB=1)
 
 
-def _normalized(drawing: _Drawing, layer: Any) -> None:
+def _normalized(drawing: _Drawing, layer: "BatchNorm1d") -> None:
     learned = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     drawing.step("BatchNormalization", *map(drawing.constant, learned), epsilon=layer.eps)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
@@ -72,7 +72,7 @@ class Source:
                 got=type(self.model).__name__,
                 hint="export the net to onnx, or train a ranker of trees",
             )
-        nodes = nodes_of(self.model)
+        nodes = nodes_of(cast("TreeRanker", self.model))
         if nodes.categories and not categories:
             column = int(nodes.feature[next(iter(nodes.categories))])
             raise check.error(

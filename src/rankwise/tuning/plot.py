@@ -1,4 +1,4 @@
-"""The picture of a search: how it went on, and what each parameter did."""
+"""The picture of a search: its progress, and what each parameter did."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

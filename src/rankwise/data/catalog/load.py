@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from rankwise import check
 from rankwise.data.catalog import described as own
-from rankwise.data.catalog import sets as catalog
+from rankwise.data.catalog import lookup as catalog
 from rankwise.data.catalog.download import fetch
 from rankwise.data.catalog.entry import PARTS, Entry
 from rankwise.data.dataset import RankingDataset

@@ -44,7 +44,7 @@ class TorchLoss(torch.nn.Module):
         self.seed, self.step = check.integer("seed", seed, least=0), 0
 
     def next_stream(self) -> Stream:
-        """The random numbers of this step; a module that is training goes on to the next."""
+        """The random numbers of this step; a module that is training continues with the next."""
         stream = Stream(self.seed, self.step)
         self.step += self.training
         return stream
@@ -57,7 +57,7 @@ class TorchLoss(torch.nn.Module):
         """Take up seed and step from ``load_state_dict``."""
         self.seed, self.step = (int(number) for number in state)
 
-    # A graph of torch.compile ends before the loss and goes on after it: kernels of Numba are called in between.
+    # A graph of torch.compile ends before the loss and continues after it: kernels of Numba are called in between.
     @torch.compiler.disable
     def forward(
         self,
@@ -97,7 +97,7 @@ class TorchLoss(torch.nn.Module):
         return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of its text."""
+        """What stands between the brackets of its expression."""
         return f"{self.objective!r}, reduction={self.reduction!r}"
 
 

@@ -44,7 +44,7 @@ class FactorizationRanker(Recommends, TorchRanker):
     are items (its features are not looked at). A user is a query: every objective works as it does elsewhere.
 
     Args:
-        objective: An objective, its text (``"bounded(approx_ndcg)"``), or anything that can be called like one.
+        objective: An objective, its expression (``"bounded(approx_ndcg)"``), or anything that can be called like one.
         factors: The length of the vectors.
         item_bias: Give every item a number of its own beside its vector. (A user's own would change no ranking.)
         initial: First vectors are uniform in (−initial, initial), drawn by the ids of users and items.

@@ -1,4 +1,4 @@
-"""What a net is made of and how it is trained; the papers' printed settings by name."""
+"""What a net is made of and how it is trained; the papers' published settings by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -104,7 +104,7 @@ PRESETS: dict[str, Settings] = {
     ),
     "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
 }
-"""Name -> settings. What a paper does not print is our default, and is said beside it."""
+"""Name -> settings. What a paper does not say is our default, and is said beside it."""
 
 
 def settings(preset: str | int | None, given: Mapping[str, Any]) -> Settings:

@@ -3,11 +3,11 @@
 import atexit
 import os
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
 from rankwise.arrays import Array
 
@@ -38,7 +38,7 @@ class Processes:
         """Whether this is the process that shows progress and writes files."""
         return self.rank == 0
 
-    def share(self, queries: Any) -> Any:
+    def share(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the part of a batch that this process takes."""
         return queries[self.rank :: self.count]
 

@@ -34,7 +34,7 @@ class NeuralRanker(TorchRanker):
     one there are three layers, 256-128-64, dropout of a tenth, and Adam.
 
     Args:
-        objective: An objective, its text (``"stochastic(approx_ndcg)"``), or anything that can be called like one.
+        objective: An objective, its expression (``"stochastic(approx_ndcg)"``), or a function that is called like one.
         preset: ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``, ``"thesis"``, ``"2024"`` or ``"linear"``.
         hidden: Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.
         activation: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.

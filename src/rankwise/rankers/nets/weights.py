@@ -76,7 +76,7 @@ def remembered(optimizer: torch.optim.Optimizer) -> Weights:
 
 
 def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
-    """Let an optimizer go on from what it remembered."""
+    """Let an optimizer continue from what it remembered."""
     about: dict[int, Json] = {}
     for key, one in kept.items():
         number, name = key.split(".", 1)

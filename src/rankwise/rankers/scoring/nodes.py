@@ -11,18 +11,23 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats
 from rankwise.plain import Json, Keywords
 
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.protocol import Forest
+    from rankwise.rankers.trees.ranker import TreeRanker
+
 LEAF = -1
+Node = TypeVar("Node")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Nodes:
         ends = [*self.roots[1:].tolist(), self.feature.size]
         return zip(self.roots.tolist(), ends, strict=True)
 
-    def grown(self, **more: Any) -> "Nodes":
+    def grown(self, **more: Sequence[float] | Column) -> "Nodes":
         """Add nodes after the last: ``feature``, ``left``, ``right`` and ``value`` of each; and change ``roots``."""
         empty = {"threshold": np.zeros(len(more["feature"])), "missing_left": np.ones(len(more["feature"]))}
         columns: Keywords = {
@@ -109,9 +114,9 @@ class _Growing:
             scaled=scaled,
         )
 
-    def grow(self, root: object, visit: Callable[[Any], tuple[int, tuple[Any, Any] | None]]) -> None:
+    def grow(self, root: Node, visit: Callable[[Node], tuple[int, tuple[Node, Node] | None]]) -> None:
         """Add a tree from its root down; ``visit`` adds one node and names its children."""
-        waiting: list[tuple[Any, int, int]] = [(root, -1, 0)]
+        waiting: list[tuple[Node, int, int]] = [(root, -1, 0)]
         self.roots.append(len(self.rows))
         while waiting:
             node, parent, side = waiting.pop()
@@ -122,7 +127,7 @@ class _Growing:
                 waiting += [(children[1], here, 3), (children[0], here, 2)]
 
 
-def nodes_of(model: Any) -> Nodes:
+def nodes_of(model: "TreeRanker") -> Nodes:
     """Give the trees of a trained tree ranker; an error says what of them cannot be written so."""
     readers = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
     forest = model.model_
@@ -136,7 +141,7 @@ def below(threshold: Array) -> Floats:
     return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-def _lightgbm(forest: Any, n_features: int) -> Nodes:
+def _lightgbm(forest: "Forest", n_features: int) -> Nodes:
     growing = _Growing()
     for block in forest.content().decode().partition("\nend of trees\n")[0].split("\nTree=")[1:]:
         fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -227,7 +232,7 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
         column = of["float_feature_index"]
         return growing.split(number[column], of["border"], missing_left[column])
 
-    def visit(node: Json) -> tuple[int, tuple[Any, Any] | None]:
+    def visit(node: Json) -> tuple[int, tuple[Json, Json] | None]:
         if "split" not in node:
             return growing.leaf(scale * node["value"]), None
         return split(node["split"]), (node["left"], node["right"])
@@ -239,10 +244,10 @@ def _catboost(forest: Any, n_features: int) -> Nodes:
     return growing.finish(base=float(base), single=False, n_features=n_features, scaled=scale != 1.0)
 
 
-def _oblivious_tree(growing: _Growing, splits: list[Any], values: list[float], split: Callable[[Json], int]) -> None:
+def _oblivious_tree(growing: _Growing, splits: list[Json], values: list[float], split: Callable[[Json], int]) -> None:
     """A tree with one split for each level: its answers are the bits of the leaf's number, the first the lowest."""
 
-    def visit(at: tuple[int, int]) -> tuple[int, tuple[Any, Any] | None]:
+    def visit(at: tuple[int, int]) -> tuple[int, tuple[tuple[int, int], tuple[int, int]] | None]:
         level, leaf = at
         if not level:
             return growing.leaf(values[leaf]), None

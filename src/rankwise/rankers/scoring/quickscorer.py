@@ -8,16 +8,16 @@ QuickScorer (Lucchese et al., SIGIR 2015); splits of one tree that ask the same 
 (Ye et al., KDD 2018), which leaves five for a symmetric tree of 32 leaves.
 
 No step depends on the one before, and the same split is asked of sixteen documents in two or three instructions of the
-processor. Trees of more than 32 leaves have several words. Values are added up in the order of trees and in the
+CPU. Trees of more than 32 leaves have several words. Values are added up in the order of trees and in the
 precision that the library uses, which is why sums are equal to the last bit.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats, offsets_of
+from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.kernels import kernel
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
@@ -44,7 +44,7 @@ class Questions(NamedTuple):
     codes: NDArray[np.uint32]
     first_word: NDArray[np.int64]
     """The first word of each tree, and the number of words."""
-    values: NDArray[np.floating[Any]]
+    values: Column
     """Of each word's 32 leaves."""
     base: float
     """What sums start from, where the library begins with it: XGBoost does."""
@@ -126,25 +126,10 @@ def _bitset(codes: tuple[int, ...]) -> list[int]:
 
 
 @kernel
-def _kernel(
-    documents: Any,
-    features: Any,
-    starts: Any,
-    threshold: Any,
-    word: Any,
-    mask: Any,
-    missing_starts: Any,
-    missing_word: Any,
-    missing_mask: Any,
-    sets: Any,
-    set_mask: Any,
-    codes: Any,
-    first_word: Any,
-    values: Any,
-    base: Any,
-    bias: Any,
-    scores: Any,
-) -> None:
+def _kernel(  # type: ignore[no-untyped-def]
+    documents, features, starts, threshold, word, mask, missing_starts, missing_word, missing_mask, sets,
+    set_mask, codes, first_word, values, base, bias, scores,
+):  # fmt: skip
     count, trees = documents.shape[0], first_word.size - 1
     bits = np.empty(first_word[trees] * LANES, np.uint32)
     lane, right = np.empty(LANES, np.float32), np.empty(LANES, np.float32)

@@ -8,25 +8,27 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
+Ir = Any
+"""A type, value or tool of Numba's and LLVM's intermediate code, which have no types."""
 LANES = 16
 """How many documents are scored at a time."""
 
 
-def _rule_out(_: Any, bits: Any, start: Any, values: Any, threshold: Any, mask: Any) -> Any:
+def _rule_out(_: Ir, bits: Ir, start: Ir, values: Ir, threshold: Ir, mask: Ir) -> Ir:
     """``bits[start + k] &= mask`` for every lane k with ``values[k] > threshold``, all lanes at once; NaN exceeds none.
 
     Written as a loop it stays one: Numba cannot know that the arrays do not overlap.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Ir, builder: Ir, signature: Ir, arguments: Ir) -> Ir:
         whole, real = ir.IntType(32), ir.FloatType()
         row, lanes = ir.VectorType(whole, LANES), ir.VectorType(real, LANES)
 
-        def pointer(number: int, of: Any, *offset: Any) -> Any:
+        def pointer(number: int, of: Ir, *offset: Ir) -> Ir:
             data = context.make_array(signature.args[number])(context, builder, arguments[number]).data
             return builder.bitcast(builder.gep(data, offset) if offset else data, of.as_pointer())
 
-        def everywhere(value: Any, of: Any) -> Any:
+        def everywhere(value: Ir, of: Ir) -> Ir:
             nothing = ir.Constant(of, ir.Undefined)
             first = builder.insert_element(nothing, value, ir.Constant(whole, 0))
             return builder.shuffle_vector(first, nothing, ir.Constant(row, [0] * LANES))
@@ -41,14 +43,14 @@ def _rule_out(_: Any, bits: Any, start: Any, values: Any, threshold: Any, mask: 
     return types.void(bits, types.intp, values, types.float32, types.uint32), generate
 
 
-def _lowest(_: Any, word: Any) -> Any:
+def _lowest(_: Ir, word: Ir) -> Ir:
     """The number of the lowest bit that is set."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Ir, builder: Ir, signature: Ir, arguments: Ir) -> Ir:
         return builder.zext(builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1)), ir.IntType(64))
 
     return types.intp(types.uint32), generate
 
 
-rule_out: Any = intrinsic(_rule_out)
-lowest: Any = intrinsic(_lowest)
+rule_out: Ir = intrinsic(_rule_out)
+lowest: Ir = intrinsic(_lowest)

@@ -178,7 +178,7 @@ class Trained(Ranker):
         files = None if older is None else b"".join(older._files().values())
         identity = {
             "ranker": self.name,
-            "objective": self._text_of_objective(),
+            "objective": self._objective_expression(),
             "data": {
                 "train": digest or fingerprint(train),
                 "valid": None if valid is None else fingerprint(valid),

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,8 +52,7 @@ class Trees:
 
     def model(self) -> Forest:
         """Give the trees that are kept."""
-        forest: Any = self._forest
-        return forest  # type: ignore[no-any-return]
+        return cast("Forest", self._forest)
 
     def files(self, best: int) -> dict[str, bytes]:
         """Give all trees; how many are the best model, the description of the checkpoint says."""
@@ -82,7 +81,7 @@ class TreeLearner(Trees):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._matrices: Any = None  # made in the first round: a checkpoint that does not fit is refused before
-        self._step: Any = None
+        self._step: Step | None = None
         self._growth: Growth | None = None
         self._content: tuple[int, bytes] | None = None
 
@@ -90,20 +89,20 @@ class TreeLearner(Trees):
         """Grow a tree."""
         if self._growth is None or (self.block is not None and self.done % self.block == 0):
             self._growth = self._fresh()
-        self._step.stream = stream
+        step = cast("Step", self._step)
+        step.stream = stream
         try:
-            grown = self._growth.add(None if self.objective is None else self._step)
+            grown = self._growth.add(None if self.objective is None else step)
         except FlatError:
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective)) from None
         if not grown:
             raise Exhausted("no split", self._no_split)
         self.done += 1
-        return None if self.objective is None else self._step.loss
+        return None if self.objective is None else step.loss
 
     def valid_scores(self) -> Array:
         """Give the scores that the library keeps up to date."""
-        growth: Any = self._growth
-        return growth.valid_scores()  # type: ignore[no-any-return]
+        return cast("Growth", self._growth).valid_scores()
 
     def content(self) -> bytes:
         """Give all trees so far; they are written once, whoever asks for them."""

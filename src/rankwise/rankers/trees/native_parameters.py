@@ -116,13 +116,13 @@ def check_parameters(
         if loss is None or (builtin is not None and _takes(builtin, loss)):
             continue
         ours = loss.instead.format(_shown(value))
-        cures = ["leave it out"]
+        hints = ["leave it out"]
         if builtin is None and ours:
             place = "on the ranker" if ours.startswith(("seed", "debias")) else "on the objective"
-            cures.append(f"set it {place}, {ours}")
-        cures += [f"train native:{other}" for other in loss.builtins[:1]]
+            hints.append(f"set it {place}, {ours}")
+        hints += [f"train native:{other}" for other in loss.builtins[:1]]
         what = f"{name!r} belongs to other objectives of {library} and would have no effect"
-        raise check.error(what, got=f"the objective {objective}", hint=", or ".join(cures))
+        raise check.error(what, got=f"the objective {objective}", hint=", or ".join(hints))
 
 
 def check_options(builtin: str, options: str) -> None:
@@ -141,5 +141,5 @@ def _takes(builtin: str, loss: Loss) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A value as one writes it in the text of an objective."""
+    """A value as one writes it in the expression of an objective."""
     return repr(tuple(value)) if isinstance(value, list) else repr(value)

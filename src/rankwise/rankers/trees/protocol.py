@@ -68,6 +68,14 @@ class Forest(Protocol):
         ...
 
 
+class ForestByTree(Forest, Protocol):
+    """A finished model that scores one tree at a time, as training on a cluster needs it."""
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Give what one tree, counted from 0, adds to the scores."""
+        ...
+
+
 class Growth(Protocol):
     """A model that grows."""
 

@@ -27,8 +27,8 @@ class TreeRanker(Trained):
     """Boosted trees, trained with any objective.
 
     Args:
-        objective: An objective, its text (``"stochastic(lambdarank, scale=0.25)"``), anything that can be called like
-            one, or ``"native:…"``, one of the library's own objectives in the same harness.
+        objective: An objective, its expression (``"stochastic(lambdarank, scale=0.25)"``), a function that is called
+            like one, or ``"native:…"``, one of the library's own objectives in the same harness.
         rounds: How many trees at most.
         learning_rate: How much of each tree's step is taken.
         leaves: How many leaves a tree has at most.
@@ -216,7 +216,7 @@ class TreeRanker(Trained):
     def _check_losses(self) -> None:
         given = self.objective
         builtin = given.removeprefix("native:") if isinstance(given, str) and given.startswith("native:") else None
-        library, text = self.library, self._text_of_objective()
+        library, text = self.library, self._objective_expression()
         canonical = {name: library.canonical(name) for name in self.native}
         check_parameters(library.name, library.losses, self.native, canonical, text, builtin)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 import traceback
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from rankwise.rankers.trees.cluster.network import Network
 from rankwise.rankers.trees.learner import Step, block_seed
 from rankwise.threads import use_threads
 
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.ranker import TreeRanker
+
 _one_at_a_time = threading.Lock()
 _bins: Keywords = {}
 """The library's own data, which take long to make: training -> matrices. Those of one training at a time."""
@@ -25,7 +28,7 @@ class Job(NamedTuple):
 
     training: str
     """Which training it belongs to."""
-    ranker: Any
+    ranker: "TreeRanker"
     network: Network
     before: int
     """Trees of the model that the training started from."""
@@ -114,7 +117,7 @@ class _Step(Step):
         return np.zeros(scores.size, np.float32), np.ones(scores.size, np.float32)
 
 
-def _threads(ranker: Any) -> int:
+def _threads(ranker: "TreeRanker") -> int:
     """How many threads: the ranker's, or those that Dask gave the worker."""
     if ranker.threads is not None:
         return int(ranker.threads)

@@ -54,7 +54,7 @@ def fit(
         valid: Validation data, which the client holds: a RankingDataset, a Parquet file or folder, or a Dask
             DataFrame.
         init_model: As in ``fit`` of the ranker, which continues that model.
-        resume: Go on from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
+        resume: Resume from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
         timeout: Seconds for workers to find each other, and to wait for one, or for the scheduler, that no longer
             answers (5 at least). A worker that dies is noticed within seconds. Either is a ``LostWorkerError``.
         watch: Called after every round, block by block, with its number and the history so far.

@@ -3,7 +3,7 @@
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from rankwise.rankers.trees.learner import Trees, no_split
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.trees.cluster.partitions import Parts
+    from rankwise.rankers.trees.protocol import Forest, ForestByTree
+    from rankwise.rankers.trees.ranker import TreeRanker
 
 
 @dataclass(kw_only=True)
@@ -29,7 +32,7 @@ class ClusterLearner(Trees):
     each of the block's rounds the validation data are scored with one tree more.
     """
 
-    ranker: Any
+    ranker: "TreeRanker"
     """What each worker makes a learner of its own part of the data with."""
     parts: "Parts"
     rounds: int
@@ -42,8 +45,8 @@ class ClusterLearner(Trees):
         self._grown: list[blocks.Grown] = []
         self._losses: deque[float | None] = deque()
         self._exhausted, self._fresh = False, True
-        self._forest_of_block: Any = None
-        self._scores: Any = None
+        self._forest_of_block: Forest | None = None
+        self._scores: Array | None = None
 
     def round(self, stream: Stream) -> float | None:
         """Take the next tree of the block; grows another block if there is none."""
@@ -57,14 +60,12 @@ class ClusterLearner(Trees):
 
     def valid_scores(self) -> Array:
         """Add the last tree to the scores of the validation documents."""
-        valid: Any = self.valid
+        valid, forest = cast("RankingDataset", self.valid), cast("ForestByTree", self._forest_of_block)
+        trees = self.snapshot() - 1
         if self._scores is None:
-            trees = self.snapshot() - 1
-            self._scores = np.zeros(valid.n_docs)
-            if trees:
-                self._scores = self._forest_of_block.cut(trees).predict(valid.features)
-        self._scores = self._scores + self._forest_of_block.tree(valid.features, self.snapshot() - 1)
-        return self._scores  # type: ignore[no-any-return]
+            self._scores = forest.cut(trees).predict(valid.features) if trees else np.zeros(valid.n_docs)
+        self._scores = self._scores + forest.tree(valid.features, trees)
+        return self._scores
 
     def content(self) -> bytes:
         """Give all trees of the last block and before."""
@@ -99,7 +100,7 @@ class ClusterLearner(Trees):
     def _nothing_learned(self) -> NothingLearnedError:
         about = self.parts.about
         if all(one.flat for one in self._grown):
-            got = f"a gradient of 0 for every document from {self.ranker._text_of_objective()}"
+            got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
             return exhausted.nothing_learned(about.queries, got, "check the labels and the query ids")
         return no_split(about.queries, about.documents, self.settings)
 

@@ -1,7 +1,7 @@
 """Whether the workers and the scheduler of a Dask cluster still answer.
 
 Dask itself gives a silent worker five minutes, waits for a lost one for ever, and says what happened by a dozen
-exceptions. A training whose workers talk to each other cannot go on without one of them, so the client asks the
+exceptions. A training whose workers talk to each other cannot continue without one of them, so the client asks the
 scheduler every second for everyone's last heartbeat, and there is one error.
 """
 
