@@ -52,6 +52,7 @@ from .objectives.base import Derivatives as Derivatives
 from .objectives.base import Objective as Objective
 from .objectives.base import Prepared as Prepared
 from .objectives.bounded import bounded as bounded
+from .objectives.bpr import BPR as BPR
 from .objectives.checks import ObjectiveChecks as ObjectiveChecks
 from .objectives.checks import check_objective as check_objective
 from .objectives.clickwise import clickwise as clickwise

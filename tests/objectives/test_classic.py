@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise import ListMLE, RankNet
+from rankwise import BPR, ListMLE, RankNet
+
+
+def brute_bpr(scores, labels):
+    others = scores[labels == 0]
+    if not others.size:
+        return 0.0
+    return sum(np.logaddexp(0.0, -(score - others)).mean() for score in scores[labels > 0])
 
 
 def brute_ranknet(scores, labels, sigma):
@@ -35,6 +42,7 @@ def differences(loss, scores, step=1e-3):
 
 CASES = [
     (RankNet(), lambda s, y: brute_ranknet(s, y, 1.0)),
+    (BPR(), brute_bpr),
     (RankNet(sigma=0.3), lambda s, y: brute_ranknet(s, y, 0.3)),
     (ListMLE(), lambda s, y: brute_listmle(s, y, "apart")),
     (ListMLE(ties="row"), lambda s, y: brute_listmle(s, y, "row")),

@@ -339,7 +339,7 @@ def test_sums_add_up():
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_long_lists(name):
-    long = 5_000 if name in ("approx_ndcg", "smooth_ap", "smooth_rbp", "ranknet", "pairwise") else 100_000
+    long = 5_000 if name in ("approx_ndcg", "smooth_ap", "smooth_rbp", "ranknet", "pairwise", "bpr") else 100_000
     rng = np.random.default_rng(0)
     labels = (rng.random(long) < 0.01) * rng.integers(1, 5, long).astype(float)
     found = OBJECTIVES[name]()(rng.normal(size=long), labels, [0, long], rw.Stream(0))

@@ -125,7 +125,10 @@ def overview() -> str:
 
 def arguments() -> str:
     """The Markdown table of arguments and defaults."""
-    rows = [(f"`{e.name}`", f"`{e.class_name}`", f"`{e.defaults()}`", _yes(e.estimator)) for e in entries()]
+    rows = [
+        (f"`{e.name}`", f"`{e.class_name}`", f"`{e.defaults()}`" if e.defaults() else "–", _yes(e.estimator))
+        for e in entries()
+    ]
     return _markdown(("name", "class", "arguments and defaults", "estimator"), rows)
 
 

@@ -6,6 +6,7 @@ from rankwise import grammar
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
 from rankwise.objectives.bounded import bounded
+from rankwise.objectives.bpr import BPR
 from rankwise.objectives.clickwise import clickwise
 from rankwise.objectives.listmle import ListMLE
 from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
@@ -29,6 +30,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         LambdaRank,
         RankNet,
         Pairwise,
+        BPR,
         ListMLE,
     )
 }

@@ -137,7 +137,7 @@ class weighted(Objective):  # noqa: N801 (wrappers are adjectives)
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the inner objective, and weigh the lists."""
         lists = checked_lists(labels, offsets)
-        return _PreparedWeighted(self.inner.prepare(*lists, **documents), read_only(self.weights(lists)))
+        return PreparedWeighted(self.inner.prepare(*lists, **documents), read_only(self.weights(lists)))
 
     def weights(self, lists: Lists) -> Array:
         """The weight of each list."""
@@ -151,7 +151,9 @@ class weighted(Objective):  # noqa: N801 (wrappers are adjectives)
             return np.where(measure > 0.0, measure**self.power, 0.0)
 
 
-class _PreparedWeighted(Prepared):
+class PreparedWeighted(Prepared):
+    """An objective on lists, each of which has a weight."""
+
     def __init__(self, inner: Prepared, weights: Array) -> None:
         self.inner, self.weights, self.offsets = inner, weights, inner.offsets
 
@@ -165,7 +167,7 @@ class _PreparedWeighted(Prepared):
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of the inner objective, with their weights."""
-        return _PreparedWeighted(self.inner.take(queries), read_only(self.weights[queries]))
+        return PreparedWeighted(self.inner.take(queries), read_only(self.weights[queries]))
 
 
 def times_lists(factors: Array, array: Array, offsets: Offsets) -> Array:
