@@ -305,7 +305,7 @@ def test_five_thousand_documents_and_more_without_truncation():
         ({"truncation": 0}, "truncation must be a whole number of at least 1: got 0"),
         ({"metric": "ncdg"}, "unknown metric to weigh pairs by: got 'ncdg'. Hint: did you mean 'ndcg'"),
         ({"weights": "ndcg3"}, "unknown weights: got 'ndcg3'. Hint: did you mean 'ndcg2'"),
-        ({"weights": "ndcg2", "metric": "map"}, "the weights ndcg2 are made for NDCG: got metric=map. Hint: set"),
+        ({"weights": "ndcg2", "metric": "map"}, "the weights ndcg2 are made for NDCG: got metric=map. Hint: write"),
         ({"relevant": 0}, r"relevant must be a number in \(0, inf\): got 0"),
         ({"norm": "no"}, "norm must be True or False: got 'no'"),
         ({"gain": "square"}, "unknown gain: got 'square'"),

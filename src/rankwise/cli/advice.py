@@ -14,8 +14,8 @@ _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
 _NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
 _ROLES = ("query", "label", "weight", "document", "document_weight", "propensity", "position")
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
-_FIXED = re.compile(r"fixed=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
-_RANGES = re.compile(r"search=\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
+_WORDS = {"True": "true", "False": "false", "None": "none"}
+_PAIR = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 
 
 def advise(sentence: str, command: Any) -> str:
@@ -24,8 +24,6 @@ def advise(sentence: str, command: Any) -> str:
     if not mark:
         return sentence
     options = {option.name: option for option in command.params if option.param_type_name == "option"}
-    hint = _FIXED.sub(lambda found: f"--set {found['name']}={_plain(found['value'])}", hint)
-    hint = _RANGES.sub(lambda found: f"--search '{found['name']}={found['value']}'", hint)
     hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
     hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)
     depth = _depths(hint)
@@ -46,10 +44,15 @@ def _argument(found: re.Match[str], options: Mapping[str, Any], depth: list[int]
 
 def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
     """Give the words of a command line for an argument; None where it has no option."""
+    if pair := _PAIR.fullmatch(value):
+        option = options.get({"fixed": "set_"}.get(name, name))
+        return (
+            None if option is None else f"{option.opts[0]} '{pair['name']}={_WORDS.get(pair['value'], pair['value'])}'"
+        )
     option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
     if option is None or (name in _ROLES and option.metavar != "COLUMN"):  # explain calls an id --query
         general = "read" if name in _reading() else "set_"
-        if general not in options:
+        if general not in options or name in _of_expressions():
             return None
         return f"{options[general].opts[0]} {name}={_plain(value) or '…'}"
     if option.is_flag:
@@ -63,10 +66,20 @@ def _reading() -> tuple[str, ...]:
     return (*LETOR_OPTIONS, *_ROLES, "sort", "separator", "categories")
 
 
+def _of_expressions() -> set[str]:
+    """Arguments of metrics and objectives, which are written inside of their expressions."""
+    from dataclasses import fields
+
+    from rankwise.metrics.table import METRICS
+    from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+
+    makers: list[Any] = [*METRICS.values(), *OBJECTIVES.values(), *WRAPPERS.values()]
+    return {one.name for made in makers for one in fields(made)}
+
+
 def _plain(value: str) -> str:
     """Write a value of Python as a word: quotes and brackets are not needed."""
-    words = {"True": "true", "False": "false", "None": "none"}
-    return words.get(value, value.strip("'\"[](){}") if value else "")
+    return _WORDS.get(value, value.strip("'\"[](){}"))
 
 
 def _left_out(found: re.Match[str], options: Mapping[str, Any]) -> str:

@@ -134,7 +134,7 @@ class LambdaRank(Objective):
             raise check.error(
                 f"the weights {self.weights} are made for NDCG",
                 got=f"metric={self.metric}",
-                hint="set metric=ndcg or weights=lambda",
+                hint="write lambdarank(metric=ndcg) or lambdarank(weights=lambda)",
             )
         object.__setattr__(self, "gain", self.pairs().gain)
 

@@ -161,7 +161,7 @@ def _wanted(entry: Entry, part: str | None) -> list[str]:
     if check.choice("part", part, PARTS) not in entry.files:
         raise check.error(
             f"{entry.title} has no part {part!r}",
-            hint="take one off train: train, valid = rw.split(train, (0.8, 0.2), seed=1)",
+            hint="take one off its training part with rw.split, or 'rankwise data split'",
         )
     return [part]
 

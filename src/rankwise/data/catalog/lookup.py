@@ -51,7 +51,7 @@ def entry(name: str) -> Entry:
     'MSLR-WEB10K'
     >>> entry("mq2009")
     Traceback (most recent call last):
-    ValueError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008'; rw.datasets() lists them all, ...
+    ValueError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008', of those ...
     """
     found = _BY_NAME.get(_plain(name))
     if found is not None:
@@ -60,7 +60,7 @@ def entry(name: str) -> Entry:
     raise check.error(
         "unknown data set",
         got=repr(name),
-        hint=f"{near}; rw.datasets() lists them all, and a set of your own is described in a .toml file",
+        hint=f"{near}, of those that 'rankwise data list' lists; a file of yours has an ending, or / in its name",
     )
 
 
