@@ -33,8 +33,10 @@ _JOINED = {
 }
 
 
-def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> Any:
+def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, otherwise: str = "") -> Any:
     """Build the object that ``text`` describes from the names in ``table``; ``kind`` names it in errors.
+
+    ``otherwise`` says what else to do about a name that is not in the table.
 
     >>> parse("complex(1, imag=-2)", {"complex": complex}, "number")
     (1-2j)
@@ -44,12 +46,12 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     """
     if not isinstance(text, str):
         raise check.error(f"{_a(kind)} must be given as an expression", got=repr(text))
-    return _Builder(text, table, kind).whole()
+    return _Builder(text, table, kind, otherwise).whole()
 
 
 class _Builder:
-    def __init__(self, text: str, table: Mapping[str, Callable[..., Any]], kind: str) -> None:
-        self.text, self.table, self.kind = text, table, kind
+    def __init__(self, text: str, table: Mapping[str, Callable[..., Any]], kind: str, otherwise: str) -> None:
+        self.text, self.table, self.kind, self.otherwise = text, table, kind, otherwise
 
     def whole(self) -> Any:
         node = syntax.read(self.text, self.kind)
@@ -89,6 +91,7 @@ class _Builder:
     def make(self, node: Node, name: str, args: list[Any], named: Keywords) -> Any:
         if name not in self.table:
             hint = check.suggestion(name, self.table, most=3).rstrip("?")
+            hint += f"; {self.otherwise}" if self.otherwise else ""
             raise check.error(
                 f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
             )

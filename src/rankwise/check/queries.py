@@ -178,6 +178,26 @@ def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
     return array
 
 
+def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
+    """Check what a metric of a user's own gives: one number per query, NaN where it is skipped."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, object)
+    if array.shape != (n_queries,) or array.dtype.kind not in "fiub":
+        raise error(
+            f"the metric {name} must give one number per query",
+            got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
+            hint="return an array with a value of each query, NaN for one that is skipped, and not their mean",
+        )
+    array = array.astype(np.float64)
+    if np.isinf(array).any():
+        query = int(np.argmax(np.isinf(array)))
+        hint = "NaN is allowed and means that the query is skipped"
+        raise error(f"the metric {name} must be finite", got=array[query], where=f"query number {query}", hint=hint)
+    return array
+
+
 def _plain(value: object) -> Any:
     """Unwrap a NumPy scalar so that it prints as the user wrote it."""
     return value.item() if isinstance(value, np.generic) else value

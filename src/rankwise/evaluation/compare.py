@@ -16,7 +16,7 @@ from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.metrics.base import Metric
+    from rankwise.metrics import MetricLike
 
 __all__ = ["Comparison", "Pair", "compare"]
 
@@ -24,7 +24,7 @@ __all__ = ["Comparison", "Pair", "compare"]
 def compare(
     systems: Mapping[str, System],
     data: RankingDataset | None = None,
-    metrics: "str | Metric | Iterable[str | Metric] | None" = None,
+    metrics: "MetricLike | Iterable[MetricLike] | None" = None,
     *,
     baseline: str | None = None,
     alpha: float = 0.05,

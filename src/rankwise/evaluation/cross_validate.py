@@ -5,7 +5,7 @@ import copy
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
-from rankwise.metrics import metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers import storage
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
@@ -34,7 +34,7 @@ def cross_validate(
     data: RankingDataset | None = None,
     folds: object = 5,
     *,
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     seed: int = 0,
     valid: float = 0.2,
     checkpoint: str | Path | None = None,
@@ -73,7 +73,7 @@ def cross_validate(
         raise check.error("cross_validate needs something with fit and predict", got=type(ranker).__name__, hint=hint)
     seed = check.integer("seed", seed, least=0)
     share = check.number("valid, a share of the training queries,", valid, least=0.0, most=0.9)
-    asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    asked = find_metrics(metrics)
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
     if resume and checkpoint is None:
@@ -107,7 +107,7 @@ class _Tested:
     queries: NDArray[np.int64] | None
 
 
-def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: list[Metric]) -> _Tested:
+def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: Sequence[Metric]) -> _Tested:
     scores = check.scores(model.predict(test), test.offsets, test.query_ids)
     values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
     ids: Any = test.query_ids  # parts of data have them

@@ -10,8 +10,8 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.metrics import metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Keywords
 
 
@@ -19,7 +19,7 @@ from rankwise.plain import Keywords
 def evaluate(
     scores_or_model: Scored,
     data: RankingDataset,
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: None = None,
     samples: None = None,
@@ -31,7 +31,7 @@ def evaluate(
 def evaluate(
     scores_or_model: Scored,
     data: RankingDataset,
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str,
     samples: int | None = None,
@@ -42,7 +42,7 @@ def evaluate(
 def evaluate(
     scores_or_model: Scored,
     data: RankingDataset,
-    metrics: str | Metric | Iterable[str | Metric] = ("ndcg@10",),
+    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str | None = None,
     samples: int | None = None,
@@ -62,6 +62,8 @@ def evaluate(
     With ``policy="plackett_luce"`` rankings are drawn from the scores, ``samples`` (256) of each query: the values are
     expectations, and ``.exposure`` says how much each document is seen (see :class:`PolicyEvaluation`).
 
+    Metrics are expressions, or functions of one's own (see :class:`Metric`).
+
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
@@ -72,7 +74,7 @@ def evaluate(
     >>> evaluation["rr"].tolist()
     [0.5, 1.0]
     """
-    asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    asked = find_metrics(metrics)
     scores = scores_of(scores_or_model, data)
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}

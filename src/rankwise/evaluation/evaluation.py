@@ -14,8 +14,8 @@ from rankwise.arrays import Ids, read_only_view
 from rankwise.evaluation import tables
 from rankwise.evaluation.titles import Titles, canonical, find, titles_of
 from rankwise.kernels import kernel
-from rankwise.metrics import metric
-from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.metrics import MetricLike, metric
+from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.plain import Json
 from rankwise.stream import Stream, uniform_pair
 
@@ -83,7 +83,7 @@ class Evaluation:
         """The expressions of the metrics, in the order asked for."""
         return tuple(self.values)
 
-    def __getitem__(self, name: "str | Metric") -> NDArray[np.float64]:
+    def __getitem__(self, name: MetricLike) -> NDArray[np.float64]:
         """One value per query; the metric may be spelled in any way that means the same."""
         found = find(name, self.values)
         if found is not None:

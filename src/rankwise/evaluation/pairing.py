@@ -13,10 +13,11 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.systems import Scored
-from rankwise.metrics import metric
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metrics as find_metrics
 
 if TYPE_CHECKING:
-    from rankwise.metrics.base import Metric
+    from rankwise.metrics import Metric
 
 Trial = Evaluation | Mapping[str, float] | float
 System = Scored | Evaluation | Sequence[Trial]
@@ -44,13 +45,13 @@ class Paired:
 def pair(
     systems: Mapping[str, System],
     data: RankingDataset | None,
-    metrics: "str | Metric | Iterable[str | Metric] | None",
+    metrics: MetricLike | Iterable[MetricLike] | None,
     *,
     seed: int,
     confidence: float,
 ) -> Paired:
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
-    asked = None if metrics is None else [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    asked = None if metrics is None else find_metrics(metrics)
     trials = {name: _is_trials(value, data) for name, value in systems.items()}
     if any(trials.values()):
         by_query = [name for name, is_list in trials.items() if not is_list]
@@ -83,7 +84,7 @@ def _is_trials(value: System, data: RankingDataset | None) -> bool:
     return all(isinstance(entry, kinds) for entry in value)
 
 
-def _by_query(evaluations: Mapping[str, Evaluation], asked: "list[str | Metric] | None") -> Paired:
+def _by_query(evaluations: Mapping[str, Evaluation], asked: "tuple[Metric, ...] | None") -> Paired:
     (first_name, first), *others = evaluations.items()
     metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, asked)
     columns = {expression: [first[expression]] for expression in metrics}
@@ -119,13 +120,13 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
-def _means(trial: Trial, asked: "list[str | Metric]") -> Mapping[str, float]:
+def _means(trial: Trial, asked: "tuple[Metric, ...]") -> Mapping[str, float]:
     if isinstance(trial, Evaluation):
         return trial.mean
-    return trial if isinstance(trial, Mapping) else {str(metric(asked[0])): float(trial)}
+    return trial if isinstance(trial, Mapping) else {str(asked[0]): float(trial)}
 
 
-def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "list[str | Metric] | None") -> Paired:
+def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "tuple[Metric, ...] | None") -> Paired:
     trials: dict[str, list[Mapping[str, float]]] = {}
     for name, entries in systems.items():
         if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (asked is None or len(asked) != 1):
@@ -133,7 +134,7 @@ def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "list[str | Metric]
             raise check.error(
                 "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
             )
-        trials[name] = [_means(entry, asked or []) for entry in entries]
+        trials[name] = [_means(entry, asked or ()) for entry in entries]
     counts = {name: len(entries) for name, entries in trials.items()}
     if len(set(counts.values())) > 1:
         hint = "run every system on the same trials, in the same order"
@@ -152,12 +153,12 @@ def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "list[str | Metric]
     return Paired(unit="trial", values=values, ids=ids, weights=None, evaluations={})
 
 
-def _common(has: Mapping[str, tuple[str, ...]], asked: "list[str | Metric] | None") -> list[str]:
+def _common(has: Mapping[str, tuple[str, ...]], asked: "tuple[Metric, ...] | None") -> list[str]:
     """List the expressions of the metrics asked for, or of those that all have."""
     first = next(iter(has.values()))
     metrics = [expression for expression in first if all(expression in others for others in has.values())]
     if asked is not None:
-        metrics = list(dict.fromkeys(str(metric(one)) for one in asked))
+        metrics = list(map(str, asked))
     if not metrics:
         raise check.error("systems to be compared have no metric in common", got=str(dict(has)))
     for name, known in has.items():

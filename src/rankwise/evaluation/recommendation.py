@@ -16,8 +16,8 @@ from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.systems import Model
 from rankwise.evaluation.tables import count
-from rankwise.metrics import metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Keywords
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
@@ -35,7 +35,7 @@ class MatrixModel(Protocol):
 def evaluate_interactions(
     model: Model,
     test: Interactions,
-    metrics: "str | Metric | Iterable[str | Metric]" = ("ndcg@10",),
+    metrics: "MetricLike | Iterable[MetricLike]" = ("ndcg@10",),
     *,
     exclude: Interactions | None = None,
     negatives: int | None = None,
@@ -67,7 +67,7 @@ def evaluate_interactions(
     Candidates: the full catalogue of 4 items, without those that the user rated in training.
     """
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
-    asked = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    asked = find_metrics(metrics)
     if negatives is not None:
         data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)
         drawn = f"relevant items and {count(negatives, 'drawn item')} for each of them"

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from rankwise import check
-from rankwise.metrics import metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike, metric
 
 Titles = Mapping[str, str] | Sequence[str]
 """Metric, in any spelling, -> title; or one title for each metric, in their order."""
@@ -35,13 +34,13 @@ def titles_of(metrics: Sequence[str], titles: Titles | None) -> dict[str, str]:
     return found
 
 
-def find(name: str | Metric, metrics: Iterable[str]) -> str | None:
+def find(name: MetricLike, metrics: Iterable[str]) -> str | None:
     """Find a metric among expressions; it may be spelled in any way that means the same."""
     known = list(metrics)
     return next((text for text in (name, *canonical(name)) if isinstance(text, str) and text in known), None)
 
 
-def canonical(name: str | Metric) -> list[str]:
+def canonical(name: MetricLike) -> list[str]:
     """Give the one way to write a metric; nothing for a name that is none, as of values computed elsewhere."""
     try:
         return [str(metric(name))]

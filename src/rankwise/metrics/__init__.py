@@ -1,6 +1,6 @@
 """How good a ranking is: NDCG and its relatives, with gains, ties and empty queries said out loud."""
 
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import conventions
 from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.dcg import DCG, NDCG
@@ -8,7 +8,7 @@ from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
-from rankwise.metrics.table import METRICS, metric
+from rankwise.metrics.table import METRICS, MetricLike, metric, metrics
 
 __all__ = [
     "AP",
@@ -24,13 +24,16 @@ __all__ = [
     "InfAP",
     "Judged",
     "Metric",
+    "MetricLike",
     "NumQ",
     "NumRel",
     "NumRelRet",
     "NumRet",
     "Precision",
     "RPrecision",
+    "RankMetric",
     "Recall",
     "conventions",
     "metric",
+    "metrics",
 ]

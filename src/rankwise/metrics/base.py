@@ -8,7 +8,7 @@ input is broken, which is then looked for and named. So correct input is read on
 import functools
 import math
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, NamedTuple, Self
@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, grammar
 from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
+from rankwise.metrics.contract import Metric
 from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for
 from rankwise.threads import Kernel, over_queries
 
-__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "group_end", "order", "ranking", "scratch_for"]
+__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "Metric", "group_end", "order", "ranking", "scratch_for"]
 
 Gain = str | tuple[float, ...]
 Call = tuple[Kernel, *tuple[object, ...]]
@@ -192,19 +193,15 @@ def require_scored(name: str, values: Array, weights: Array | None = None) -> No
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Metric(ABC):
-    """A metric is a value: it compares, prints as the expression that makes it, and is called with scores.
+class RankMetric(Metric):
+    """A metric of this package: it prints as the expression that makes it, and a kernel computes it.
 
-    ``metric(scores, labels, offsets)`` gives one number per query, NaN where the query is skipped. A score of −inf
-    means that the document was not retrieved: it has no rank, but counts among the relevant ones and in the ideal.
+    A score of −inf means that the document was not retrieved: it has no rank, but counts among the relevant ones and in
+    the ideal.
     """
 
-    name: ClassVar[str]
-    """What the metric is called in expressions."""
     of_every_query: ClassVar[bool] = False
     """Whether it says something about queries without relevant documents too; ``empty`` is then nothing to choose."""
-    counts: ClassVar[bool] = False
-    """Whether it is a number of things, whose total over all queries says more than the mean."""
     sees_judged: ClassVar[bool] = False
     """Whether documents that nobody judged are something else to it than documents that are not relevant."""
 
@@ -228,11 +225,7 @@ class Metric(ABC):
     def __call__(
         self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """One number per query.
-
-        ``judged`` says which documents were judged: 1, 0, or −1 for pooled ones that were not; by default all were.
-        Most metrics take those that were not for not relevant.
-        """
+        """One number per query; input in the form that kernels take is looked at by them alone."""
         n_docs = np.asarray(labels).size
         starts = read_only(check.offsets(offsets, n_docs))
         columns = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
@@ -251,12 +244,16 @@ class Metric(ABC):
             raise self._bad_label(columns[1], starts)
         return out
 
+    def values(self, scores: Array, labels: Array, offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Give one number per query."""
+        return self(scores, labels, offsets)
+
     def __matmul__(self, cutoff: int) -> Self:
         """``metric @ 10`` is the metric with a cutoff of 10."""
         return replace(self, cutoff=cutoff)
 
     def __str__(self) -> str:
-        shared = tuple(field.name for field in fields(Metric))
+        shared = tuple(field.name for field in fields(RankMetric))
         own = tuple(field.name for field in fields(self) if field.name not in shared)
         parts = [grammar.arguments(self, leave_out=shared), grammar.arguments(self, leave_out=(*own, "cutoff"))]
         options = ", ".join(filter(None, parts))

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from rankwise import check
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
@@ -46,7 +46,7 @@ def conventions(library: str) -> dict[str, Any]:
     return options_of(library, NDCG)
 
 
-def options_of(library: str, kind: type[Metric]) -> dict[str, Any]:
+def options_of(library: str, kind: type[RankMetric]) -> dict[str, Any]:
     """Give the options that a convention sets of this kind of metric; options that it does not have are left out.
 
     >>> from rankwise.metrics import AP

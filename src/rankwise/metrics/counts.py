@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.kernels import kernel
-from rankwise.metrics.base import Call, Metric, clean, fill_worths, longest_of, relevance_rule
+from rankwise.metrics.base import Call, RankMetric, clean, fill_worths, longest_of, relevance_rule
 from rankwise.metrics.dcg import PLAIN, weighted_sum
 from rankwise.metrics.precision import Binary
 
@@ -14,7 +14,7 @@ _QUERIES, _RETRIEVED, _RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumQ(Metric):
+class NumQ(RankMetric):
     """1 for every query: its total is the number of queries.
 
     >>> NumQ()([3.0, 2.0, 1.0], [1, 0, 0], [0, 2, 3])
@@ -30,7 +30,7 @@ class NumQ(Metric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRet(Metric):
+class NumRet(RankMetric):
     """How many documents were retrieved, up to the cutoff: those with a score other than −inf.
 
     >>> NumRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])

@@ -13,7 +13,7 @@ from rankwise.kernels import kernel
 from rankwise.metrics.base import (
     Call,
     Gain,
-    Metric,
+    RankMetric,
     checked_gain,
     clean,
     discounts,
@@ -30,7 +30,7 @@ PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DCG(Metric):
+class DCG(RankMetric):
     """Discounted cumulative gain: Σ_r g(y_r)/log2(1 + r) (Järvelin and Kekäläinen 2002).
 
     >>> DCG()([3.0, 2.0, 1.0], [2, 0, 1], [0, 3])

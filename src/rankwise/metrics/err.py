@@ -17,7 +17,7 @@ from rankwise import check
 from rankwise.kernels import kernel
 from rankwise.metrics.base import (
     Call,
-    Metric,
+    RankMetric,
     clean,
     fill_worths,
     gain_rule,
@@ -31,7 +31,7 @@ _NOTHING = 1e-18
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ERR(Metric):
+class ERR(RankMetric):
     """Expected reciprocal rank: Σ_r 1/r·R_r·Π_{i<r}(1 − R_i), where R = (2^y − 1)/2^highest satisfies the reader.
 
     >>> ERR(highest=2)([3.0, 2.0, 1.0], [2, 0, 1], [0, 3]).round(4)  # 3/4 + 1/4 · 1/4 · 1/3

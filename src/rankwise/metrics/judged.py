@@ -13,7 +13,7 @@ import numpy as np
 from rankwise.kernels import kernel
 from rankwise.metrics.base import (
     Call,
-    Metric,
+    RankMetric,
     clean,
     fill_worths,
     group_end,
@@ -69,7 +69,7 @@ class InfAP(Binary):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Judged(Metric):
+class Judged(RankMetric):
     """The share of the first ``cutoff`` ranks whose documents are in the qrels; of all ranks without a cutoff.
 
     Fewer documents than the cutoff are divided by their number, and nothing retrieved is 0 (ir_measures' Judged).

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from rankwise import check
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import RankMetric
 from rankwise.metrics.conventions import options_of
 from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.dcg import NDCG
@@ -20,9 +20,9 @@ from rankwise.metrics.judged import Bpref, InfAP, Judged
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import RBP
 
-_CUT: dict[str, type[Metric]] = {"P": Precision, "map_cut": AP, "ndcg_cut": NDCG, "recall": Recall, "success": Hit}
+_CUT: dict[str, type[RankMetric]] = {"P": Precision, "map_cut": AP, "ndcg_cut": NDCG, "recall": Recall, "success": Hit}
 """Measures of trec_eval whose cutoff is part of the name: P_10, or P.10 as its option -m has it."""
-_NAMES: dict[str, type[Metric]] = {
+_NAMES: dict[str, type[RankMetric]] = {
     # trec_eval; names that are the same here (ndcg, bpref, num_q, …) are ours
     **{name: kind for name, kind in _CUT.items() if name != "recall"},
     "map": AP,
@@ -75,7 +75,7 @@ def spelled(expression: Any) -> Any:
     return f"{'Recall' if parts[1] == 'recall' else parts[1]}@{parts[2]}"
 
 
-def with_cutoff(expression: str, parsed: Metric) -> Metric:
+def with_cutoff(expression: str, parsed: RankMetric) -> RankMetric:
     """Refuse a peer's name that has no meaning without a cutoff, or several."""
     name = re.match(r"\s*(\w*)", expression)
     if parsed.cutoff is None and name is not None and name[1] in _NEED_CUTOFF:
@@ -86,14 +86,14 @@ def with_cutoff(expression: str, parsed: Metric) -> Metric:
 class Peer:
     """Makes the metric that a peer's name stands for, from the peer's own arguments or ours."""
 
-    def __init__(self, kind: type[Metric], options: Mapping[str, Any]) -> None:
+    def __init__(self, kind: type[RankMetric], options: Mapping[str, Any]) -> None:
         self.kind, self.options = kind, options
         ours = {field.name for field in fields(NumRelRet if kind is NumRet else kind)}
         names = [*(theirs for theirs, name in _ARGUMENTS.items() if name in ours), *sorted(ours)]
         words = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
         self.__signature__ = inspect.Signature(words)  # by which an unknown argument is noticed
 
-    def __call__(self, **arguments: Any) -> Metric:
+    def __call__(self, **arguments: Any) -> RankMetric:
         """Make the metric."""
         if "dcg" in arguments:
             arguments["dcg"] = _DCG[check.choice("form of DCG (dcg)", arguments["dcg"], _DCG)]

@@ -17,7 +17,7 @@ from rankwise.metrics.base import (
     BEST,
     ROW,
     Call,
-    Metric,
+    RankMetric,
     clean,
     fill_worths,
     group_end,
@@ -30,7 +30,7 @@ from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, 
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Binary(Metric):
+class Binary(RankMetric):
     """A metric of relevant or not."""
 
     relevant: float = 1

@@ -1,13 +1,15 @@
 """The one table of metrics by name, and the way from expression to metric."""
 
 import functools
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
 from rankwise import check, grammar
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import OWN, TREC_EVAL, options_of
 from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
+from rankwise.metrics.custom import FunctionMetric, MetricFunction, checked_name
 from rankwise.metrics.dcg import DCG, NDCG
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged
@@ -15,7 +17,10 @@ from rankwise.metrics.names import peers, spelled, with_cutoff
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
 
-METRICS: dict[str, type[Metric]] = {
+MetricLike = str | Metric | MetricFunction
+"""An expression, a metric, or a function of one's own."""
+
+METRICS: dict[str, type[RankMetric]] = {
     kind.name: kind
     for kind in (
         *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, Judged),
@@ -24,8 +29,10 @@ METRICS: dict[str, type[Metric]] = {
 }
 
 
-def metric(expression: str | Metric, *, conventions: str | None = None, **options: Any) -> Metric:
+def metric(expression: MetricLike, *, conventions: str | None = None, **options: Any) -> Metric:
     """Give the metric that ``expression`` describes; ``options`` replace what it says.
+
+    A function of one's own becomes a metric, too: see :class:`Metric`.
 
     Names of trec_eval and ir_measures are read too, and mean what they do there: ``P_10``, ``ndcg_cut_20``,
     ``nDCG@20``, ``AP(rel=2)``.
@@ -44,6 +51,8 @@ def metric(expression: str | Metric, *, conventions: str | None = None, **option
     >>> metric("recip_rank"), metric("AP(rel=2)@100")
     (rr(ties=row, empty=0), ap(relevant=2, ties=row, empty=0)@100)
     """
+    if not isinstance(expression, str) and callable(expression) and not isinstance(expression, RankMetric):
+        return _custom(expression, conventions, options)
     parsed = _read(expression, conventions)
     if options:
         known = [field.name for field in fields(parsed)]
@@ -55,14 +64,49 @@ def metric(expression: str | Metric, *, conventions: str | None = None, **option
     return parsed
 
 
-def _read(expression: str | Metric, conventions: str | None) -> Metric:
-    if isinstance(expression, Metric):
+def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
+    """Give one metric or several, each of them once; two that are called the same are an error.
+
+    >>> metrics("ap"), metrics(["ndcg@10", "ndcg(ties=average)@10", "rr"])
+    ((ap,), (ndcg@10, rr))
+    """
+    found: dict[str, Metric] = {}
+    for one in [given] if isinstance(given, str) or callable(given) else given:
+        chosen = metric(one)
+        if found.setdefault(str(chosen), chosen) != chosen:
+            hint = "rename one of the functions, or give it an attribute name"
+            raise check.error("two metrics have the same name", got=repr(str(chosen)), hint=hint)
+    return tuple(found.values())
+
+
+def _custom(given: Metric | MetricFunction, conventions: str | None, options: dict[str, Any]) -> Metric:
+    """Take a metric of one's own."""
+    if isinstance(given, type):
+        raise check.error("a metric is needed, and not its class", got=given.__name__, hint=f"write {given.__name__}()")
+    if conventions is not None or options:
+        what = "a metric of one's own has no options or conventions"
+        raise check.error(what, got=repr(given), hint="build them into the function")
+    return checked_name(given if isinstance(given, Metric) else FunctionMetric(given), _is_known)
+
+
+def _is_known(name: str) -> bool:
+    """Whether an expression describes a metric of this package."""
+    try:
+        metric(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(expression: str | RankMetric, conventions: str | None) -> RankMetric:
+    if isinstance(expression, RankMetric):
         if conventions is None:
             return expression
         set_there = options_of(conventions, type(expression))
         open_here = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
         return replace(expression, **{name: value for name, value in set_there.items() if name in open_here})
-    parsed: Metric = grammar.parse(spelled(expression), _makers(conventions), "metric")
+    otherwise = "pass a metric of your own as the function itself"
+    parsed: RankMetric = grammar.parse(spelled(expression), _makers(conventions), "metric", otherwise=otherwise)
     return with_cutoff(expression, parsed)
 
 

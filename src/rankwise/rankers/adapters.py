@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, offsets_of
+from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -88,7 +88,7 @@ class LightGBMObjective:
         return self.rounds(lists.scores, lists.labels, lists.offsets, lists.weights)
 
 
-def lightgbm_metric(metric: str | Metric) -> "LightGBMMetric":
+def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
     """Give a metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
 
     It is the mean over the queries that the metric scores. ``metric`` is an expression, a metric, or a function of
@@ -167,7 +167,7 @@ class XGBoostObjective:
         return (numerator / average).astype(np.float32), (hessian / average).astype(np.float32)
 
 
-def xgboost_metric(metric: str | Metric) -> "XGBoostMetric":
+def xgboost_metric(metric: MetricLike) -> "XGBoostMetric":
     """Give a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
 
     ``metric`` is an expression, a metric, or a function of one's own (see :class:`Metric`).

@@ -13,8 +13,9 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -43,7 +44,7 @@ class Ranker(Estimator, ABC):
     name: str
     """What the ranker is called in files and on the command line."""
     objective: ObjectiveLike
-    metrics: str | Metric | Sequence[str | Metric]
+    metrics: MetricLike | Sequence[MetricLike]
     native: Keywords
 
     history_: dict[str, list[float]]
@@ -253,14 +254,21 @@ class Ranker(Estimator, ABC):
         return {
             "ranker": self.name,
             "objective": self._objective_expression(),
-            "parameters": {
-                name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
-            },
+            "parameters": self._written_parameters(),
             "features": self._schema.written(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
         }
+
+    def _written_parameters(self) -> Json:
+        """What files say of all parameters but the objective; of a metric of one's own, its name."""
+        given = self.metrics
+        named = str(find_metric(given)) if callable(given) else given
+        if not isinstance(named, str):
+            named = tuple(one if isinstance(one, str) else str(find_metric(one)) for one in named)
+        parameters = self.get_params() | {"metrics": named}
+        return {name: storage.plain(value) for name, value in parameters.items() if name != "objective"}
 
     def _objective_expression(self) -> str:
         given = self.objective
@@ -308,8 +316,7 @@ class Ranker(Estimator, ABC):
             raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
     def _metrics(self) -> tuple[Metric, ...]:
-        given = self.metrics
-        return tuple(find_metric(one) for one in ((given,) if isinstance(given, str) or callable(given) else given))
+        return find_metrics(self.metrics)
 
     @abstractmethod
     def _score(self, features: Floats) -> Array: ...

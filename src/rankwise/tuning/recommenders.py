@@ -15,8 +15,8 @@ from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.recommendation import evaluate_interactions
 from rankwise.evaluation.tables import Table
-from rankwise.metrics import metric as find_metric
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.factorization.presets import FULL_CATALOGUE
 from rankwise.rankers.recommenders.base import Recommends
@@ -106,7 +106,7 @@ def choose_recommender(
     train: Interactions,
     models: str | Sequence[str] = AUTO,
     *,
-    metrics: str | Metric | Sequence[str | Metric] = METRICS,
+    metrics: MetricLike | Sequence[MetricLike] = METRICS,
     settings: Mapping[str, Any] | None = None,
     share: float = 0.1,
     by: str = "random",
@@ -128,7 +128,7 @@ def choose_recommender(
     """
     held_out = check.number("share", share, least=0.0, most=0.9, open_ends=True)
     fit, valid = train.split((1.0 - held_out, held_out), by=by, seed=seed, spare_held_out=False)
-    asked = [find_metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    asked = find_metrics(metrics)
     names = [models] if isinstance(models, str) else list(models)
     tried = []
     for name, own in _settings(names, dict(settings or {}), seed, threads):
@@ -147,7 +147,7 @@ def hold_out_comparison(
     candidate: Candidate,
     train: Interactions,
     test: Interactions,
-    metrics: Sequence[str | Metric] = METRICS,
+    metrics: Sequence[MetricLike] = METRICS,
     *,
     seed: int = 0,
 ) -> Comparison | Evaluation:

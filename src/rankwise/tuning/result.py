@@ -101,6 +101,9 @@ class Tuning:
                 got=repr(flat["objective"]),
                 hint="take tuning.ranker(), or set the objective as an expression",
             )
+        if own := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
+            hint = "take tuning.ranker()"
+            raise check.error("a metric of one's own cannot be written to a file", got=own[0], hint=hint)
         best = self.best
         origin = {
             "metric": self.metric,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric, MetricLike, RankMetric
 from rankwise.metrics import metric as find_metric
-from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -48,7 +48,8 @@ class Search:
         inner = {part for part, _ in spaces.parts(self.objective)}
         own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
         objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
-        shared = {"metrics": (str(self.metric),), "seed": self.seed}
+        metric = str(self.metric) if isinstance(self.metric, RankMetric) else self.metric
+        shared = {"metrics": (metric,), "seed": self.seed}
         return {"objective": _expression(objective), **shared, **self.fixed, **own}
 
     def start(self) -> Keywords:
@@ -76,7 +77,7 @@ class Search:
 
 
 def checked_search(
-    train: RankingDataset, valid: RankingDataset, objective: ObjectiveLike, ranker: str, metric: str | Metric,
+    train: RankingDataset, valid: RankingDataset, objective: ObjectiveLike, ranker: str, metric: MetricLike,
     space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
 ) -> Search:  # fmt: skip
     """Check what is to be searched, as far as that can be done without training."""

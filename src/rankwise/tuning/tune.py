@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.table import ranker_class
 from rankwise.stream import Stream
@@ -35,7 +35,7 @@ def tune(
     objective: ObjectiveLike = "lambdarank",
     *,
     ranker: str = "lightgbm",
-    metric: str | Metric = "ndcg@10",
+    metric: MetricLike = "ndcg@10",
     trials: int | None = None,
     minutes: float | None = None,
     space: str = "default",

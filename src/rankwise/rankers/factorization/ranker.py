@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
@@ -116,7 +116,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         patience: int | None = 20,
         smoothing: int = 1,
         stop_on: str = "first",
-        metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
+        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         progress: bool | None = None,

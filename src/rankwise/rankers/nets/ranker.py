@@ -10,7 +10,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json
 from rankwise.rankers.contributions import Contributions
@@ -105,7 +105,7 @@ class NeuralRanker(TorchRanker):
         patience: int | None = 20,
         smoothing: int = 1,
         stop_on: str = "first",
-        metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
+        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         debias: bool = False,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,

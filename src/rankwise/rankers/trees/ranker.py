@@ -9,7 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric
+from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
@@ -40,7 +40,8 @@ class TreeRanker(Trained):
         smoothing: Compare rounds by the mean of the metric over so many of them in a row, each with those before it; 1
             compares single rounds, which are noise where validation data are few.
         stop_on: What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
-        metrics: What is measured on the validation data after every round.
+        metrics: What is measured on the validation data after every round: expressions, or functions of one's own (see
+            :class:`Metric`); larger is better.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
             ``document_weights``, and in validation data that have propensities.
         floor_hessian: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's
@@ -69,7 +70,7 @@ class TreeRanker(Trained):
         patience: int | None = 50,
         smoothing: int = 1,
         stop_on: str = "first",
-        metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10",),
+        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         debias: bool = False,
         floor_hessian: bool = True,
         checkpoint: str | Path | None = None,
