@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 PRINTED = {
     "clicks_to_ranker.py": "debiased",
     "from_lightgbm.py": "five most important features",
+    "own_functions.py": "best_on_top",
     "recommendations.py": "recommends:",
     "serve.py": "as the model ranks them",
     "torch_loop.py": "untrained",
