@@ -1,5 +1,6 @@
 """Synthetic results of an experiment, for tests of what is written about them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,15 @@ def results(
         feature_names=[f"feature {i}" for i in range(features)],
         about={"command": "rankwise reproduce synthetic", "versions": {"rankwise": rw.__version__}},
     )
+
+
+def explained(found: Results, queries: int) -> Results:
+    """With contributions of the first queries: the first feature adds a tenth, the second all the rest."""
+    known = found.documents["query"].unique(maintain_order=True)[:queries]
+    rows = found.documents.filter(pl.col("query").is_in(known.implode()))
+    parts = pl.concat_list(pl.col("score") * 0 + 0.1, pl.col("score") - 0.1, pl.col("score") * 0)
+    contributions = rows.select("data", "method", "query", "document", contributions=parts.cast(pl.List(pl.Float32)))
+    return replace(found, contributions=contributions)
 
 
 def _keyed(key: dict[str, Any], **columns: Any) -> pl.DataFrame:

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.data.catalog import lookup as catalog
+from rankwise.experiments import frames, summary
 from rankwise.experiments import run as engine
-from rankwise.experiments import summary
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
@@ -314,6 +314,34 @@ def test_the_numbers_are_those_of_the_public_interface(done):
     last = curve.filter(series="test ndcg@5").sort("round").row(-1, named=True)
     assert last["round"] == ranker.best_round_
     assert last["value"] == pytest.approx(expected.mean["ndcg@5"], abs=1e-9)
+
+
+def test_contributions_of_the_first_trial_add_up_to_its_scores(done):
+    results = Results.read(done)
+    both = results.contributions.join(results.documents, on=["data", "method", "query", "document"])
+    assert both.height == results.documents.height
+    apart = both["score"].to_numpy() - np.array(both["contributions"].list.sum())
+    for method in results.methods:
+        own = apart[(both["method"] == method).to_numpy()]
+        np.testing.assert_allclose(own, own[0], atol=1e-5)  # where all scores start
+
+
+def test_as_many_queries_are_explained_as_take_no_long_time(monkeypatch):
+    data = rw.synthetic(n_queries=12, n_docs=8, seed=1)
+    model = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, min_documents=2, threads=1).fit(data)
+    key = {"data": "d", "method": "m"}
+    whole = frames.contributions(key, model, data)
+    assert whole is not None
+    assert whole.height == data.n_docs
+    monkeypatch.setattr(frames, "_MOST_LEAVES", int(data.offsets[5]) * 3 * 4)
+    some = frames.contributions(key, model, data)
+    assert some is not None
+    assert some.height == data.offsets[5]
+    monkeypatch.setattr(frames, "_MOST_LEAVES", 1)
+    assert frames.contributions(key, model, data) is None
+    linear = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, min_documents=2, threads=1, linear_tree=True).fit(data)
+    monkeypatch.undo()
+    assert frames.contributions(key, linear, data) is None  # LightGBM does not explain it
 
 
 def test_documents_and_features_of_the_first_trial_are_kept_for_the_explorer(done):

@@ -180,6 +180,33 @@ def test_is_used_with_the_mouse(page):
     assert page.locator("#x-query tr.same").count() == 2  # there and in the other ranking
 
 
+def test_shows_what_features_add_and_why_one_document_ranks_above_another(browser, results, tmp_path):
+    found = made_up.explained(results, 60)
+    page = opened(browser, explorer(found, tmp_path / "page.html"))
+    rows = page.locator("#x-ranking-a tbody tr")
+    scores = [float(text.replace("−", "-")) for text in page.locator("#x-ranking-a td.score").all_inner_texts()]
+
+    def added() -> list[float]:
+        texts = page.locator("#x-features dd.adds.a").all_inner_texts()
+        return [float(text.replace("−", "-")) for text in texts]
+
+    rows.nth(0).hover()
+    assert sum(added()) == pytest.approx(scores[0], abs=2e-3)
+    assert [abs(one) for one in added()] == sorted((abs(one) for one in added()), reverse=True)
+    rows.nth(0).click()  # hold it
+    rows.nth(1).hover()
+    assert "held against" in page.inner_text("#x-features h4")
+    assert sum(added()) == pytest.approx(scores[1] - scores[0], abs=2e-3)
+    page.focus("#x-list")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Space")  # let it go
+    assert page.locator("tr.held").count() == 0
+    page.keyboard.press("ArrowDown")
+    assert sum(added()) == pytest.approx(scores[1], abs=2e-3)
+    assert page.errors == []
+    page.context.close()
+
+
 def test_is_used_with_the_keyboard(page, results):
     order = names(page)
     page.focus("#x-list")

@@ -503,6 +503,24 @@ def test_explorer_holds_the_frames(results):
     np.testing.assert_allclose(matrix, np.array(results.features["features"].to_list()), rtol=1e-4)
 
 
+def test_explorer_holds_contributions_where_they_are_known(results):
+    found = made_up.explained(results, 4)
+    view = View(found)
+    kept = packed(view)
+    assert kept is not None
+    assert kept.index["sets"][0]["explained"]
+    header, numbers = unpack(kept.packs["set-0-0"])
+    total, methods, width = len(header["labels"]), 2, 3
+    scores = numbers[: methods * total].reshape(methods, total)
+    parts = numbers[methods * total + width * total :].reshape(methods, total, width)
+    known = int(found.contributions.height / methods)
+    np.testing.assert_allclose(parts[:, :known].sum(2), scores[:, :known], atol=1e-3)
+    assert np.isnan(parts[:, known:]).all()
+    plain = packed(View(results))
+    assert plain is not None
+    assert not plain.index["sets"][0]["explained"]
+
+
 def test_explorer_takes_queries_at_even_distances_when_they_are_too_many(monkeypatch):
     found = synthetic.results(trials=1, queries=40, curves=False)
     monkeypatch.setattr("rankwise.report.explorer.MOST_QUERIES", 4)

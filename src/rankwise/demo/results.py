@@ -7,19 +7,22 @@ from rankwise.demo.result import HEADLINE, METRICS, Demonstration
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rankwise.demo.baselines import Scores
     from rankwise.experiments.results import Results
+    from rankwise.rankers.base import Ranker
 
 DATA = "synthetic web search"
 
 
-def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
+def as_results(result: Demonstration, scores: "dict[str, Scores]", rankers: "Mapping[str, Ranker]") -> "Results":
     """Give one trial of every ranker, with its values per query, its learning curve and the scores of documents."""
     import polars as pl
 
     from rankwise.experiments import frames, provenance
     from rankwise.experiments.results import Results
-    from rankwise.experiments.schema import CURVES, DOCUMENTS, QUERIES, together
+    from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, QUERIES, together
 
     test = result.parts["test"]
     evaluations = result.comparison.paired.evaluations
@@ -37,6 +40,14 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]") -> "Results":
         curves=together(curves, CURVES),
         documents=together([frames.documents(keys[name], test, scores[name]) for name in keys], DOCUMENTS),
         features=frames.features(keys[result.ranked[0]], test),
+        contributions=together(
+            [
+                part
+                for name, one in rankers.items()
+                if (part := frames.contributions(keys[name], one, test)) is not None
+            ],
+            CONTRIBUTIONS,
+        ),
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",

@@ -81,7 +81,7 @@ def demonstrate(
     progress("Drawing and writing")
     _write(result, rankers, scores)
     progress("Writing the report")
-    write_report(as_results(result, scores), folder, force=True)
+    write_report(as_results(result, scores, rankers), folder, force=True)
     return result
 
 

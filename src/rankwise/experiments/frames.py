@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
-from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, QUERIES
+from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
 from rankwise.metrics import metric
 from rankwise.objectives.guarantees import guarantees
 from rankwise.rankers.inputs import mean
@@ -22,6 +22,8 @@ _POINTS = 250  # of a curve that the ranker kept itself
 _STAGES = 25  # of a curve for which documents are scored again and again
 _MOST_DOCUMENTS = 300_000
 _MOST_NUMBERS = 6_000_000
+_MOST_EXPLAINED = 1_500_000  # contributions of a method
+_MOST_LEAVES = 20_000_000  # that SHAP values go through: documents times leaves of the model
 
 
 def queries(
@@ -69,6 +71,28 @@ def features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
         }
     )
     return frame.with_columns(_constant(key)).select(list(FEATURES))
+
+
+def contributions(key: Mapping[str, object], ranker: "Ranker | Untrained", test: RankingDataset) -> pl.DataFrame | None:
+    """What each feature adds to the scores of documents: of the first queries, as many as take no long time."""
+    leaves = getattr(getattr(ranker, "model_", None), "n_trees", 0) * getattr(ranker, "leaves", 0)
+    most = min(_MOST_DOCUMENTS, _MOST_EXPLAINED // test.n_features, _MOST_LEAVES // max(leaves, 1))
+    queries = int(np.searchsorted(test.offsets, most, side="right")) - 1
+    if not queries or not hasattr(ranker, "contributions"):
+        return None
+    some = test.take(np.arange(queries))
+    try:
+        parts = ranker.contributions(some).parts[:, :-1]
+    except ValueError:  # trees that their library cannot explain, and factors
+        return None
+    frame = pl.DataFrame(
+        {
+            "query": pl.Series(some.qids()).cast(pl.String),
+            "document": _places(some),
+            "contributions": pl.Series(parts.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)),
+        }
+    )
+    return frame.with_columns(_constant(key)).select(list(CONTRIBUTIONS))
 
 
 def curves(

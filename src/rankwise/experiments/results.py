@@ -12,7 +12,17 @@ import polars as pl
 from rankwise import check
 from rankwise.experiments import summary
 from rankwise.experiments.published import figures
-from rankwise.experiments.schema import CURVES, DOCUMENTS, FEATURES, KEY, PUBLISHED, QUERIES, empty, together
+from rankwise.experiments.schema import (
+    CONTRIBUTIONS,
+    CURVES,
+    DOCUMENTS,
+    FEATURES,
+    KEY,
+    PUBLISHED,
+    QUERIES,
+    empty,
+    together,
+)
 from rankwise.experiments.store import Store
 from rankwise.plain import Json
 
@@ -36,6 +46,8 @@ class Results:
     """Labels and scores of single documents: of the first trial and level only."""
     features: pl.DataFrame = field(default_factory=lambda: empty(FEATURES))
     """The features of those documents; may be empty."""
+    contributions: pl.DataFrame = field(default_factory=lambda: empty(CONTRIBUTIONS))
+    """What each feature adds to the score that a method gives a document, of as many of them as were explained."""
     feature_names: list[str] | None = None
     published: pl.DataFrame = field(default_factory=lambda: empty(PUBLISHED))
     """What the paper published, with table and page."""
@@ -56,6 +68,7 @@ class Results:
                 "queries": together(kept.queries, QUERIES),
                 "curves": together(kept.curves, CURVES),
                 "documents": together(kept.documents, DOCUMENTS),
+                "contributions": together(kept.contributions, CONTRIBUTIONS),
                 "features": together(kept.features, FEATURES).unique(
                     ["data", "query", "document"], maintain_order=True
                 ),

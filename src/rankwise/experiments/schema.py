@@ -34,6 +34,15 @@ FEATURES = pl.Schema(
         "features": pl.List(pl.Float32),
     }
 )
+CONTRIBUTIONS = pl.Schema(
+    {
+        "data": pl.String(),
+        "method": pl.String(),
+        "query": pl.String(),
+        "document": pl.Int64(),
+        "contributions": pl.List(pl.Float32),
+    }
+)
 PUBLISHED = pl.Schema(
     {
         "data": pl.String(),

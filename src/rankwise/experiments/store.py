@@ -21,7 +21,7 @@ from rankwise.plain import Json
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata
-_BESIDE = ("curves", "documents", "features")
+_BESIDE = ("curves", "documents", "features", "contributions")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +32,7 @@ class Outcome:
     curves: pl.DataFrame
     documents: pl.DataFrame | None = None
     features: pl.DataFrame | None = None
+    contributions: pl.DataFrame | None = None
     about: Json
     """Seed, versions, machine, seconds, best round, …: plain data."""
 
@@ -44,6 +45,7 @@ class Kept:
     curves: list[pl.DataFrame] = field(default_factory=list)
     documents: list[pl.DataFrame] = field(default_factory=list)
     features: list[pl.DataFrame] = field(default_factory=list)
+    contributions: list[pl.DataFrame] = field(default_factory=list)
     feature_names: list[str] | None = None
     about: Json = field(default_factory=dict)
 

@@ -89,6 +89,7 @@ def compute(cell: Cell) -> Outcome:
             curves=frames.curves(key, ranker, spec, valid, test),
             documents=frames.documents(key, test, scores) if cell.first else None,
             features=frames.features(key, test) if cell.first and test.n_features else None,
+            contributions=frames.contributions(key, ranker, test) if cell.first and test.n_features else None,
             about=about | notes,
         )
 

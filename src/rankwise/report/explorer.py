@@ -66,6 +66,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
     wide = queries.select("query").join(wide, on="query", maintain_order="left_right")
     features = _features(view, data, wide)
     width = 0 if features is None else features.shape[1]
+    parts = _contributions(view, data, methods, wide, width)
     sizes = queries["len"].to_numpy()
     starts = offsets_of(sizes)
     values = _values(view, data, methods, queries)
@@ -80,6 +81,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
         arrays = [own[f"score {place}"].to_numpy() for place in range(len(methods))]
         if features is not None:
             arrays.append(features[span].ravel())
+        arrays += [one[span].ravel() for one in parts]
         packs[f"{key}-{chunk}"] = pack(header, *arrays)
     return {
         "name": data,
@@ -87,6 +89,7 @@ def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
         "methods": methods,
         "colours": [COLOUR_NAMES[view.colours[name].lower()] for name in methods],
         "width": width,
+        "explained": bool(parts),
         "chunks": [int(first) for first in bounds[:-1]],
         "queries": max(_tested(view, data)["query"].n_unique(), rows["query"].n_unique()),
         "highest": float(rows["label"].max() or 0.0),  # type: ignore[arg-type]
@@ -120,15 +123,27 @@ def _features(view: View, data: str, wide: pl.DataFrame) -> NDArray[np.float32] 
     if not rows.height:
         return None
     width = int(rows["features"].list.len().max() or 0)  # type: ignore[arg-type]
-    if not width or width * wide.height > MOST_NUMBERS:
-        return None
-    joined = wide.select("query", "document").join(
-        rows.select("query", "document", "features"), on=["query", "document"], how="left", maintain_order="left"
-    )
+    return _matrix(wide, rows, "features", width) if 0 < width <= MOST_NUMBERS // wide.height else None
+
+
+def _contributions(
+    view: View, data: str, methods: list[str], wide: pl.DataFrame, width: int
+) -> list[NDArray[np.float32]]:
+    """The same of what features add to the scores of each method, NaN where it is not known; nothing if too many."""
+    rows = view.results.contributions.filter(pl.col("data") == data)
+    if not rows.height or not 0 < width * len(methods) <= MOST_NUMBERS // wide.height:
+        return []
+    return [_matrix(wide, rows.filter(pl.col("method") == name), "contributions", width) for name in methods]
+
+
+def _matrix(wide: pl.DataFrame, rows: pl.DataFrame, column: str, width: int) -> NDArray[np.float32]:
+    """Lists of numbers of documents as a matrix; those that are not there, or not so many, are missing."""
+    keys = ["query", "document"]
+    joined = wide.select(keys).join(rows.select(*keys, column), on=keys, how="left", maintain_order="left")
     matrix = np.full((joined.height, width), np.nan, np.float32)
-    lengths = joined["features"].list.len().fill_null(0).to_numpy()
+    lengths = joined[column].list.len().fill_null(0).to_numpy()
     whole = np.flatnonzero(lengths == width)
-    matrix[whole] = joined["features"].gather(whole).explode().to_numpy().reshape(-1, width)
+    matrix[whole] = joined[column].gather(whole).explode().to_numpy().reshape(-1, width)
     return rounded(matrix)
 
 

@@ -1,6 +1,6 @@
 // The query explorer: its state, keys and pointers, and how it begins.
 
-const state = { index: null, set: null, a: 0, b: 1, metric: 0, shown: [], place: -1, reach: 1, all: false, asked: 0 };
+const state = { index: null, set: null, a: 0, b: 1, metric: 0, shown: [], place: -1, reach: 1, all: false, held: null, asked: 0 };
 
 // Keys and pointers
 
@@ -27,6 +27,7 @@ function documentKey(event) {
     const side = event.key === "ArrowLeft" ? "a" : "b";
     next = get(`x-ranking-${side}`).querySelector(`tr[data-document="${here.dataset.document}"]`);
   } else if (event.key === "Escape") next = get("x-list");
+  else if (event.key === " ") hold(Number(here.dataset.document));
   else return;
   event.preventDefault();
   next?.focus();
@@ -117,6 +118,10 @@ function listen() {
   document.querySelector(".controls").addEventListener("submit", (event) => event.preventDefault());
   const pane = get("x-query");
   pane.addEventListener("keydown", documentKey);
+  pane.addEventListener("click", (event) => {
+    const here = event.target.closest("tr[data-document]");
+    if (here) hold(Number(here.dataset.document));
+  });
   pane.addEventListener("focusin", documentSeen);
   pane.addEventListener("mouseover", documentSeen);
 }

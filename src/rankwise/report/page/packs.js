@@ -37,12 +37,15 @@ async function documentsOf(set, query) {
   const first = set.starts[query] - set.starts[set.chunks[chunk]];
   return Array.from({ length: set.documents[query] }, (_, i) => {
     const row = first + i;
-    const begin = set.methods.length * total + row * set.width;
+    const { width, methods } = set;
+    const begin = methods.length * total + row * width;
+    const added = (method) => begin + (method + 1) * total * width;
     return {
       name: header.ids && header.ids[row] !== null ? header.ids[row] : `document ${header.numbers[row] + 1}`,
       label: header.labels[row],
       scores: set.methods.map((_, method) => numbers[method * total + row]),
-      features: set.width ? numbers.subarray(begin, begin + set.width) : null,
+      features: width ? numbers.subarray(begin, begin + width) : null,
+      added: set.explained ? methods.map((_, method) => numbers.subarray(added(method), added(method) + width)) : null,
     };
   });
 }

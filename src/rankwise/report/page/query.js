@@ -24,8 +24,10 @@ async function showQuery() {
     parts.push(make("button", { type: "button", className: "more", onclick: showAll }, `Show all ${documents.length}`));
   }
   const features = make("section", { className: "features", id: "x-features", "aria-label": "The document" });
-  features.append(make("p", { className: "hint" }, "Point at a document, or reach it with the keyboard, to see its features."));
+  const held = set.explained ? " Click one, or press Space, to hold others against it." : "";
+  features.append(make("p", { className: "hint" }, `Point at a document, or reach it with the keyboard, to see its features.${held}`));
   get("x-query").replaceChildren(...parts, features);
+  state.held = null;
   get("x-query").documents = documents;
   get("x-query").ranks = ranks;
 }
@@ -87,7 +89,16 @@ function chip(label) {
   return make("span", { className: `grade g${grade}` }, plain(label));
 }
 
-// One document: in both rankings, with its features
+// One document, or the difference of two: in both rankings, with its features and what they add to the scores
+
+function hold(d) {
+  if (!state.set.explained) return;
+  state.held = state.held === d ? null : d;
+  for (const element of get("x-query").querySelectorAll("tr[data-document]")) {
+    element.classList.toggle("held", Number(element.dataset.document) === state.held);
+  }
+  pointAt(d);
+}
 
 function pointAt(d) {
   const pane = get("x-query");
@@ -95,17 +106,40 @@ function pointAt(d) {
     element.classList.toggle("same", Number(element.dataset.document) === d);
   }
   const one = pane.documents[d];
+  const other = state.held === null || state.held === d ? null : pane.documents[state.held];
   const places = ["A", "B"].map((side, i) => `rank ${pane.ranks[i].get(d)} in ${side}`).join(", ");
   const title = make("h4", {}, make("span", { className: "id" }, one.name), " ", chip(one.label),
     make("span", { className: "about" }, ` ${places}`));
+  if (other) title.append(make("span", { className: "about" }, ", held against "), make("span", { className: "id" }, other.name));
   const known = one.features !== null && one.features.some((x) => !Number.isNaN(x));
-  const list = known ? featureList(pane.documents, one) : make("p", { className: "hint" }, "This page holds no features of it.");
-  get("x-features").replaceChildren(title, list);
+  const added = addedTo(one, other);
+  const list = known ? featureList(pane.documents, one, added) : make("p", { className: "hint" }, "This page holds no features of it.");
+  get("x-features").replaceChildren(title, ...aboutAdded(one, other, added), list);
 }
 
-function featureList(documents, one) {
+// What each feature adds to the score in A and in B, less what it adds to that of the other document; null if unknown
+function addedTo(one, other) {
+  if (!one.added) return null;
+  const sides = [state.a, state.b].map((method) => Array.from(one.added[method], (x, i) => x - (other ? other.added[method][i] : 0)));
+  return sides.some((side) => side.some((x) => !Number.isNaN(x))) ? sides : null;
+}
+
+function aboutAdded(one, other, added) {
+  if (!added) return [];
+  const sums = [state.a, state.b].map((method, i) => {
+    const apart = one.scores[method] - (other ? other.scores[method] : 0);
+    return make("span", {}, key(i ? "b" : "a"), ` ${number(apart, 4, Boolean(other))} `);
+  });
+  const text = other ? "What features add to the difference of the scores: " : "What features add to the scores, from where all start: ";
+  return [make("p", { className: "about added" }, text, ...sums, "(the largest first)")];
+}
+
+function featureList(documents, one, added) {
   const names = state.index.features;
-  const items = Array.from(one.features, (x, i) => {
+  const size = (i) => (added ? Math.max(...added.map((side) => Math.abs(side[i]) || 0)) : 0);
+  const order = Array.from(one.features, (_, i) => i).sort((i, j) => size(j) - size(i) || i - j);
+  const items = order.map((i) => {
+    const x = one.features[i];
     let low = Infinity;
     let high = -Infinity;
     for (const other of documents) {
@@ -118,7 +152,8 @@ function featureList(documents, one) {
       mark.style.left = `${(100 * (x - low)) / (high - low)}%`;
       scale.append(mark);
     }
-    return make("div", {}, make("dt", { title: names[i] || "" }, names[i] || `feature ${i + 1}`), make("dd", {}, plain(x)), scale);
+    const adds = added ? added.map((side, k) => make("dd", { className: `adds ${k ? "b" : "a"}` }, number(side[i], 4, true))) : [];
+    return make("div", {}, make("dt", { title: names[i] || "" }, names[i] || `feature ${i + 1}`), make("dd", {}, plain(x)), scale, ...adds);
   });
-  return make("dl", {}, ...items);
+  return make("dl", { className: added ? "with-added" : "" }, ...items);
 }
