@@ -422,7 +422,7 @@ def test_torch_that_is_not_installed_says_how_to_install_it():
         "rw.NeuralRanker(epochs=1).fit(rw.synthetic(n_queries=5, n_docs=9, seed=1))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: torch is not installed. Install it with: pip install 'rankwise[torch]'" in done.stderr
+    assert "Error: torch is not installed. Install it with: pip install 'rankwise[torch]'" in done.stderr
 
 
 # Features on disk.
@@ -490,7 +490,7 @@ def test_the_command_line_trains_and_tunes_nets(data, valid, tmp_path, monkeypat
     assert best.settings.optimizer == "adamw"
     assert f"value = {max(best.history_['ndcg@10'])!r}" in Path("best.toml").read_text()
     refused = CliRunner().invoke(app, ["train", *both, "--rounds", "3", "-o", "other"])
-    assert "'rounds' has another name here. Hint: set epochs" in refused.stderr
+    assert "'rounds' has another name here. Hint: use --epochs" in refused.stderr
 
 
 @pytest.mark.parametrize("space", ["default", "kang2024"])
