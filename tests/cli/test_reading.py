@@ -47,15 +47,16 @@ def _leaves(group, path=()):
 
 
 def test_every_command_that_reads_ranking_data_has_the_same_options():
-    readers = {"train", "predict", "tune", "evaluate", "compare"}
+    readers = {"train", "predict", "tune", "evaluate", "compare", "reproduce"}
     readers |= {f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")}
     found = {}
     for name, command in _leaves(typer.main.get_command(app)):
         options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
         if name in readers:
-            found[name] = [options[one] for one in _OPTIONS]
+            apart = {"data_folder", "download"} if name == "reproduce" else set()
+            found[name] = {one: options[one] for one in _OPTIONS if one not in apart}
     assert set(found) == readers
-    assert all(one == found["train"] for one in found.values())
+    assert all(one.items() <= found["train"].items() for one in found.values())
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.parquet"])
@@ -119,6 +120,27 @@ def test_a_document_of_a_table_is_explained():
     text = run("explain", "model", "new.csv", "--query", "s3", "--read", "query=session", "--document", 0).stdout
     assert "f_2" in text
     assert "use --read query=…, one of session, f_0" in refused("explain", "model", "new.csv", "--query", "s3")
+
+
+def test_a_set_of_tables_is_described_with_the_names_of_its_columns():
+    Path("mine.toml").write_text(
+        'train = "rows.csv"\nvalid = "rows.csv"\ntest = "rows.csv"\nquery = "session"\nlabel = "clicks"\n'
+        'weight = "traffic"\nfeatures = ["f_*", "shop"]\ncategorical = ["shop"]\n'
+    )
+    data = rw.load_dataset("mine.toml", part="train")
+    assert data.feature_names == ("f_0", "f_1", "f_2", "f_3", "shop")
+    assert data.categories == {4: SHOPS}
+    run("train", "mine.toml", "--rounds", 2, "-o", "model")
+
+
+def test_an_experiment_takes_the_names_of_columns():
+    command = ("reproduce", "2021-table1", "--quick", "--trials", 2, "--set", "settings.rounds=2", "--jobs", 1)
+    said = refused(*command, "--data", "rows.csv", "--no-progress")
+    assert "for the query: got 'qid'. Hint: use --query …, one of session, clicks" in said
+    run(*command, "--data", "rows.csv", *NAMES, "--features", "f_*", "--no-progress")
+    results = rw.Results.read("results/2021-table1-quick")
+    assert results.feature_names == ["f_0", "f_1", "f_2", "f_3"]
+    assert results.queries["query"].str.starts_with("s").all()
 
 
 def test_standard_input():

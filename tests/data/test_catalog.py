@@ -340,7 +340,8 @@ OWN = [
         r"\{fold\} in every path and folds belong together.*Hint: write folds = 5",
     ),
     ('train = "a{fold}"\ntest = "b"\nfolds = 2\n', r"\{fold\} in every path and folds belong together.*test = \"b\""),
-    ('train = "a"\ntest = "b"\nformat = "csv"\n', "unknown format of a data set: got 'csv'.*letor, parquet"),
+    ('train = "a"\ntest = "b"\nformat = "cvs"\n', "unknown format of a data set: got 'cvs'.*did you mean 'csv'"),
+    ('train = "a.csv"\ntest = "b.csv"\nfeatures = "x"\n', r"features must be a list of names.*write features = \["),
     (
         'train = "a"\ntest = "b"\nquery = "q"\n',
         "query does not go with the format of the data set: got format 'letor' at",

@@ -452,8 +452,28 @@ def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
         command += ["-o", str(tmp_path / "model"), "--rounds", "5", "--min-documents", "5", "--threads", "1"]
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
+        # columns that are called otherwise, in a file of another program
+        pl.read_parquet(tmp_path / "valid.parquet").rename({"qid": "session", "label": "clicks"}).write_parquet(
+            tmp_path / "other.parquet"
+        )
+        command[3], command[5] = str(tmp_path / "other.parquet"), str(tmp_path / "other.parquet")
+        command += [
+            "--force",
+            "--output",
+            str(tmp_path / "named"),
+            "--query",
+            "session",
+            "--label",
+            "clicks",
+            "--features",
+            "body_*",
+        ]
+        other = CliRunner().invoke(app, command)
+        assert other.exit_code == 0, other.output
     assert f"65 queries with {named.n_docs:,} documents from 2 partitions on 1 worker" in " ".join(done.output.split())
     assert rw.load(tmp_path / "model").predict(valid).shape == (valid.n_docs,)
+    named_so = [name for name in valid.feature_names if name.startswith("body_")]
+    assert rw.load(tmp_path / "named").n_features_in_ == len(named_so) > 0
     wrong = CliRunner().invoke(
         app, ["train", "--dask", "tcp://127.0.0.1:1", "train.txt", "-o", str(tmp_path / "other")]
     )

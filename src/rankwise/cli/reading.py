@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,7 +107,7 @@ class Reading:
         return sources.read_parts(data, valid, fold, **self.options)
 
 
-def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:
     """Give a command the options of reading; it gets what they hold as its argument ``reading``.
 
     A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
@@ -119,7 +119,7 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
             name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
         )
         for name, annotation in _OPTIONS.items()
-        if name not in signature.parameters
+        if name not in signature.parameters and name not in leave_out
     ]
 
     @functools.wraps(command)

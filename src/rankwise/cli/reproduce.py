@@ -2,12 +2,14 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankwise.cli import inputs, options, screen
+from rankwise.cli.reading import Reading, reads_data
 from rankwise.cli.watching import duration, watching
 
 if TYPE_CHECKING:
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from rankwise.experiments.run import Work
 
 
+@partial(reads_data, leave_out=("download",))
 def reproduce(
+    *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
@@ -54,6 +58,7 @@ def reproduce(
         ),
     ] = None,
     estimate: Annotated[bool, typer.Option("--estimate", help="Only estimate how long it will take.")] = False,
+    reading: Reading,
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
@@ -73,7 +78,7 @@ def reproduce(
     from rankwise.experiments import run as engine
     from rankwise.experiments.reproduce import described, results_folder
 
-    changes = {**inputs.settings(set_ or []), "data": data, "trials": trials}
+    changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
     spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
     folder = output or results_folder(spec, quick=quick)
     command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise import check
 from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.format_names import FORMATS, TABLES, TEXT, by_name, ending, is_known
 from rankwise.data.letor import text as letor
 from rankwise.data.tables import csv, parquet
 from rankwise.plain import Keywords
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STANDARD_INPUT = compressed.STANDARD_INPUT
-FORMATS = ("letor", "csv", "parquet")
 LETOR_OPTIONS = tuple(inspect.signature(letor.read_letor).parameters)[1:]
-_TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
-_TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_COMPRESSED = (".gz", ".zst")
 _HEAD = 1 << 16  # bytes that tell the format
 
 
@@ -65,11 +62,10 @@ def read_data(
 
 def format_of_data(path: Path) -> str:
     """Tell the format of a file that is there, or a folder: by its name, and else by what it begins with."""
-    ending = _ending(path)
     if path.is_dir():
         return "parquet"
-    if ending in _TEXT or ending in _TABLES or not path.is_file():
-        return _TABLES.get(ending, "letor")
+    if is_known(path) or not path.is_file():
+        return by_name(path)
     with path.open("rb") as file:
         if file.read(4) == b"PAR1":
             return "parquet"
@@ -83,7 +79,7 @@ def format_of_data(path: Path) -> str:
 
 def is_parquet(path: Path) -> bool:
     """Tell Parquet, a file or a folder of them, by the name."""
-    return path.is_dir() or _TABLES.get(path.suffix.lower()) == "parquet"
+    return path.is_dir() or TABLES.get(path.suffix.lower()) == "parquet"
 
 
 def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -102,21 +98,15 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
 def format_of(path: Path) -> str:
     """Tell by its name which format a data file is to have: ``parquet`` or ``letor``."""
-    if _TABLES.get(path.suffix.lower()) == "parquet":
+    if TABLES.get(path.suffix.lower()) == "parquet":
         return "parquet"
-    if _ending(path) in _TEXT:
+    if ending(path) in TEXT:
         return "letor"
     raise check.error(
         "cannot tell the format of a data file from its name",
         got=repr(path.name),
         hint="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
     )
-
-
-def _ending(path: Path) -> str:
-    """The ending of a name, before one that tells how the file is compressed."""
-    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
-    return plain.suffix.lower()
 
 
 def _read_standard_input(**options: Any) -> RankingDataset:

@@ -11,7 +11,8 @@ from rankwise.experiments.trial import Cell
 def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
     """List everything that is to be computed: whole trials first, so that what is there can be compared early."""
     folder = None if data_folder is None else str(data_folder)
-    sources = [Source(text, folder, spec.queries, spec.protocol == "ratings") for text in spec.data]
+    columns = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in spec.columns.items())
+    sources = [Source(text, folder, spec.queries, spec.protocol == "ratings", columns) for text in spec.data]
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

@@ -45,6 +45,8 @@ class Source:
     """At most so many queries, or users, are used, drawn by their ids."""
     ratings: bool = False
     """Whether a plain file holds ratings of items by users."""
+    columns: tuple[tuple[str, Any], ...] = ()
+    """How a plain file of ranking data is read: arguments of :func:`rankwise.read_data`."""
 
     @property
     def name(self) -> str:
@@ -161,7 +163,7 @@ class Source:
         if self._generator():
             made: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
             return made
-        return read_data(self._text())
+        return read_data(self._text(), **dict(self.columns))
 
     def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
         """At most so many queries, the same ones whatever their order."""

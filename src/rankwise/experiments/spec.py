@@ -45,6 +45,8 @@ class Spec:
     """The data sets that the paper used."""
     data: tuple[str, ...] = ("synthetic",)
     """Names of the catalog, files, or ``synthetic(n_queries=500)``."""
+    columns: Keywords = field(default_factory=dict)
+    """How plain files are read, as :func:`rankwise.read_data` has it: ``query``, ``label``, ``features`` …."""
     queries: int | None = None
     """Use at most so many queries of each data set."""
     protocol: str = "trials"

@@ -4,9 +4,13 @@ from pathlib import Path
 
 from rankwise import check, settings_files
 from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.format_names import FORMATS, by_name
+from rankwise.plain import Keywords
 from rankwise.settings_files import Settings
 
-KEYS = ("name", *PARTS, "folds", "format", "query", "label", "n_features", "first_index")
+_COLUMNS = ("query", "label", "weight", "document")
+_LISTS = ("features", "categorical")
+KEYS = ("name", *PARTS, "folds", "format", *_COLUMNS, *_LISTS, "n_features", "first_index")
 
 
 def describe(path: Path) -> Entry:
@@ -28,7 +32,7 @@ def describe(path: Path) -> Entry:
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", "query", "label") if key in keys}
+    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):
@@ -39,16 +43,16 @@ def describe(path: Path) -> Entry:
             hint="write folds = 5 and put {fold} where the number of the fold stands, or neither",
         )
     with check.naming(file.place("format")):
-        form = check.choice("format of a data set", texts.get("format", "letor"), ("letor", "parquet"))
-    columns: dict[str, str] = {key: texts[key] for key in ("query", "label") if key in texts}
-    misplaced = {"letor": ("query", "label"), "parquet": ("n_features", "first_index")}[form]
-    for key in misplaced:
+        form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
+    columns: Keywords = {key: texts[key] for key in _COLUMNS if key in texts}
+    columns |= {key: _list(file, key) for key in _LISTS if key in keys}
+    for key in (*_COLUMNS, *_LISTS) if form == "letor" else ("n_features", "first_index"):
         if key in keys:
             raise check.error(
                 f"{key} does not go with the format of the data set",
                 got=f"format {form!r}",
                 where=file.place(key),
-                hint="query and label name columns of parquet files; n_features and first_index are for letor text",
+                hint="columns are named in csv and parquet files; n_features and first_index are for letor text",
             )
     title = texts.get("name", path.stem)
     return Entry(
@@ -68,6 +72,14 @@ def _text(file: Settings, key: str) -> str:
         what = f"{key} must be text in the description of a data set"
         raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
     return str(file.keys[key])
+
+
+def _list(file: Settings, key: str) -> list[str]:
+    names = file.keys[key]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        what = f"{key} must be a list of names in the description of a data set"
+        raise check.error(what, got=repr(names), where=file.place(key), hint=f'write {key} = ["…"]')
+    return [str(name) for name in names]
 
 
 def _first_index(file: Settings) -> int | str:

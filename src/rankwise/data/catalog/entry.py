@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rankwise.data.catalog.download import Archive
 
@@ -23,9 +24,9 @@ class Entry:
     folds: int = 0
     """How many folds there are; 0 for one fixed split."""
     format: str = "letor"
-    """``letor``, ``parquet`` or ``ratings``."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """For parquet: which columns hold the query and the label."""
+    """``letor``, ``csv``, ``parquet`` or ``ratings``."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """For tables: which columns hold the query, the label …, as ``RankingDataset.from_frame`` has it."""
     first_index: int | str = 1
     """For LETOR text: the index of the first feature, 0, 1 or ``auto``."""
     n_features: int | None = None

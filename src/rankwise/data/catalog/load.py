@@ -232,6 +232,10 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
         from rankwise.data.tables import parquet
 
         read, files, options = parquet.read_parquet, parquet.parquet_files(path), dict(entry.columns)
+    elif entry.format == "csv":
+        from rankwise.data.tables import csv
+
+        read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
         from rankwise.data.letor import reader as letor_reader
         from rankwise.data.letor import text as letor
