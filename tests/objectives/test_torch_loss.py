@@ -217,8 +217,10 @@ def test_errors():
         loss(scores, labels, torch.tensor([0, 32]))
     with pytest.raises(ValueError, match=r"scores must be finite: got nan at row 3 \(query number 2\)"):
         loss(scores + torch.tensor([0.0] * 3 + [np.nan] + [0.0] * 29), labels, offsets)
-    with pytest.raises(ValueError, match=r"weights must be one number per query: got shape \(33,\) for 8 queries"):
+    with pytest.raises(ValueError, match="one number per query: got one per document. Hint: set document_weights="):
         loss(scores, labels, offsets, torch.ones(33))
+    with pytest.raises(ValueError, match=r"weights must be one number per query: got shape \(32,\) for 8 queries"):
+        loss(scores, labels, offsets, torch.ones(32))
     with pytest.raises(ValueError, match=r"weights must be finite and not negative: got -1\.0 at query number 1"):
         loss(scores, labels, offsets, [1.0, -1.0, *[1.0] * 6])
     with pytest.raises(ValueError, match=r"unknown reduction: got 'average'. Hint: choose one of mean, sum, none"):

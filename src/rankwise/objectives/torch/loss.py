@@ -129,7 +129,7 @@ class PreparedLoss:
             stream = self.loss.next_stream()
         sizes = self._sizes.to(scores.device)
         value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
-        return _reduce(value, weights, self.loss.reduction)
+        return _reduce(value, weights, self.loss.reduction, int(scores.numel()))
 
     def take(self, queries: NDArray[np.int64]) -> "PreparedLoss":
         """Give the loss of some of the queries, by number: a mini-batch."""
@@ -176,14 +176,14 @@ def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
     return torch.masked_select(column, inside.to(column.device))
 
 
-def _reduce(value: Tensor, weights: TensorLike | None, reduction: str) -> Tensor:
+def _reduce(value: Tensor, weights: TensorLike | None, reduction: str, n_docs: int) -> Tensor:
     """Weigh the queries and put them together; the mean of no queries, or of weights that are all 0, is 0."""
     if weights is None:
         if reduction == "none":
             return value
         return value.sum() / max(value.numel(), 1) if reduction == "mean" else value.sum()
     given = _tensor(weights)
-    check.query_weights(_array(weights), value.numel(), all_zero=True)
+    check.query_weights(_array(weights), value.numel(), all_zero=True, n_docs=n_docs)
     given = given.to(value.device, value.dtype)
     weighted = given * value
     if reduction == "none":
