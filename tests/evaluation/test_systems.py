@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -94,6 +96,21 @@ def test_categories_arrive_as_their_values(data):
         categories={1: ("red", "green", "blue")},
     )
     same(model, model.predict(table), coded)
+
+
+def test_sparse_features_are_handed_on(data):
+    features = np.where(np.abs(data.features) < 0.5, 0.0, data.features)
+    dense = data.with_(features=features)
+    sparse = data.with_(features=csr_array(features))
+    ridge = Ridge().fit(features, data.labels)
+    same(ridge, ridge.predict(features), sparse)
+    same(lambda rows: rows[:, [0]].toarray()[:, 0], features[:, 0], sparse)
+    trees = lgb.LGBMRanker(n_estimators=5, num_leaves=5, n_jobs=1, verbose=-1)
+    trees.fit(features, data.labels, group=data.sizes)
+    same(trees, rw.wrap(trees).predict(dense), sparse)
+    table = Ridge().fit(pd.DataFrame(features, columns=list(NAMES)), data.labels)
+    with pytest.raises(ValueError, match="trained on a table needs a dense matrix"):
+        rw.evaluate(table, sparse)
 
 
 def test_another_number_of_features_is_an_error_that_counts(data):

@@ -157,6 +157,18 @@ def test_training_resumes_with_the_function_and_says_so_without(parts, tmp_path)
     np.testing.assert_array_equal(again.predict(parts[1]), whole.predict(parts[1]))
 
 
+def test_a_cross_validation_resumes_with_a_function_of_the_same_name(parts, tmp_path):
+    def run(**more: Any) -> Any:
+        def first_label(scores: Any, labels: Any, offsets: Any) -> Any:  # another object every time, as after a restart
+            return top_label(scores, labels, offsets)
+
+        ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, metrics=first_label, threads=1)
+        return rw.cross_validate(ranker, parts[0], 2, metrics=first_label, checkpoint=tmp_path / "folds", **more)
+
+    whole = run()
+    np.testing.assert_array_equal(run(resume=True)["first_label"], whole["first_label"])
+
+
 def test_a_net_stops_by_it(parts):
     pytest.importorskip("torch")
     model = rw.NeuralRanker("xendcg", epochs=2, hidden=(4,), metrics=top_label, threads=1, device="cpu").fit(*parts)

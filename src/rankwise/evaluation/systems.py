@@ -82,6 +82,7 @@ def _input(estimator: object, data: RankingDataset) -> Any:
     matrix = schema.align(data.with_(categorical=(), categories={})).features
     if known is None:
         return matrix
+    check.dense_features(matrix, "an estimator that was trained on a table", "")
     columns: dict[str, Any] = {name: matrix[:, number] for number, name in enumerate(known)}
     for number, listed in data.categories.items():
         name = (data.feature_names or known)[number]

@@ -14,7 +14,6 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metric as find_metric
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
@@ -254,21 +253,14 @@ class Ranker(Estimator, ABC):
         return {
             "ranker": self.name,
             "objective": self._objective_expression(),
-            "parameters": self._written_parameters(),
+            "parameters": {
+                name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
+            },
             "features": self._schema.written(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
         }
-
-    def _written_parameters(self) -> Json:
-        """What files say of all parameters but the objective; of a metric of one's own, its name."""
-        given = self.metrics
-        named = str(find_metric(given)) if callable(given) else given
-        if not isinstance(named, str):
-            named = tuple(one if isinstance(one, str) else str(find_metric(one)) for one in named)
-        parameters = self.get_params() | {"metrics": named}
-        return {name: storage.plain(value) for name, value in parameters.items() if name != "objective"}
 
     def _objective_expression(self) -> str:
         given = self.objective

@@ -91,14 +91,22 @@ def making_sense(path: str | Path) -> Iterator[None]:
 
 
 def plain(value: object) -> Any:
-    """Turn a parameter into what JSON can hold; anything unusual becomes its text."""
+    """Turn a parameter into what JSON can hold; anything unusual becomes its text, a function its name."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(inner) for inner in value]
-    return value if isinstance(value, _PLAIN) else str(value)
+    return value if isinstance(value, _PLAIN) else _named(value)
+
+
+def _named(value: object) -> str:
+    """The text of an object; of a function its name, since an address means nothing elsewhere."""
+    text = str(value)
+    return (
+        text if " at 0x" not in text else str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))
+    )
 
 
 def versions() -> dict[str, str]:

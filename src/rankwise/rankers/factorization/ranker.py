@@ -72,7 +72,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         smoothing: Compare epochs by the mean of the metric over so many of them in a row, each with those before it; 1
             compares single epochs, which are noise where validation data are few.
         stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
-        metrics: What is measured on the validation data after every epoch.
+        metrics: What is measured on the validation data after every epoch: expressions, or functions of one's own (see
+            :class:`Metric`); larger is better.
         checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many epochs lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.

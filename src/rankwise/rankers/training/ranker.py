@@ -184,7 +184,11 @@ class Trained(Ranker):
                 "valid": None if valid is None else fingerprint(valid),
                 "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
             },
-            "parameters": {name: value for name, value in self._written_parameters().items() if name not in FREE},
+            "parameters": {
+                name: storage.plain(value)
+                for name, value in self.get_params().items()
+                if name != "objective" and name not in FREE
+            },
         }
 
         def describe(state: State) -> Mapping[str, object]:
