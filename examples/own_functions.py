@@ -3,6 +3,8 @@
 python examples/own_functions.py
 """
 
+import itertools
+
 import numpy as np
 
 import rankwise as rw
@@ -17,7 +19,7 @@ def squared_error(scores, labels, offsets):
 def best_on_top(scores, labels, offsets):
     """1 where a best document of the list comes first, else 0; a list without relevant documents is skipped (NaN)."""
     found = np.full(offsets.size - 1, np.nan)
-    for q, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for q, (start, stop) in enumerate(itertools.pairwise(offsets)):
         own = labels[start:stop]
         if own.max() > 0:
             found[q] = own[np.argmax(scores[start:stop])] == own.max()
