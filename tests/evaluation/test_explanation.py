@@ -192,6 +192,16 @@ def test_some_documents_keep_their_ranks(trees, data):
     np.testing.assert_array_equal(some.contributions, why.contributions[[2, 7]])
 
 
+def test_long_names_are_cut_in_tables_and_whole_in_frames(trees, data):
+    names = np.array([f"https://example.org/some/long/path/{row:04}/index.html" for row in range(data.n_docs)])
+    why = rw.explain(trees, data.with_(document_ids=names), "topic 5")
+    assert all(len(cell) <= 24 for cell in texts(why.table())[0])
+    assert set(why.to_frame()["document"]) <= set(names.tolist())
+    apart = why.versus(why.documents[0], why.documents[1])  # cut, they are the same
+    assert list(apart.values) == ["value of rank 1", "value of rank 2"]
+    assert why.documents[0] in apart.title
+
+
 def test_figures(trees, data, tmp_path):
     why = rw.explain(trees, data, "topic 5")
     one, other = why.documents[:2]

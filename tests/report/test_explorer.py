@@ -181,7 +181,7 @@ def test_is_used_with_the_mouse(page):
 
 
 def test_shows_what_features_add_and_why_one_document_ranks_above_another(browser, results, tmp_path):
-    found = made_up.explained(results, 60)
+    found = synthetic.explained(results, 60)
     page = opened(browser, explorer(found, tmp_path / "page.html"))
     rows = page.locator("#x-ranking-a tbody tr")
     scores = [float(text.replace("−", "-")) for text in page.locator("#x-ranking-a td.score").all_inner_texts()]

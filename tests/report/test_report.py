@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
+from rankwise.evaluation.figures.comparisons import COLOURS, figure
 from rankwise.experiments.results import DESCRIPTION, Results
 from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.store import Outcome, Store
@@ -192,6 +193,14 @@ def test_a_method_has_one_colour_in_every_figure(tmp_path):
     index = packed(view)
     assert index is not None
     assert index.index["sets"][0]["colours"] == ["vermillion", "blue", "green"]
+
+
+def test_what_is_no_method_has_no_colour_of_one(tmp_path):
+    plots = orderings.without_training()
+    with figure(tmp_path / "x.svg", 6.0, 6.0) as drawing:
+        plots[0].draw(drawing)
+    used = {one.lower() for one in re.findall(r"(?:fill|stroke): (#[0-9a-fA-F]{6})", (tmp_path / "x.svg").read_text())}
+    assert not used & {one.lower() for one in COLOURS[:-1]}  # the last is black
 
 
 def test_letters_are_the_same_in_every_table_and_file(tmp_path):
@@ -504,7 +513,7 @@ def test_explorer_holds_the_frames(results):
 
 
 def test_explorer_holds_contributions_where_they_are_known(results):
-    found = made_up.explained(results, 4)
+    found = synthetic.explained(results, 4)
     view = View(found)
     kept = packed(view)
     assert kept is not None

@@ -68,8 +68,10 @@ class Breakdown:
         blank = ("",) * len(self.values)
         rows = [(self.start_name, *blank, tables.number(self.start, digits))]
         for j in shown:
-            values = (MISSING if column[j] is None else str(column[j]) for column in self.values.values())
-            rows.append((self.features[j], *values, tables.number(self.contributions[j], digits, signed=True)))
+            values = (shortened(column[j] or MISSING) for column in self.values.values())
+            rows.append(
+                (shortened(self.features[j], 40), *values, tables.number(self.contributions[j], digits, signed=True))
+            )
         others = other_features(len(self.features) - len(shown))
         rows += [(name, *blank, tables.number(rest, digits, signed=True)) for name in others]
         rows.append((self.end_name, *blank, tables.number(self.end, digits)))
@@ -111,6 +113,15 @@ class Breakdown:
 def other_features(count: int) -> list[str]:
     """The name of the row that stands for so many features; no row for none."""
     return [f"{tables.count(count, 'other feature')}"] if count else []
+
+
+def shortened(text: str, most: int = 24) -> str:
+    """Cut a long name in the middle, for tables and figures: beginnings and ends tell names apart.
+
+    >>> shortened("https://example.org/a/long/path", 12)
+    'https:…/path'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - most // 2) + 1 :]}"
 
 
 def digits_for(amounts: Array) -> int:

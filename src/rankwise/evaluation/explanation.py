@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.evaluation import tables
-from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
+from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened
 from rankwise.plain import Json
 from rankwise.rankers import inputs
 from rankwise.sparse import dense
@@ -95,7 +95,9 @@ class Explanation:
         first, second = self._row(above), self._row(below)
         if first == second:
             raise check.error("a document does not rank above itself", got=repr(above), hint="name another one")
-        one, other = (str(self.documents[row]) for row in (first, second))
+        one, other = (shortened(str(self.documents[row])) for row in (first, second))
+        if one == other:
+            one, other = f"rank {self.ranks[first]}", f"rank {self.ranks[second]}"
         word = "above" if first < second else "below"
         return Breakdown(
             title=f"{self.title}: why {self._described(first)} ranks {word} {self._described(second)}",
@@ -118,10 +120,13 @@ class Explanation:
         chosen, digits = largest(parts, top), digits_for(parts)
         others = parts.sum(1) - parts[:, chosen].sum(1)
         lines = [
-            ("document", [str(one) for one in self.documents[:n]]),
+            ("document", [shortened(str(one)) for one in self.documents[:n]]),
             ("label", [f"{label:g}" for label in self.labels[:n]]),
             (self.start_name, [tables.number(self.start, digits)] * n),
-            *((self.features[j], [tables.number(x, digits, signed=True) for x in parts[:, j]]) for j in chosen),
+            *(
+                (shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
+                for j in chosen
+            ),
             *(
                 (name, [tables.number(x, digits, signed=True) for x in others])
                 for name in other_features(len(self.features) - len(chosen))

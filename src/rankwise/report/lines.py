@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = "oDs^vP*"
+_SHADES = ("#000000", "#555555", "#8C8C8C")
 MOST_COLUMNS = 3
 
 
 def style(number: int) -> Keywords:
     """The colour and the dashes of a method by its number: no two of the first 28 look the same without colour too."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def neutral(number: int) -> Keywords:
+    """A shade and the dashes of a line that is no method: colours are those of methods, and mean nothing else."""
+    return {"color": _SHADES[number % len(_SHADES)], "linestyle": DASHES[number % len(DASHES)]}
 
 
 def band(panel: "Axes", rows: "pl.DataFrame", x: str, number: int, label: str, *, marked: bool = False) -> None:

@@ -206,6 +206,6 @@ def _plot(name: str, title: str, caption: str, frame: pl.DataFrame, x: str, y: s
 def _lines(panel: "Axes", rows: pl.DataFrame) -> None:
     for number, (name, own) in enumerate(rows.partition_by("line", maintain_order=True, as_dict=True).items()):
         columns = own.to_numpy()[:, 2:].astype(np.float64).T
-        panel.plot(*columns, linewidth=1.4, label=name[0], **lines.style(number))
+        panel.plot(*columns, linewidth=1.4, label=name[0], **lines.neutral(number))
     panel.legend(fontsize=7.5)
     lines.grid(panel)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import tables
-from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.evaluation.figures.comparisons import GREY, figure
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
 from rankwise.tuning.spaces import Choice, Range
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_TRIAL, _BEST = "#555555", "#000000"  # no colours, which are those of methods in a report
 _MOST = 8  # panels of parameters
 _QUARTERS = 4
 
@@ -94,20 +95,20 @@ def _draw_history(panel: "Axes", tuning: Tuning) -> None:
     panel.plot(
         *_points(pruned), "o", color=GREY, markerfacecolor="none", markersize=4.5, label="ended early (best until then)"
     )
-    panel.plot(*_points(complete), "o", color=BLUE, markersize=4.5, label="complete")
+    panel.plot(*_points(complete), "o", color=_TRIAL, markersize=4.5, label="complete")
     values = [
         trial.value if trial.state == COMPLETE and trial.value is not None else -np.inf for trial in tuning.trials
     ]
     so_far = np.maximum.accumulate(values)
     shown = np.isfinite(so_far)
     numbers = np.arange(len(values))
-    panel.step(numbers[shown], so_far[shown], where="post", color=VERMILLION, linewidth=1.6, label="best so far")
-    panel.plot(best.number, tuning.value, "D", color=VERMILLION, markersize=8, markeredgecolor="white")
+    panel.step(numbers[shown], so_far[shown], where="post", color=_BEST, linewidth=1.6, label="best so far")
+    panel.plot(best.number, tuning.value, "D", color=_BEST, markersize=8, markeredgecolor="white")
     text = f"{tables.number(tuning.value)} in trial {best.number}"
     right = best.number > 0.6 * max(len(values) - 1, 1)
     panel.annotate(
         text, (best.number, tuning.value), xytext=(-9 if right else 9, 7), textcoords="offset points",
-        ha="right" if right else "left", color=VERMILLION, fontweight="bold",
+        ha="right" if right else "left", color=_BEST, fontweight="bold",
     )  # fmt: skip
     low, high = _limits(tuning)
     panel.set_ylim(low, high + 0.08 * (high - low))
@@ -126,13 +127,13 @@ def _draw_history(panel: "Axes", tuning: Tuning) -> None:
 
 def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
     dimension = tuning.space[name]
-    for state, style in ((PRUNED, {"color": GREY, "markerfacecolor": "none"}), (COMPLETE, {"color": BLUE})):
+    for state, style in ((PRUNED, {"color": GREY, "markerfacecolor": "none"}), (COMPLETE, {"color": _TRIAL})):
         chosen = [t for t in tuning.trials if t.state == state and t.value is not None and name in t.values]
         places = [_place(trial.values[name], dimension) for trial in chosen]
         panel.plot(places, [trial.value for trial in chosen], "o", markersize=3.8, alpha=0.8, **style)  # type: ignore[arg-type]
     best = tuning.best
     panel.plot(
-        _place(best.values[name], dimension), tuning.value, "D", color=VERMILLION, markersize=7, markeredgecolor="white"
+        _place(best.values[name], dimension), tuning.value, "D", color=_BEST, markersize=7, markeredgecolor="white"
     )
     if isinstance(dimension, Choice):
         panel.set_xticks(range(len(dimension.values)), [str(value) for value in dimension.values])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rankwise import check
 from rankwise.evaluation import tables
-from rankwise.evaluation.breakdown import MISSING, digits_for, other_features
+from rankwise.evaluation.breakdown import MISSING, digits_for, other_features, shortened
 from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.plain import Keywords
 
@@ -36,7 +36,9 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
             _bars(panel, part, top)
             about = f"label {why.labels[row]:g}, score {tables.number(part.end)}"
             panel.set_title(
-                f"rank {why.ranks[row]}: document {_short(str(why.documents[row]))}", loc="left", fontweight="bold"
+                f"rank {why.ranks[row]}: document {shortened(str(why.documents[row]), _LONGEST)}",
+                loc="left",
+                fontweight="bold",
             )
             panel.set_title(about, loc="right", fontsize=8.5)
         for panel in panels[len(parts) :]:
@@ -85,8 +87,8 @@ def _steps(part: "Breakdown", top: int) -> tuple[list[str], list[float]]:
     columns = list(part.values.values())
     names = []
     for j in shown:
-        values = " against ".join(_short(column[j] or MISSING, 14) for column in columns)
-        names.append(f"{_short(part.features[j])} = {values}")
+        values = " against ".join(shortened(column[j] or MISSING, 14) for column in columns)
+        names.append(f"{shortened(part.features[j], _LONGEST)} = {values}")
     others = other_features(len(part.features) - len(shown))
     return names + others, [float(part.contributions[j]) for j in shown] + [rest] * len(others)
 
@@ -110,8 +112,3 @@ def _head(drawing: "Figure", text: str) -> None:
 def _write(panel: "Axes", x: float, y: float, text: str, *, bold: bool = False) -> None:
     about: Keywords = {"va": "center", "fontsize": 8, "fontweight": "bold" if bold else "normal"}
     panel.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", **about)
-
-
-def _short(text: str, most: int = _LONGEST) -> str:
-    """Cut a long name in the middle: beginnings and ends tell features apart."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - most // 2 + 1 :]}"
