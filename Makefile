@@ -38,7 +38,7 @@ docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 benchmarks: $(VENV)/.dev
-	@for name in data metrics objectives plrank trees neural scoring memory scaling; do \
+	@for name in compile data metrics objectives plrank trees neural scoring memory scaling; do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.

@@ -14,7 +14,8 @@ from typing import Any, Final
 import numba
 from numba.core.caching import FunctionCache
 
-from rankwise import caches
+from rankwise import caches, first_use
+from rankwise.linking import Kernel
 from rankwise.plain import Keywords
 
 FUSED: Final = frozenset({"contract"})
@@ -49,7 +50,9 @@ def kernel(
     ``inline`` puts its text into its callers, ``forceinline`` its machine code.
     """
     options: Keywords = {
+        "nopython": True,
         "nogil": True,
+        "no_cfunc_wrapper": True,
         "error_model": "numpy",
         "fastmath": set(fastmath) if fastmath else False,
         "inline": "always" if inline else "never",
@@ -57,7 +60,9 @@ def kernel(
     }
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher: Any = numba.njit(**options)(function)
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return function
+        dispatcher: Any = Kernel(function, targetoptions=options)
         try:
             dispatcher._cache = _Kept(function)  # type: ignore[no-untyped-call]
         except RuntimeError:  # Numba finds no place for it
@@ -74,13 +79,16 @@ class _Kept(FunctionCache):
     """
 
     def load_overload(self, sig: object, target_context: object) -> Any:
-        """Give what was compiled for these types, or None."""
+        """Give what was compiled for these types, or None, and then they are compiled."""
+        found = None
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception:  # what is no pickle may raise anything
             with contextlib.suppress(OSError):
                 self.flush()  # type: ignore[no-untyped-call]
-            return None
+        if found is None:
+            first_use.tell()
+        return found
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep what was compiled for these types, if that is possible."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rankwise import first_use
 from rankwise._version import __version__
 from rankwise.cli import (
     data,
@@ -32,11 +33,20 @@ EPILOG = (
 class Commands(TyperGroup):
     """The commands."""
 
+    silent = False
+    """Whether nothing but the result and problems may be said."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept ``--debug`` wherever it stands."""
+        """Accept ``--debug`` wherever it stands, and see early whether others want silence."""
+        self.silent = "--json" in args or "--no-progress" in args
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with first_use.telling(False if self.silent else None):
+            return super().invoke(ctx)
 
 
 def _version(wanted: bool) -> None:

@@ -20,7 +20,7 @@ from rankwise import check, grammar
 from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
 from rankwise.metrics.contract import Metric
-from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for
+from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for, sort_down
 from rankwise.threads import Kernel, over_queries
 
 __all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "Metric", "group_end", "order", "ranking", "scratch_for"]
@@ -144,10 +144,10 @@ def ideal(worths, rule, counts, weights, cutoff):  # type: ignore[no-untyped-def
             if rank == depth:
                 break
     else:
-        ranked = np.empty(worths.size, np.int64)
-        order(worths, ranked)
+        sorted_, rows = worths.copy(), np.empty(worths.size, np.int64)
+        sort_down(sorted_, rows, 0, worths.size)
         for rank in range(depth):
-            total += weights[rank] * worths[ranked[rank]]
+            total += weights[rank] * sorted_[rank]
     return total
 
 

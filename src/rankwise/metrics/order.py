@@ -39,7 +39,7 @@ def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
     if scale == 0.0:
         for i in range(n):
             keys[i], out[i] = scores[i], i
-        _settle(keys, out, 0, n)
+        sort_down(keys, out, 0, n)
         return
     _deal(scores, high, scale, buckets, ends)
     crowd = np.int32(0)
@@ -54,11 +54,11 @@ def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
     if crowd <= _CROWD:
         _insert(keys, out, 0, n)  # nobody leaves his bucket, and one loop is faster than a loop over buckets
         return
-    start = 0
+    start = np.int64(0)
     for bucket in range(n):
-        stop = ends[bucket]
+        stop = np.int64(ends[bucket])
         if stop - start > 1:
-            _settle(keys, out, start, stop)
+            sort_down(keys, out, start, stop)
         start = stop
 
 
@@ -83,13 +83,13 @@ def ranking(scores, worths, cutoff, ties, out, scratch):  # type: ignore[no-unty
         while scores[out[count - 1]] < last:
             count -= 1
     if ties in (WORST, BEST):
-        start = 0
+        keys, start = scratch[0], 0
         while start < count:
             stop = group_end(scores, out, start, count, AVERAGE)
             if stop - start > 1:
-                turn = np.empty(stop - start, np.int64)
-                order(worths[out[start:stop]] * (1.0 if ties == BEST else -1.0), turn)
-                out[start:stop] = out[start:stop][turn]
+                for at in range(start, stop):
+                    keys[at] = worths[out[at]] if ties == BEST else -worths[out[at]]
+                sort_down(keys, out, start, stop)
             start = stop
     return count
 
@@ -127,7 +127,7 @@ def _top(scores, cutoff, out, scratch):  # type: ignore[no-untyped-def]
             count += buckets[i] <= bar
     for at in range(count):
         keys[at] = scores[out[at]]
-    _settle(keys, out, 0, count)
+    sort_down(keys, out, 0, count)
     return count
 
 
@@ -155,7 +155,7 @@ def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _settle(keys, rows, start, stop):  # type: ignore[no-untyped-def]
+def sort_down(keys, rows, start, stop):  # type: ignore[no-untyped-def]
     """Sort one stretch of keys from high to low, and the rows with them, keeping equal keys as they are."""
     if stop - start <= _CROWD:
         _insert(keys, rows, start, stop)

@@ -73,11 +73,13 @@ def cross_entropy_kernel(  # type: ignore[no-untyped-def]
             if numerator.size:
                 numerator[a:b] = 0.0
             continue
-        g[:] = masses[a:b]
         if target == GAMMA_UNIFORM:
             fill_uniforms(key, queries[q], h)
-            add_complements(h, units[q], g)
-        elif target == GAMMA_TIGHT:
+            add_complements(masses[a:b], h, units[q], g)
+        else:
+            for i in range(b - a):
+                g[i] = masses[a + i]
+        if target == GAMMA_TIGHT:
             add_tight_mass(s, units[q], g)
         if target < GAMMA_UNIFORM or normalise(g):
             newton = numerator[a:b] if numerator.size else numerator
@@ -85,10 +87,10 @@ def cross_entropy_kernel(  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def add_complements(draws, unit, mass):  # type: ignore[no-untyped-def]
-    """Add 1 − γ, in units of the list, to gains."""
+def add_complements(gains, draws, unit, mass):  # type: ignore[no-untyped-def]
+    """Fill masses with gains plus 1 − γ, in units of the list."""
     for i in range(draws.size):
-        mass[i] += unit * (1.0 - draws[i])
+        mass[i] = gains[i] + unit * (1.0 - draws[i])
 
 
 @kernel(fastmath=REORDERED)

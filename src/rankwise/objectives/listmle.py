@@ -71,9 +71,9 @@ def _likelihood(scores, labels, apart, rows, rest, gradient, hessian):  # type: 
     n = scores.size
     gradient[:] = 0.0
     hessian[:] = 0.0
-    if labels.min() == labels.max():
-        return 0.0
     order(labels, rows[:n])
+    if labels[rows[0]] == labels[rows[n - 1]]:
+        return 0.0
     # rest[k]: the log of the sum over those who come after place k. Sums stay in logs, as scores may be far apart.
     sum_, k = -np.inf, n
     while k > 0:

@@ -18,6 +18,7 @@ from rankwise import check
 from rankwise.arrays import offsets_of, read_only
 from rankwise.kernels import kernel
 from rankwise.metrics.base import longest_of
+from rankwise.metrics.order import sort_down
 from rankwise.objectives.plackett_luce_table import (
     AFTER,
     ARRIVAL,
@@ -223,7 +224,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
     weight, worth, height, arrival = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[ARRIVAL]
     stratum, stride, place, taken = whole[STRATUM], whole[STRIDE], whole[PLACE], whole[TAKEN]
     at, chance, keep = ranked[a * head :], batch[CHANCE, a * head :], batch[KEEP, a * head :]
-    even, odd = numbers[EVEN], numbers[ODD]
+    even, odd, order = numbers[EVEN], numbers[ODD], whole[GUIDE]
     if i & 1 == 0:
         for d in range(n):
             even[d], odd[d] = uniform_pair(key[0], query, d, i >> 1)
@@ -238,8 +239,11 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
             stratum[d] = ahead - samples if ahead >= samples else ahead
     if head > SHORT:
         for j in range(n):
-            arrival[j] = np.log(-np.log(uniforms[place[j]])) - height[j]
-        at[:head] = np.argsort(arrival[:n])[:head]
+            arrival[j] = height[j] - np.log(-np.log(uniforms[place[j]]))
+            order[j] = j
+        sort_down(arrival, order, 0, n)
+        for k in range(head):
+            at[k] = order[k]
     else:
         reach = 0.0  # the longest waiting time that still matters, in units of 1 / weight
         for j in range(n):

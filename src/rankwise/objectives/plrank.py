@@ -192,7 +192,7 @@ def _plrank(  # type: ignore[no-untyped-def]
         head = min(n, thetas.size)
         if n == 1:
             value[q] = -thetas[0] * rewards[0]
-        elif np.any(rewards != 0.0):
+        elif _any(rewards):
             steep = tabulate(scores[start:end], rewards, head, numbers, whole)
             sums[:n] = 0.0
             shared[:] = 0.0
@@ -208,6 +208,14 @@ def _plrank(  # type: ignore[no-untyped-def]
                 gradient[i] = -sums[j, PLACED_G]
                 if bends:
                     hessian[i] = -sums[j, PLACED_H]
+
+
+@kernel
+def _any(rewards):  # type: ignore[no-untyped-def]
+    found = False
+    for reward in rewards:
+        found |= reward != 0.0
+    return found
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, first_use
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
@@ -109,7 +109,7 @@ class Trained(Ranker):
 
         Where ``train`` is only a sample of the data that it learns from, ``digest`` tells them from others.
         """
-        with Interrupts() as interrupts, use_threads(self._thread_count()):
+        with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()
                 validation = None if valid is None else Validation(valid, metrics, debias=bool(self.debias))

@@ -1,0 +1,143 @@
+"""How kernels are compiled: of parts, once for all numbers, and not without a word."""
+
+import contextlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rankwise import first_use
+from rankwise.cli.app import app
+from rankwise.kernels import kernel
+
+SAID = "rankwise: compiling kernels for their first use (seconds each; kept for later runs)\n"
+
+
+@kernel
+def total(values, factor):
+    """Add up multiples."""
+    sum_ = 0.0
+    for value in values:
+        sum_ += factor * value
+    return sum_
+
+
+@kernel
+def both(values):
+    """Call a part with two constants and a variable."""
+    return total(values, 2), total(values, 3), total(values, values.size)
+
+
+@kernel
+def picky(value):
+    """Raise with something that is only known when it runs."""
+    if value < 0:
+        raise ValueError("less than nothing", value)
+    return value
+
+
+@kernel
+def asks(value):
+    """Call what raises."""
+    return picky(value) + 1
+
+
+def test_a_part_is_compiled_once_for_all_constants_and_never_by_itself():
+    assert both(np.array([1.0, 2.0])) == (6.0, 9.0, 6.0)
+    assert total.signatures == []  # what Python has not called is not ready to be called
+    assert len(total.part.signatures) == 1
+    (compiled,) = total.part.overloads.values()
+    assert not hasattr(compiled.library, "_compiled_object")  # no machine code of its own
+
+
+def test_a_part_is_a_kernel_too():
+    assert both(np.array([1.0, 2.0])) == (6.0, 9.0, 6.0)
+    assert total(np.array([1.0, 2.0]), 2) == 6.0
+    assert pickle.loads(pickle.dumps(total))(np.array([1.0, 2.0]), 3) == 9.0  # noqa: S301 (our own)
+
+
+def test_what_a_part_raises_arrives():
+    assert asks(1) == 2
+    with pytest.raises(ValueError, match="less than nothing") as raised:
+        asks(-7)
+    assert raised.value.args == ("less than nothing", -7)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("wanted", "terminal", "said"),
+    [
+        ([], True, True),
+        ([], False, False),
+        ([None], True, True),
+        ([True], False, True),
+        ([False], True, False),
+        ([False, True], True, False),
+        ([None, False], True, True),
+    ],
+)
+def test_compiling_is_said_where_progress_is(
+    wanted: list[bool | None], terminal: bool, said: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(first_use, "_said", [])
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+
+    def inside(rest: list[bool | None]) -> None:
+        if rest:
+            with first_use.telling(rest[0]):
+                inside(rest[1:])
+        else:
+            first_use.tell()
+            first_use.tell()
+
+    inside(wanted)
+    assert screen.getvalue() == (SAID if said else "")
+
+
+def run(folder: Path, *command: str) -> Any:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=True)
+
+
+def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_path: Path):
+    script = (
+        "from rankwise import first_use\n"
+        "from rankwise.metrics.base import gains\n"
+        "with first_use.telling(True):\n"
+        "    print(gains([0, 1, 2]))\n"
+    )
+    for said in (SAID, ""):
+        done = run(tmp_path, "-c", script)
+        assert (done.stdout, done.stderr) == ("[0. 1. 3.]\n", said)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [(["objectives"], None), (["objectives", "--json"], False), (["train", "none.txt", "--no-progress"], False)],
+)
+def test_the_command_line_says_nothing_beside_json_or_without_progress(
+    words: list[str], wanted: bool | None, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[bool | None] = []
+
+    @contextlib.contextmanager
+    def telling(wanted: bool | None) -> Iterator[None]:
+        asked.append(wanted)
+        yield
+
+    monkeypatch.setattr(first_use, "telling", telling)
+    CliRunner().invoke(app, words)
+    assert asked == [wanted]
