@@ -4,7 +4,9 @@ Swapping two documents changes a metric by (difference of worths)·(upper − lo
 of the upper document and ``lower`` on that of the lower one. For a sum of worth · discount both are the discount.
 """
 
-from rankwise.kernels import kernel
+import numpy as np
+
+from rankwise.kernels import FUSED, kernel
 from rankwise.objectives.pair_losses import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
@@ -26,7 +28,8 @@ def fill_swaps(weight, first, last, heavy, discounts, tiles, upper, lower):  # t
     elif weight == RECIPROCAL_RANK:
         _swaps_of_reciprocal_rank(n, upper, lower)
     else:
-        upper[:n], lower[:n] = discounts[:n], discounts[:n]
+        for k in range(n):
+            upper[k] = lower[k] = discounts[k]
     for place in range(first, last):
         tile, j = tiles[0, place >> SHIFT], place & (SPAN - 1)
         tile.upper[j], tile.lower[j] = upper[tile.rank[j]], lower[tile.rank[j]]
@@ -80,17 +83,18 @@ def first_relevant(rows, worths, ranks):  # type: ignore[no-untyped-def]
     return first
 
 
-@kernel
+@kernel(fastmath=FUSED)
 def weigh(side, settings, heavy, discounts, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
     """Fill the weights of the pairs of one document with a stretch of others; the others are better on side 1."""
+    first, last = np.uint64(first), np.uint64(last)  # no index is negative: loops need not ask
     value, rank, upper, lower = own.value[i], own.rank[i], own.upper[i], own.lower[i]
     if settings.weight == COUNT:
         for j in range(first, last):
             weights[j] = 1.0
     elif settings.distance_share > 0.0:
         for j in range(first, last):
-            apart = abs(rank - others.rank[j])
-            drop = discounts[apart - 1] - discounts[apart]
+            apart = np.uint64(abs(rank - others.rank[j]))
+            drop = discounts[apart - np.uint64(1)] - discounts[apart]
             swap = settings.swap_share * abs(upper - others.upper[j]) + settings.distance_share * drop
             weights[j] = abs(value - others.value[j]) * swap
     else:

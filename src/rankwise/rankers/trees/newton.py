@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids
-from rankwise.kernels import kernel
+from rankwise.kernels import REORDERED, kernel
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
@@ -67,26 +67,21 @@ def newton(
     return numerator, hessian
 
 
-@kernel
+@kernel(fastmath=REORDERED - {"nnan"})  # a NaN stays, to be found
 def _newton(first, last, offsets, numerator, hessian, weights, floor, top, bottom):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        start, end = offsets[q], offsets[q + 1]
+        mine, weight = slice(offsets[q], offsets[q + 1]), weights[q]
+        above, below, out, low = numerator[mine], hessian[mine], top[mine], bottom[mine]
         size = 0.0
-        for i in range(start, end):
-            size += abs(hessian[i])
-        size /= end - start
-        for i in range(start, end):
-            own, pull = hessian[i], abs(numerator[i])
+        for i in range(below.size):
+            size += abs(below[i])
+        size /= below.size
+        for i in range(below.size):  # choices rather than branches, which would be guessed wrongly
+            own, pull = below[i], abs(above[i])
             least = max(_SHARE * size, _LONGEST_STEP * pull)
-            # Written so that a NaN stays, to be found.
-            if not floor:
-                pass
-            elif pull == 0.0:
-                own = 0.0 if own < 0.0 else own  # noqa: FURB136
-            elif own <= 0.0:
-                own = size if size > 0.0 else pull
-            elif own < least:
-                own = least
-            top[i] = weights[q] * numerator[i]
-            low = np.float32(weights[q] * own)
-            bottom[i] = _LEAST if floor and low < _LEAST else low
+            raised = least if own < least else own  # noqa: FURB136
+            raised = (size if size > 0.0 else pull) if own <= 0.0 else raised
+            raised = (0.0 if own < 0.0 else own) if pull == 0.0 else raised  # noqa: FURB136
+            divisor = np.float32(weight * (raised if floor else own))
+            out[i] = weight * above[i]
+            low[i] = _LEAST if floor and divisor < _LEAST else divisor
