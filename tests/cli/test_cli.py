@@ -96,6 +96,13 @@ def test_every_command_explains_itself_with_an_example(command: str):
     assert "[cyan]" not in text
 
 
+def test_help_names_no_types_beside_switches_and_arguments():
+    pages = [run("--help").stdout, run("data", "--help").stdout]
+    pages += [run(*path, "--help").stdout for path, _ in _commands(typer.main.get_command(app))]
+    for page in pages:
+        assert not re.search(r"<(bool|str|path|int|float|list.*)>", page), page
+
+
 def test_options_have_one_name_in_every_command():
     commands = {" ".join(path): command for path, command in _commands(typer.main.get_command(app))}
     names = {name: [word for option in command.params for word in option.opts] for name, command in commands.items()}

@@ -21,7 +21,6 @@ from tests.docs.commands import PAGES, ROOT, Command
 SMALLER = {
     "train": ("--rounds", "2"),
     "tune": ("--trials", "2", "--rounds", "2"),
-    "recommend": ("--epochs", "1"),
     "reproduce": ("--trials", "2", "--jobs", "1", "--set", "queries=12", "--set", "settings.rounds=2"),
 }
 RUN = [page for page in PAGES if any(not one.why_not for one in commands.blocks(page))]
@@ -60,7 +59,7 @@ def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path, 
 
 def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
     """Settings with which a command takes a moment."""
-    if "neural" in words:
+    if "neural" in words or "factorization" in words:
         return ("--epochs", "1")
     return () if "--list" in words else SMALLER.get(words[0], ())
 

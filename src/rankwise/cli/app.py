@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rankwise import first_use
 from rankwise._version import __version__
@@ -21,7 +20,7 @@ from rankwise.cli import (
     training,
     tuning,
 )
-from rankwise.cli.command import register
+from rankwise.cli.command import Group, register
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -30,7 +29,7 @@ EPILOG = (
 )
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands."""
 
     silent = False
@@ -90,20 +89,24 @@ def root(
     """Answer the options that come before a command."""
 
 
-_commands: dict[str, Callable[..., None]] = {
-    "demo": demo.demo,
-    "train": training.train,
-    "predict": training.predict,
-    "tune": tuning.tune,
-    "evaluate": evaluation.evaluate,
-    "compare": evaluation.compare,
-    "explain": explain.explain,
-    "recommend": recommend.recommend,
-    "reproduce": reproduce.reproduce,
-    "report": report.report,
-    "export": export.export,
-    "objectives": objectives.objectives,
+_commands: dict[str, dict[str, Callable[..., None]]] = {
+    "Begin": {"demo": demo.demo},
+    "Train and use a ranker": {
+        "train": training.train,
+        "predict": training.predict,
+        "tune": tuning.tune,
+        "export": export.export,
+        "objectives": objectives.objectives,
+    },
+    "Evaluate and explain": {
+        "evaluate": evaluation.evaluate,
+        "compare": evaluation.compare,
+        "explain": explain.explain,
+    },
+    "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
+    "Data and recommendations": {"recommend": recommend.recommend},
 }
-for _name, _command in _commands.items():
-    register(app, _name, _command)
-app.add_typer(data.app, name="data")
+for _panel, _members in _commands.items():
+    for _name, _command in _members.items():
+        register(app, _name, _command, _panel)
+app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")

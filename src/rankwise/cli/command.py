@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from rankwise import check
 from rankwise.cli import screen
@@ -16,6 +16,11 @@ from rankwise.cli.advice import advise
 
 class Command(TyperCommand):
     """A command. Bad input exits with 2 and says its sentence; anything unforeseen exits with 1."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        _without_types(self, ctx)
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -38,9 +43,25 @@ class Command(TyperCommand):
             raise typer.Exit(1) from None
 
 
-def register(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Add a function to the commands; its docstring is the help page."""
-    app.command(name, cls=Command, help=page(command))(command)
+class Group(TyperGroup):
+    """A group of commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        _without_types(self, ctx)
+        super().format_help(ctx, formatter)
+
+
+def register(app: typer.Typer, name: str, command: Callable[..., None], panel: str | None = None) -> None:
+    """Add a function to the commands; its docstring is the help page, ``panel`` where the others list it."""
+    app.command(name, cls=Command, help=page(command), rich_help_panel=panel)(command)
+
+
+def _without_types(command: Any, ctx: Any) -> None:
+    """Keep help from printing <bool> beside a switch, which takes no value, and <str> beside an argument's name."""
+    for one in command.get_params(ctx):
+        if one.param_type_name == "argument" or getattr(one, "is_flag", False):
+            one.display_type_rich = lambda ctx: None  # noqa: ARG005 (as it is called)
 
 
 def page(command: Callable[..., object]) -> str:

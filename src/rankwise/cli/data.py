@@ -8,7 +8,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.command import register
+from rankwise.cli.command import Group, register
 from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
@@ -26,7 +27,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help=options.DATA,
+        help=options.FORMS,
     ),
 ]
 Target = Annotated[
@@ -78,9 +79,10 @@ def convert(
     lossy: Lossy = False,
     force: options.Force = False,
 ) -> None:
-    """Convert between LETOR text and Parquet, compressed or not.
+    """Convert LETOR text, CSV or Parquet to LETOR text or Parquet, compressed or not.
 
     [cyan]rankwise data convert train.txt.gz -o train.parquet[/cyan]
+    [cyan]rankwise data convert rows.csv --query session --label clicked -o rows.parquet[/cyan]
     [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
     """
     _free(output, force=force)
@@ -174,7 +176,7 @@ def clicks(
             help="cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
         ),
     ] = "cascade",
-    impressions: Annotated[int, typer.Option(help="How often each list is shown.")] = 10,
+    impressions: Annotated[int, typer.Option(metavar="N", help="How often each list is shown.")] = 10,
     probabilities: Annotated[
         str | None,
         typer.Option(
@@ -189,7 +191,9 @@ def clicks(
     cutoff: Annotated[
         int | None, typer.Option(metavar="N", help="How many documents of a list are shown.", show_default="all")
     ] = None,
-    eta: Annotated[float, typer.Option(help="How fast attention falls with the rank, for --model position.")] = 1.0,
+    eta: Annotated[
+        float, typer.Option(metavar="X", help="How fast attention falls with the rank, for --model position.")
+    ] = 1.0,
     keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
     part: options.TrainPart = None,
     fold: options.Fold = None,
@@ -229,7 +233,11 @@ def clicks(
 def catalog(json: options.Json = False) -> None:
     """List the public data sets that are known by name, and where they come from.
 
-    Their files are looked for below the folder that the environment variable RANKWISE_DATA names.
+    Their files are looked for below the folder that the environment variable RANKWISE_DATA names, or --data-folder of
+    other commands; "yes" in the last column means that --download fetches them.
+
+    [cyan]rankwise data list[/cyan]
+    [cyan]rankwise train mq2008 --data-folder ~/letor -o model[/cyan]
     """
     from dataclasses import asdict
 

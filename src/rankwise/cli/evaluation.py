@@ -100,7 +100,7 @@ def compare(
     test: Annotated[
         str, typer.Option(metavar="fisher|t|wilcoxon", help="The paired test that decides what is significant.")
     ] = "fisher",
-    alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
+    alpha: Annotated[float, typer.Option(metavar="X", help="The level of significance.")] = 0.05,
     correction: Annotated[
         str, typer.Option(metavar="holm|none", help="The correction for testing many pairs at once.")
     ] = "holm",

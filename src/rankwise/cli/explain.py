@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def explain(
     *,
     model: options.Model,
-    data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
     query: Annotated[
         str | None,
         typer.Option(

@@ -64,7 +64,7 @@ AllTopics = Annotated[
     bool,
     typer.Option("--all-topics", help="With --qrels: count topics that a run has no line for, as trec_eval -c does."),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")]
+Confidence = Annotated[float, typer.Option(metavar="X", help="Confidence of the intervals, between 0 and 1.")]
 Policy = Annotated[
     str | None,
     typer.Option(
@@ -79,16 +79,17 @@ Samples = Annotated[
     ),
 ]
 
-DATA = (
-    "DATA: LETOR text (.txt, .svm, …), .csv or .tsv (all also .gz and .zst), .parquet, - for standard input, a .toml "
-    "file that describes a set of yours, or a name from 'rankwise data list'."
+FORMS = (
+    "LETOR text (.txt, .svm, …), .csv or .tsv (all also .gz and .zst), .parquet, - for standard input, a .toml file "
+    "that describes a set of yours, or a name from 'rankwise data list'."
 )
+DATA = f"DATA: {FORMS}"
 SCORES = (
     "SCORES: text with one number per document in the order of DATA, a .npy array, or a TREC run. With --qrels there "
     "is no DATA, only runs."
 )
 
-Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data. {DATA}")]
+Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {FORMS}")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")]
 Valid = Annotated[
     str | None,

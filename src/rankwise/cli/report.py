@@ -37,7 +37,8 @@ def report(
     and an explorer in which the rankings of two models stand side by side, query by query. Beside it lie SVG, PNG, CSV,
     LaTeX and Markdown.
 
-    [cyan]rankwise report results/2021-table1[/cyan]
+    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
+    [cyan]rankwise report results/2021-table1-quick[/cyan]
     [cyan]rankwise report results/2021-table1 --output report --force[/cyan]
     """
     from rankwise.experiments.results import Results

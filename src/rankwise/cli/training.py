@@ -167,7 +167,7 @@ def train(
 def predict(
     *,
     model: options.Model,
-    data: Annotated[str, typer.Argument(metavar="DATA", help=options.DATA)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
     output: Annotated[
         Path | None,
         typer.Option(
