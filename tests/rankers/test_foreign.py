@@ -82,6 +82,9 @@ MODELS: dict[str, Any] = {
     "rank:ndcg": lambda data: of_xgboost(xgb.XGBRanker, data),
     "xgboost poisson": lambda data: of_xgboost(xgb.XGBRegressor, data, objective="count:poisson"),
     "xgboost dart": lambda data: of_xgboost(xgb.XGBRanker, data, booster="dart", rate_drop=0.3, random_state=1),
+    "xgboost dart around a mean": lambda data: of_xgboost(
+        xgb.XGBRegressor, data, booster="dart", rate_drop=0.3, random_state=1, base_score=0.3
+    ),
     "xgboost forest": lambda data: of_xgboost(xgb.XGBRegressor, data, num_parallel_tree=3, subsample=0.5),
     "xgboost classifier": lambda data: of_xgboost(xgb.XGBClassifier, data),
     "xgb.Booster": lambda data: of_xgboost(xgb.XGBRanker, data, objective="rank:pairwise").get_booster(),

@@ -186,20 +186,22 @@ def _xgboost(forest: Any, n_features: int) -> Nodes:
     learner = json.loads(forest.booster.save_raw("json"))["learner"]
     booster = learner["gradient_booster"]
     trees = booster.get("gbtree", booster)["model"]["trees"]
-    weights = booster.get("weight_drop", [1.0] * len(trees))  # of dart
+    weights = booster.get("weight_drop", [1.0] * len(trees))
+    base = np.float32(str(learner["learner_model_param"]["base_score"]).strip("[]"))
     growing = _Growing()
     for tree, weight in zip(trees, weights, strict=True):
-        _xgboost_tree(growing, tree, np.float32(weight))
-    base = float(str(learner["learner_model_param"]["base_score"]).strip("[]"))
-    return growing.finish(base=base, single=True, n_features=n_features)
+        leaves = np.array(tree["split_conditions"], np.float32)
+        if "weight_drop" in booster:  # of dart, where a tree is scored with the base, which is taken off again
+            leaves = ((leaves + base) - base) * np.float32(weight)
+        _xgboost_tree(growing, tree, leaves)
+    return growing.finish(base=float(base), single=True, n_features=n_features)
 
 
-def _xgboost_tree(growing: _Growing, tree: Json, weight: np.float32) -> None:
+def _xgboost_tree(growing: _Growing, tree: Json, values: Floats) -> None:
     left, right, feature, default_left = (
         tree[name] for name in ("left_children", "right_children", "split_indices", "default_left")
     )
     conditions = np.array(tree["split_conditions"], np.float32)
-    values = conditions * weight
     before = np.nextafter(conditions, np.float32(-np.inf))
     places = (tree[f"categories_{name}"] for name in ("nodes", "segments", "sizes"))
     codes = {node: tuple(tree["categories"][first : first + size]) for node, first, size in zip(*places, strict=True)}
