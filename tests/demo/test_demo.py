@@ -151,13 +151,16 @@ def test_json_holds_everything(result: Demonstration, folder: Path):
 
 
 def test_the_commands_it_proposes_work(result: Demonstration):
-    compare, train = (command.split() for command in run.next_commands(result))
-    assert compare[0] == train[0] == "rankwise"
+    compare, explain, train = (command.split() for command in run.next_commands(result))
+    assert compare[0] == explain[0] == train[0] == "rankwise"
     done = CliRunner().invoke(app, [*compare[1:], "--metrics", HEADLINE, "--json"])
     assert done.exit_code == 0, done.output
     means = json.loads(done.stdout)["mean"][HEADLINE]
     best, second = result.ranked[:2]
     assert list(means.values()) == pytest.approx([result.comparison.mean[HEADLINE][name] for name in (second, best)])
+    done = CliRunner().invoke(app, [*explain[1:], "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["query"] == result.parts["test"].qids()[0]
     done = CliRunner().invoke(app, [*train[1:], "--rounds", "2", "--threads", "1", "--json"])
     assert done.exit_code == 0, done.output
     shutil.rmtree(result.folder / "models" / "mine")

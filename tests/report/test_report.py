@@ -23,7 +23,7 @@ from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.store import Outcome, Store
 from rankwise.report import cutoffs, html, instances, levels, orderings, summary, training
 from rankwise.report.compared import mean_frame
-from rankwise.report.explorer import packed, unpack
+from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.report.view import View
 from rankwise.report.write import FILES, PAGE, write_report
 from rankwise.tuning.result import Trial, Tuning
@@ -193,6 +193,14 @@ def test_a_method_has_one_colour_in_every_figure(tmp_path):
     index = packed(view)
     assert index is not None
     assert index.index["sets"][0]["colours"] == ["vermillion", "blue", "green"]
+
+
+def test_ten_methods_have_ten_colours_that_the_page_knows():
+    found = synthetic.results(methods={f"m{i}": "lightgbm" for i in range(10)}, trials=1, queries=2, curves=False)
+    colours = list(View(found).colours.values())
+    assert len(set(colours)) == 10
+    style = html.file("page.css")
+    assert all(style.count(f"--{COLOUR_NAMES[one.lower()]}:") == 3 for one in colours)  # light, dark and on paper
 
 
 def test_what_is_no_method_has_no_colour_of_one(tmp_path):

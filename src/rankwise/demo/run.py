@@ -86,11 +86,13 @@ def demonstrate(
 
 
 def next_commands(result: Demonstration) -> list[str]:
-    """Give commands for the reader to begin with: compare two rankers again, and train one more."""
+    """Give commands for the reader to begin with: compare two rankers again, explain a ranking, train one more."""
     folder, rankings = result.folder, (f"{_key(name)}={result.folder / _file(name)}" for name in result.ranked[1::-1])
     data = f"{folder / 'train.parquet'} --valid {folder / 'valid.parquet'}"
+    model = folder / _file(next(name for name in result.ranked if name in OBJECTIVES))
     return [
         f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
+        f"rankwise explain {model} {folder / 'test.parquet'} --query {result.parts['test'].qids()[0]}",
         f"rankwise train {data} --objective approx_ndcg --output {folder / 'models' / 'mine'}",
     ]
 

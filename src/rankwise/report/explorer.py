@@ -29,7 +29,8 @@ MOST_NUMBERS = 5_000_000
 """Features, all together, that are embedded; beyond that the page has rankings without features."""
 COLOUR_NAMES = {
     "#d55e00": "vermillion", "#0072b2": "blue", "#009e73": "green", "#cc79a7": "purple", "#56b4e9": "sky",
-    "#e69f00": "orange", "#000000": "ink",
+    "#e69f00": "orange", "#882255": "wine", "#8a8a2b": "olive", "#332288": "indigo", "#8c510a": "brown",
+    "#000000": "ink",
 }  # fmt: skip
 """What figures are drawn in, and the style sheet's name for it, which is another colour in the dark."""
 _CHUNK = 8_000  # documents

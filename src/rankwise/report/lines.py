@@ -19,7 +19,7 @@ MOST_COLUMNS = 3
 
 
 def style(number: int) -> Keywords:
-    """The colour and the dashes of a method by its number: no two of the first 28 look the same without colour too."""
+    """The colour and the dashes of a method by its number: no two of the first 44 look the same without colour too."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 
 

@@ -1,7 +1,7 @@
 """Pictures of a comparison: sorted differences per query, and means with their intervals.
 
-Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, and nothing is said by colour
-alone. Figures are drawn without a display and without touching matplotlib's global state.
+Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, with darker ones for more systems than
+it has, and nothing is said by colour alone. Figures are drawn without a display and without touching matplotlib's global state.
 """
 
 import contextlib
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 # For lines: the palette's colours that stand out on white, with a dash pattern each.
-COLOURS = (VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+COLOURS = (
+    VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#8A8A2B", "#332288", "#8C510A", "#000000",
+)  # fmt: skip
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
