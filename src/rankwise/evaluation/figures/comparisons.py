@@ -1,7 +1,7 @@
 """Pictures of a comparison: sorted differences per query, and means with their intervals.
 
-Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, with darker ones where there are more
-systems than it has, and nothing is said by colour alone. Figures are drawn without a display and without touching
+Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, with darker ones for more systems
+than it has, and nothing is said by colour alone. Figures are drawn without a display and without touching
 matplotlib's global state.
 """
 
