@@ -57,6 +57,11 @@ def _provide(word: str, home: Path) -> None:
         **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.write_qrels(rows(), to)),
         **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run"), _run),
         "ratings.csv": _ratings,
+        "shop.csv": _ratings,
+        "clicks.parquet": lambda to: (
+            _rated(("customer", "sku", "price", "when")).drop("price", "when").write_parquet(to)
+        ),
+        "films.csv": lambda to: to.write_text("item,name\n" + "".join(f"{n},Film {n}\n" for n in range(40))),
         "features.txt": lambda to: to.write_text("".join(f"feature_{number}\n" for number in range(6))),
         "mine.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
         "noise.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
@@ -100,7 +105,15 @@ def _model(path: Path) -> None:
 
 
 def _ratings(path: Path) -> None:
-    lines = [
-        f"{user},{(7 * user + 3 * place) % 40},{1 + (user + place) % 5}" for user in range(30) for place in range(25)
+    """The ratings of a shop have their own names, and times."""
+    if path.stem == "shop":
+        _rated(("user", "item", "stars", "when")).write_csv(path)
+    else:
+        _rated(("user", "item", "rating", "when")).drop("when").write_csv(path)
+
+
+def _rated(names: tuple[str, ...]) -> pl.DataFrame:
+    rows = [
+        (user, (7 * user + 3 * place) % 40, 1 + (user + place) % 5, place) for user in range(30) for place in range(25)
     ]
-    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    return pl.DataFrame(rows, schema=list(names), orient="row")
