@@ -63,10 +63,10 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     """
     starts = offsets[queries]
     sizes = offsets[queries + 1] - starts
-    own = offsets_of(sizes)
+    inside = offsets_of(sizes)
     if queries.size and (np.diff(queries) == 1).all():
-        return slice(int(starts[0]), int(starts[0] + own[-1])), own
-    return np.arange(own[-1]) + np.repeat(starts - own[:-1], sizes), own
+        return slice(int(starts[0]), int(starts[0] + inside[-1])), inside
+    return np.arange(inside[-1]) + np.repeat(starts - inside[:-1], sizes), inside
 
 
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:

@@ -1,4 +1,4 @@
-"""Sparse feature matrices of scipy: compressed rows (CSR) in float32. What is not stored is zero, and NaN is missing.
+"""Matrix feature matrices of scipy: compressed rows (CSR) in float32. What is not stored is zero, and NaN is missing.
 
 ``scipy.sparse`` is imported only once a matrix is sparse: it takes long to load.
 """
@@ -9,8 +9,11 @@ import numpy as np
 
 from rankwise.arrays import Column, Floats, read_only_view
 
+Matrix = Any
+"""A plain matrix, or a sparse one of scipy's, which has no types."""
 
-def is_sparse(values: Any) -> bool:
+
+def is_sparse(values: object) -> bool:
     """Tell scipy's sparse matrices and arrays, in any format, from everything else.
 
     >>> from scipy.sparse import coo_array
@@ -20,7 +23,7 @@ def is_sparse(values: Any) -> bool:
     return hasattr(values, "tocsr")
 
 
-def compressed(values: Any) -> Any:
+def compressed(values: Matrix) -> Matrix:
     """Give a matrix in the form that the package works with: a ``csr_array``, sorted, without duplicates, read-only.
 
     Memory is shared with what was passed where nothing had to be converted; an index that is out of range raises
@@ -41,7 +44,7 @@ def compressed(values: Any) -> Any:
     return shared
 
 
-def dense(rows: Any) -> Floats:
+def dense(rows: Matrix) -> Floats:
     """Give rows as a plain matrix; those of a plain matrix as they are.
 
     >>> from scipy.sparse import csr_array
@@ -53,7 +56,7 @@ def dense(rows: Any) -> Floats:
     return found
 
 
-def for_library(features: Any) -> Any:
+def for_library(features: Matrix) -> Matrix:
     """Give the kind of matrix that libraries know: scipy's older ``csr_matrix``, of the same memory."""
     if not is_sparse(features):
         return features
@@ -62,7 +65,7 @@ def for_library(features: Any) -> Any:
     return csr_matrix((features.data, features.indices, features.indptr), shape=features.shape, copy=False)
 
 
-def stacked(parts: list[Any]) -> Any:
+def stacked(parts: list[Matrix]) -> Matrix:
     """Put matrices under each other: sparse if one of them is."""
     if not any(map(is_sparse, parts)):
         return np.concatenate(parts)
@@ -71,12 +74,12 @@ def stacked(parts: list[Any]) -> Any:
     return vstack([csr_array(part) for part in parts], format="csr")
 
 
-def buffers(features: Any) -> tuple[Column, ...]:
+def buffers(features: Matrix) -> tuple[Column, ...]:
     """Give the arrays that a matrix consists of."""
     return (features.data, features.indices, features.indptr) if is_sparse(features) else (features,)
 
 
-def same_rows(features: Any) -> bool:
+def same_rows(features: Matrix) -> bool:
     """Whether all rows are equal, so that no feature tells documents apart."""
     if not features.shape[0]:
         return True

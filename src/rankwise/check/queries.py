@@ -131,7 +131,7 @@ def runs(
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
 
-def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[Any] | Ids | None = None) -> str:
+def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:
     """Say where a row is: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"

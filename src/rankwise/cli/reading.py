@@ -113,7 +113,7 @@ def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -
     A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
     """
     signature = inspect.signature(command)
-    own = [one for one in signature.parameters.values() if one.name != "reading"]
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
     added = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation

@@ -112,7 +112,7 @@ class Comparison:
 
     def legend(self) -> str:
         """Say what the marks mean: the test, the level, the correction."""
-        counts = {one.wins + one.ties + one.losses for one in self.pairs}
+        counts = {pair.wins + pair.ties + pair.losses for pair in self.pairs}
         fewest = "" if len(counts) == 1 else "at least "
         units = fewest + tables.count(min(counts), self.paired.unit, {"query": "queries"}.get(self.paired.unit))
         per_metric = len(self.pairs) // len(self.metrics)
@@ -141,10 +141,10 @@ class Comparison:
         """Means with marks: one row per system, one column per metric; ``titles`` name the columns."""
         short = dict(zip(self.systems, self.labels, strict=True))
         beaten: dict[tuple[str, str], list[str]] = {}
-        for one in self.pairs:
-            if one.significant:
-                better, worse = (one.system, one.against) if one.difference > 0 else (one.against, one.system)
-                beaten.setdefault((one.metric, better), []).append(worse)
+        for pair in self.pairs:
+            if pair.significant:
+                better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
+                beaten.setdefault((pair.metric, better), []).append(worse)
         rows = []
         for system in self.systems:
             cells: list[tables.Cell | str] = [short[system], system]
@@ -165,7 +165,7 @@ class Comparison:
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
-        corrected = any(one.p_corrected_t is not None for one in self.pairs)
+        corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
         header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
         shown = titles_of(self.metrics, titles)
@@ -202,14 +202,14 @@ class Comparison:
         """One row per pair and metric, with the fields of :class:`Pair`."""
         import polars as pl
 
-        return pl.DataFrame([asdict(one) for one in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
+        return pl.DataFrame([asdict(pair) for pair in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
         ends = {m: {s: _ends(self.interval[m][s]) for s in self.systems} for m in self.metrics}
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
-        tests = [_finite(asdict(one)) for one in self.pairs]
+        tests = [_finite(asdict(pair)) for pair in self.pairs]
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def plot(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.rankers.base import Ranker
+    from rankwise.rankers.schema import Documents
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
@@ -120,7 +121,7 @@ class Explanation:
         chosen, digits = largest(parts, top), digits_for(parts)
         others = parts.sum(1) - parts[:, chosen].sum(1)
         lines = [
-            ("document", [shortened(str(one)) for one in self.documents[:n]]),
+            ("document", [shortened(str(document)) for document in self.documents[:n]]),
             ("label", [f"{label:g}" for label in self.labels[:n]]),
             (self.start_name, [tables.number(self.start, digits)] * n),
             *(
@@ -201,7 +202,7 @@ class Explanation:
         return self.table().html()
 
 
-def explain(model: "Ranker", data: Any, query: object = None) -> Explanation:
+def explain(model: "Ranker", data: "Documents", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
     ``data`` is a RankingDataset, or a table with query ids and labels. ``query`` is the id of the query, or its number

@@ -62,11 +62,11 @@ class Clock:
         """What is usual for the same, else of other levels, else the guess, else of all that is known."""
         data, _, method = own = _kind(cell)
         alike = [seconds for kind, seconds in self.seconds.items() if (kind[0], kind[2]) == (data, method)]
-        for known in (self.seconds.get(own, []), [one for seconds in alike for one in seconds]):
+        for known in (self.seconds.get(own, []), [second for seconds in alike for second in seconds]):
             if known:
                 return statistics.median(known)
         guesses = [one for kind, one in self.guessed.items() if (kind[0], kind[2]) == (data, method)]
-        everything = guesses or [one for seconds in self.seconds.values() for one in seconds]
+        everything = guesses or [second for seconds in self.seconds.values() for second in seconds]
         return statistics.median(everything) if everything else None
 
 

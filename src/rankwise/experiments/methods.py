@@ -8,7 +8,7 @@ from typing import Any
 
 from rankwise import grammar
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.objectives.table import OBJECTIVES, WRAPPERS, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Keywords
 from rankwise.rankers.table import RANKERS, ranker_class
@@ -53,6 +53,6 @@ def method(text: str) -> Method:
 
 
 def _made(ranker: str, /, objective: Objective | str = "lambdarank", **settings: Any) -> Method:
-    if isinstance(objective, str) and objective.startswith("native:"):
-        return Method(ranker, objective, settings)
-    return Method(ranker, repr(find_objective(objective)), settings)
+    return Method(
+        ranker, str(objective) if native(objective) is not None else repr(find_objective(objective)), settings
+    )

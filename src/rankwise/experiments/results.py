@@ -158,7 +158,7 @@ def _description(folder: str | Path) -> Json:
     except (ValueError, KeyError, TypeError, RecursionError):
         spec = files = about = None
     whole = isinstance(spec, dict) and isinstance(spec.get("name"), str) and isinstance(about, dict)
-    if not whole or not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+    if not whole or not isinstance(files, list) or not all(isinstance(file, str) for file in files):
         raise check.error(
             "the description of an experiment is damaged",
             where=str(path),

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, get_type_hints
+from importlib.resources.abc import Traversable
+from typing import get_type_hints
 
 from rankwise import check, settings_files
 from rankwise.experiments.keys import checked
@@ -226,5 +227,5 @@ def find_spec(name: str) -> Spec:
     return read_spec(_folder().joinpath(file).read_text("utf-8"), where=file, name=name)
 
 
-def _folder() -> Any:
+def _folder() -> Traversable:
     return resources.files("rankwise.experiments").joinpath("recipes")

@@ -1,15 +1,15 @@
 """How other libraries compute metrics, as options that make ours agree with theirs."""
 
 from dataclasses import fields
-from typing import Any
 
 from rankwise import check
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG
+from rankwise.plain import Keywords
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
-_CONVENTIONS: dict[str, dict[str, dict[str, Any]]] = {
+_CONVENTIONS: dict[str, dict[str, Keywords]] = {
     # Of each library: the options of every metric that has them, then what is different for some metrics.
     OWN: {},
     "lightgbm": {_EVERY: {"gain": "exponential", "ties": "row", "empty": 1}, "ap": {"divide": "cutoff"}},
@@ -31,7 +31,7 @@ _CONVENTIONS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def conventions(library: str) -> dict[str, Any]:
+def conventions(library: str) -> Keywords:
     """Give the options with which ``ndcg`` computes what ``library`` does by default.
 
     ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval, or rankwise, which changes nothing. For other
@@ -46,7 +46,7 @@ def conventions(library: str) -> dict[str, Any]:
     return options_of(library, NDCG)
 
 
-def options_of(library: str, kind: type[RankMetric]) -> dict[str, Any]:
+def options_of(library: str, kind: type[RankMetric]) -> Keywords:
     """Give the options that a convention sets of this kind of metric; options that it does not have are left out.
 
     >>> from rankwise.metrics import AP

@@ -86,7 +86,7 @@ def with_cutoff(expression: str, parsed: RankMetric) -> RankMetric:
 class Peer:
     """Makes the metric that a peer's name stands for, from the peer's own arguments or ours."""
 
-    def __init__(self, kind: type[RankMetric], options: Mapping[str, Any]) -> None:
+    def __init__(self, kind: type[RankMetric], options: Mapping[str, object]) -> None:
         self.kind, self.options = kind, options
         ours = {field.name for field in fields(NumRelRet if kind is NumRet else kind)}
         names = [*(theirs for theirs, name in _ARGUMENTS.items() if name in ours), *sorted(ours)]

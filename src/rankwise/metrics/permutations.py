@@ -123,16 +123,16 @@ def distribution(
     return Distribution(values, times.astype(np.float64) / found.size, values.size, exact)
 
 
-def quantiles(given: Distribution, most: int = 4096) -> Distribution:
+def quantiles(distribution: Distribution, most: int = 4096) -> Distribution:
     """Reduce a distribution to at most ``most`` values of equal chance, each the mean of those it stands for."""
-    if given.values.size <= most:
-        return given
-    upper = np.cumsum(given.chances)
-    group = np.minimum((upper - 0.5 * given.chances) / upper[-1] * most, most - 1).astype(np.int64)
-    chances: Array = np.bincount(group, given.chances, most).astype(np.float64)
-    means = np.bincount(group, given.chances * given.values, most)
+    if distribution.values.size <= most:
+        return distribution
+    upper = np.cumsum(distribution.chances)
+    group = np.minimum((upper - 0.5 * distribution.chances) / upper[-1] * most, most - 1).astype(np.int64)
+    chances: Array = np.bincount(group, distribution.chances, most).astype(np.float64)
+    means = np.bincount(group, distribution.chances * distribution.values, most)
     some = chances > 0.0
-    return Distribution(means[some] / chances[some], chances[some], given.different, given.exact)
+    return Distribution(means[some] / chances[some], chances[some], distribution.different, distribution.exact)
 
 
 def _over_draws(draws: NDArray[np.int64], *arguments: object) -> None:

@@ -63,8 +63,8 @@ class Adapted(Objective):
         """Check the labels, and find out how the function is called."""
         parameters = _parameters(self.function)
         lists = checked_lists(labels, offsets)
-        if parameters is not None and not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            refuse_columns(self, documents, tuple(one.name for one in parameters))
+        if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            refuse_columns(self, documents, tuple(parameter.name for parameter in parameters))
         columns = {
             name: read_only(check.document_values(name.replace("_", " "), values, lists.offsets))
             for name, values in documents.items()
@@ -130,6 +130,6 @@ def _takes_stream(parameters: Sequence[inspect.Parameter] | None) -> bool:
     if parameters is None:
         return False
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return True
-    return len([one for one in parameters if one.kind in plain]) > 3
+    return len([parameter for parameter in parameters if parameter.kind in plain]) > 3

@@ -113,16 +113,17 @@ def _smoothed(
     return found, sigmoid_gain(found, best, span, rule)
 
 
-def sigmoid_gain(given: Distribution, best: float, span: float, rule: str) -> float:
+def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str) -> float:
     """The steepness of the sigmoids that smooth a distribution function: eq. 3.13, or less where that is too steep."""
-    reach = given.values[-1] - given.values[0]
-    gain = given.different / (reach if reach > 0.0 else 1.0)
+    reach = distribution.values[-1] - distribution.values[0]
+    gain = distribution.different / (reach if reach > 0.0 else 1.0)
     if rule == "thesis":
         return gain
     mapped, first, second = np.empty(1), np.empty(1), np.empty(1)
     while gain > 1.0 / span:
         tables = (
-            *map(read_only, (np.zeros(1, np.int64), np.array([0, given.values.size]), given.values, given.chances)),
+            *map(read_only, (np.zeros(1, np.int64), offsets_of([distribution.values.size]))),
+            *map(read_only, (distribution.values, distribution.chances)),
             read_only(np.array([gain])),
         )
         _smooth_share(0, 1, read_only(np.arange(2)), read_only(np.array([best])), *tables, mapped, first, second)

@@ -116,11 +116,11 @@ class PLRank(Objective):
         lists = checked_lists(labels, offsets)
         sizes = lists.sizes
         thetas = self.rank_weights(int(sizes.max(initial=1)))
-        given = documents.get("document_rewards")
-        if given is None:
+        column = documents.get("document_rewards")
+        if column is None:
             rewards = self.orderings(lists.labels, lists.offsets).worths
         else:
-            rewards = check.document_values("document rewards", given, lists.offsets)
+            rewards = check.document_values("document rewards", column, lists.offsets)
         per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
         return PreparedKernel(
             objective=self,

@@ -50,3 +50,13 @@ def objective(expression: ObjectiveLike) -> Objective:
     if not isinstance(expression, str):
         return as_objective(expression)
     return as_objective(grammar.parse(expression, OBJECTIVES | WRAPPERS, "objective"))
+
+
+def native(expression: ObjectiveLike) -> str | None:
+    """Name the objective of a library itself that ``"native:…"`` stands for; None where it is one of ours.
+
+    >>> native("native:rank_xendcg"), native("xendcg")
+    ('rank_xendcg', None)
+    """
+    known = isinstance(expression, str) and expression.startswith("native:")
+    return str(expression).removeprefix("native:") if known else None

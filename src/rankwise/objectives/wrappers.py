@@ -74,16 +74,16 @@ class _PreparedStochastic(Prepared):
 
     def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
         """Average the inner derivatives over samples."""
-        own = self.objective
-        stream = drawing(stream, own)
+        wrapper = self.objective
+        stream = drawing(stream, wrapper)
         queries = read_only(stream.queries(self.n_queries))
         noisy = reusable(scores.size)
         total: Derivatives | None = None
-        for sample in range(own.samples):
-            settings = (_NOISES.index(own.noise), own.noise_scale, scores, noisy)
+        for sample in range(wrapper.samples):
+            settings = (_NOISES.index(wrapper.noise), wrapper.noise_scale, scores, noisy)
             over_queries(_perturb, self.offsets, stream.child("noise", sample).key, queries, *settings)
             part = self.inner.differentiate(read_only(noisy), stream.child("sample", sample), hessian)
-            total = add(total, 1.0 / own.samples, part)
+            total = add(total, 1.0 / wrapper.samples, part)
         if total is None:
             raise check.error("stochastic needs at least one sample")
         return total
@@ -97,19 +97,19 @@ class _PreparedStochastic(Prepared):
 def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         start, query = offsets[q], queries[q]
-        own, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
+        mine, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
         if noise < 2:
             fill_uniforms(key, query, out)  # loops of their own are vectorised better than one that does it all
         if noise == 0:
-            for i in range(own.size):
-                out[i] = own[i] - scale * log(-log(out[i]))
+            for i in range(mine.size):
+                out[i] = mine[i] - scale * log(-log(out[i]))
         elif noise == 1:
-            for i in range(own.size):
-                out[i] = own[i] + scale * log(out[i] / (1.0 - out[i]))
+            for i in range(mine.size):
+                out[i] = mine[i] + scale * log(out[i] / (1.0 - out[i]))
         else:
-            for i in range(own.size):
+            for i in range(mine.size):
                 u, v = uniform_pair(key, query, i, 0)
-                out[i] = own[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)
+                out[i] = mine[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,6 +182,6 @@ def times_lists(factors: Array, array: Array, offsets: Offsets) -> Array:
 @kernel
 def _times(first, last, offsets, factors, array, product):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        factor, own, out = factors[q], array[offsets[q] : offsets[q + 1]], product[offsets[q] : offsets[q + 1]]
-        for i in range(own.size):
-            out[i] = factor * own[i]
+        factor, mine, out = factors[q], array[offsets[q] : offsets[q + 1]], product[offsets[q] : offsets[q + 1]]
+        for i in range(mine.size):
+            out[i] = factor * mine[i]

@@ -90,7 +90,7 @@ class Ranker(Estimator, ABC):
     def own_parameters(cls) -> Keywords:
         """The names of the ranker's own parameters, with their defaults."""
         arguments = inspect.signature(cls).parameters.values()
-        return {one.name: one.default for one in arguments if one.kind is not one.VAR_KEYWORD}
+        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Give every parameter, those of the library among them."""
@@ -98,31 +98,33 @@ class Ranker(Estimator, ABC):
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""
-        own = self.own_parameters()
-        self._check_native({name: value for name, value in parameters.items() if name not in own})
+        known = self.own_parameters()
+        self._check_native({name: value for name, value in parameters.items() if name not in known})
         for name, value in parameters.items():
-            if name in own:
+            if name in known:
                 setattr(self, name, value)
             else:
                 self.native[name] = value
         return self
 
     def __repr__(self) -> str:
-        own = self.own_parameters()
+        defaults = self.own_parameters()
         changed = {
-            name: value for name, value in self.get_params().items() if name not in own or value is not own[name]
+            name: value
+            for name, value in self.get_params().items()
+            if name not in defaults or value is not defaults[name]
         }
         inside = ", ".join(
-            f"{name}={value!r}" for name, value in changed.items() if name not in own or value != own[name]
+            f"{name}={value!r}" for name, value in changed.items() if name not in defaults or value != defaults[name]
         )
         return f"{type(self).__name__}({inside})"
 
     def _check_native(self, native: Keywords) -> None:
-        own = list(self.own_parameters())
+        known = list(self.own_parameters())
         for name in native:
-            if ours := argument_names.parameter(name, own):
+            if ours := argument_names.parameter(name, known):
                 raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
-            hint = argument_names.of_fit(name) or check.suggestion(name, own).rstrip("?")
+            hint = argument_names.of_fit(name) or check.suggestion(name, known).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _refuse(self, method: str, others: Keywords) -> None:
@@ -263,12 +265,12 @@ class Ranker(Estimator, ABC):
         }
 
     def _objective_expression(self) -> str:
-        given = self.objective
-        if isinstance(given, str):
-            return given
-        if inspect.isfunction(given) or " at 0x" in repr(given):  # an address means nothing elsewhere
-            return str(getattr(given, "__qualname__", type(given).__qualname__))
-        return repr(given)
+        objective = self.objective
+        if isinstance(objective, str):
+            return objective
+        if inspect.isfunction(objective) or " at 0x" in repr(objective):  # an address means nothing elsewhere
+            return str(getattr(objective, "__qualname__", type(objective).__qualname__))
+        return repr(objective)
 
     @classmethod
     def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:

@@ -82,8 +82,12 @@ class Schema:
 
     def lists(self, names: Sequence[str]) -> dict[str, Values]:
         """The categories of those columns that a table has; by number if training knew no names."""
-        own = self.names or (tuple(names) if len(names) == self.count else ())
-        return {own[column]: listed for column, listed in self.categories.items() if own and own[column] in names}
+        features = self.names or (tuple(names) if len(names) == self.count else ())
+        return {
+            features[column]: listed
+            for column, listed in self.categories.items()
+            if features and features[column] in names
+        }
 
     def columns_to_score(self) -> Keywords:
         """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed."""
@@ -145,16 +149,16 @@ class Schema:
 
     def _in_order(self, data: RankingDataset) -> RankingDataset:
         """Take the columns by their names, where both have them."""
-        names, own = self.names, data.feature_names
-        if own is None or names is None or own == names:
+        names, theirs = self.names, data.feature_names
+        if theirs is None or names is None or theirs == names:
             return data
-        places = {name: place for place, name in enumerate(own)}
+        places = {name: place for place, name in enumerate(theirs)}
         missing = [name for name in names if name not in places]
         if missing:
-            unknown = sorted(set(own) - set(names), key=places.__getitem__)
+            unknown = sorted(set(theirs) - set(names), key=places.__getitem__)
             near = difflib.get_close_matches(missing[0], unknown, n=1)
             hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
-            got = f"no {missing[0]!r} among {len(own)} features"
+            got = f"no {missing[0]!r} among {len(theirs)} features"
             raise check.error("the model was trained on a feature that these data do not have", got=got, hint=hint)
         order = [places[name] for name in names]
         return replace(

@@ -1,10 +1,13 @@
 """The face that scikit-learn sees. It is imported only inside methods that scikit-learn, or its users, call."""
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from rankwise.arrays import Column
+
+if TYPE_CHECKING:
+    from rankwise.rankers.schema import Schema
 
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
 
@@ -17,7 +20,7 @@ class Estimator:
     ``cross_val_score(ranker, X, y, cv=GroupKFold(), params={"qid": qid, "groups": qid})``.
     """
 
-    _schema: Any
+    _schema: "Schema"
     _metadata_request: Any
 
     @property

@@ -192,7 +192,7 @@ def pack(header: Json, *arrays: Column) -> str:
     """Pack a header and numbers: the header's length, the header, padding to a multiple of four, float32 numbers."""
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
-    body = b"".join(np.ascontiguousarray(one, "<f4").tobytes() for one in arrays)
+    body = b"".join(np.ascontiguousarray(array, "<f4").tobytes() for array in arrays)
     whole = len(text).to_bytes(4, "little") + text + body
     return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode("ascii")
 

@@ -68,8 +68,8 @@ def _untested(view: View, data: str) -> Comparison:
     """The values by query side by side; tests belong to the trials."""
     level = view.base(data)
     evaluations = {name: view.evaluation(data, level, name) for name in view.present(data, level)}
-    common = set.intersection(*(set(one.query_ids.tolist()) for one in evaluations.values()))
-    if any(len(common) < one.query_ids.size for one in evaluations.values()):
+    common = set.intersection(*(set(evaluation.query_ids.tolist()) for evaluation in evaluations.values()))
+    if any(len(common) < evaluation.query_ids.size for evaluation in evaluations.values()):
         evaluations = {name: view.evaluation(data, level, name, common) for name in evaluations}
     paired = pair(evaluations, None, None, seed=0, confidence=view.confidence)
     return Comparison(

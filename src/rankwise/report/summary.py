@@ -18,7 +18,7 @@ def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
     """The title of a report: what the tests bear out, and no more."""
     if not comparisons:
         return str(view.results.spec.get("title") or view.results.spec.get("name") or "Report")
-    found = [Verdict.of(one, view.main) for one in comparisons.values()]
+    found = [Verdict.of(comparison, view.main) for comparison in comparisons.values()]
     if len(found) == 1:
         text = found[0].headline()
         return text if text.startswith(found[0].ranked[0]) else text[:1].upper() + text[1:]

@@ -72,12 +72,14 @@ class RecommenderChoice:
         """Say how good each was, and how long it took."""
         rows = tuple(
             (
-                one.model + (" ←" if one is self.best else ""),
-                ", ".join(f"{name}={value:g}" for name, value in one.settings.items() if _tried(one.model, name)),
-                *(tables.number(one.mean[name]) for name in self.metrics),
-                f"{one.seconds:.1f}",
+                candidate.model + (" ←" if candidate is self.best else ""),
+                ", ".join(
+                    f"{name}={value:g}" for name, value in candidate.settings.items() if _tried(candidate.model, name)
+                ),
+                *(tables.number(candidate.mean[name]) for name in self.metrics),
+                f"{candidate.seconds:.1f}",
             )
-            for one in self.candidates
+            for candidate in self.candidates
         )
         header = ("model", "setting", *self.metrics, "seconds")
         return Table(header=header, rows=rows, align="ll" + "r" * (len(self.metrics) + 1))
@@ -85,16 +87,26 @@ class RecommenderChoice:
     def to_dict(self) -> Json:
         """Give everything as plain data."""
         about = [
-            {"model": one.model, "settings": one.settings, "mean": dict(one.mean), "seconds": one.seconds}
-            for one in self.candidates
+            {
+                "model": candidate.model,
+                "settings": candidate.settings,
+                "mean": dict(candidate.mean),
+                "seconds": candidate.seconds,
+            }
+            for candidate in self.candidates
         ]
         return {"best": self.best.model, "settings": self.best.settings, "candidates": about}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per candidate."""
         rows = [
-            {"model": one.model, "settings": str(one.settings), **one.mean, "seconds": one.seconds}
-            for one in self.candidates
+            {
+                "model": candidate.model,
+                "settings": str(candidate.settings),
+                **candidate.mean,
+                "seconds": candidate.seconds,
+            }
+            for candidate in self.candidates
         ]
         return pl.DataFrame(rows)
 

@@ -9,7 +9,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, RankMetric
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers import stochastic
 from rankwise.plain import Json, Keywords
@@ -86,7 +86,7 @@ def checked_search(
         if not isinstance(part, RankingDataset):
             hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
-    base = objective if isinstance(objective, str) and objective.startswith("native:") else find_objective(objective)
+    base = str(objective) if native(objective) is not None else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)
     ranges |= {name: spaces.dimension(one) for name, one in search.items()}
     for name in (*search, *fixed):

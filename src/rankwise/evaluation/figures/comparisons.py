@@ -8,7 +8,7 @@ matplotlib's global state.
 import contextlib
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 COLOURS = (
     VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#8A8A2B", "#332288", "#8C510A", "#000000",
 )  # fmt: skip
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
 _MOST_BARS = 60  # more than that touch each other
@@ -208,9 +208,9 @@ def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str, col
 
 
 def _pair(comparison: "Comparison", metric: str, system: str, against: str) -> "tuple[Pair | None, bool]":
-    for one in comparison.pairs:
-        if one.metric == metric and {one.system, one.against} == {system, against}:
-            return one, one.system == against
+    for pair in comparison.pairs:
+        if pair.metric == metric and {pair.system, pair.against} == {system, against}:
+            return pair, pair.system == against
     return None, False
 
 

@@ -125,7 +125,7 @@ class CatalogueLearner:
         first, second = (1.0 - beta**self._steps for beta in _BETAS)
         for name, slope in slopes.items():
             arrays = (self.vectors[name], slope, self._means[name], self._squares[name])
-            flat = (one.reshape(-1) for one in arrays)
+            flat = (array.reshape(-1) for array in arrays)
             adam(*flat, self.learning_rate / first, second**0.5, self.weight_decay, *_BETAS, _EPSILON)
 
     def _factors(self, vectors: Vectors) -> Factors:

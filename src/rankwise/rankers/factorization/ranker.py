@@ -259,7 +259,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
-            return tuple(torch.from_numpy(one).to(device) for one in numbers)
+            return tuple(torch.from_numpy(number).to(device) for number in numbers)
 
         def unpack(content: bytes) -> "Weights":
             model = Factors.read(content)

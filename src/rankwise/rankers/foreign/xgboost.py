@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.data.categories import Values
 from rankwise.plain import Json
 from rankwise.rankers.foreign.model import FUNCTION, ONE_SCORE, ForeignModel, refused, untrained
 from rankwise.rankers.schema import Schema
@@ -88,9 +89,9 @@ def _base(library: Any, document: Json) -> np.float32:
     return margin
 
 
-def _categories(kind: str, columns: list[Json]) -> dict[int, tuple[Any, ...]]:
+def _categories(kind: str, columns: list[Json]) -> dict[int, Values]:
     """The values of categories that a table had, by column; codes are their places."""
-    found: dict[int, tuple[Any, ...]] = {}
+    found: dict[int, Values] = {}
     for column, one in enumerate(columns):
         if "offsets" not in one:
             found[column] = tuple(one["values"])

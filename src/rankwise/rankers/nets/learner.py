@@ -18,7 +18,6 @@ weights, the optimizer's state and the epoch's number, so that a run that was in
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -64,7 +63,7 @@ class NetLearner:
     score: Callable[[], Array]
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
-    made: Callable[[], Any]
+    made: Callable[[], object]
     pack: Callable[[Weights], bytes] = packed
     unpack: Callable[[bytes], Weights] = unpacked
     reduction: str = "mean"
@@ -105,7 +104,7 @@ class NetLearner:
         self.module.load_state_dict(kept)
         self.module.eval()
 
-    def model(self) -> Any:
+    def model(self) -> object:
         """Give what the ranker scores with."""
         return self.made()
 

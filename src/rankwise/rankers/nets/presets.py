@@ -13,14 +13,14 @@ BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 
 
-def _layers(given: object) -> tuple[int, ...]:
+def _layers(hidden: object) -> tuple[int, ...]:
     """Sizes of layers: numbers, one number, or their text as in papers, ``"1024-512-256"``; empty: none."""
-    if isinstance(given, str):
-        words = [word for word in given.split("-") if word]
-        given = [int(word) if word.isdecimal() else word for word in words]
-    sizes = [given] if isinstance(given, int) else given
+    if isinstance(hidden, str):
+        words = [word for word in hidden.split("-") if word]
+        hidden = [int(word) if word.isdecimal() else word for word in words]
+    sizes = [hidden] if isinstance(hidden, int) else hidden
     if not isinstance(sizes, list | tuple):
-        raise check.error("hidden must be the sizes of layers", got=repr(given), hint="write (64, 32) or '64-32'")
+        raise check.error("hidden must be the sizes of layers", got=repr(hidden), hint="write (64, 32) or '64-32'")
     return tuple(check.integer("a layer of hidden", size, least=1) for size in sizes)
 
 
@@ -107,7 +107,7 @@ PRESETS: dict[str, Settings] = {
 """Name -> settings. What a paper does not say is our default, and is said beside it."""
 
 
-def settings(preset: str | int | None, given: Mapping[str, Any]) -> Settings:
+def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Settings:
     """Give what a preset says, or our defaults, with whatever was given itself in its place.
 
     >>> settings("2020-tuned", {"dropout": 0.2, "hidden": None}).hidden
@@ -117,4 +117,4 @@ def settings(preset: str | int | None, given: Mapping[str, Any]) -> Settings:
     """
     base = Settings() if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
     known = {field.name for field in fields(Settings)}
-    return replace(base, **{name: value for name, value in given.items() if name in known and value is not None})
+    return replace(base, **{name: value for name, value in parameters.items() if name in known and value is not None})

@@ -62,7 +62,7 @@ class Processes:
         """Add up the gradients of all processes, in one message."""
         if self.alone:
             return
-        moving = [one for one in parameters if one.requires_grad]
+        moving = [parameter for parameter in parameters if parameter.requires_grad]
         flat = torch.cat([(torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1) for one in moving])
         dist.all_reduce(flat)
         start = 0
@@ -74,10 +74,10 @@ class Processes:
         """Average running statistics, which every process took of its own share."""
         if self.alone:
             return
-        for one in tensors:
-            if one.is_floating_point():
-                dist.all_reduce(one)
-                one /= self.count
+        for tensor in tensors:
+            if tensor.is_floating_point():
+                dist.all_reduce(tensor)
+                tensor /= self.count
 
 
 def local_device(name: str) -> torch.device:

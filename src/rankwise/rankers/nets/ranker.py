@@ -16,6 +16,7 @@ from rankwise.plain import Json
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
+from rankwise.rankers.schema import Documents
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.stream import Stream
@@ -154,7 +155,7 @@ class NeuralRanker(TorchRanker):
         """
         return presets.settings(self.preset, self.get_params())
 
-    def contributions(self, data: Any) -> Contributions:
+    def contributions(self, data: Documents) -> Contributions:
         """Give the integrated gradients of every document.
 
         The gradient is averaged over 64 points on the straight way, in transformed features, from the mean document of

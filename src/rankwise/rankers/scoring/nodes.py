@@ -23,8 +23,10 @@ from rankwise.arrays import Array, Column, Floats
 from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
+    from rankwise.rankers.trees.catboost_model import CatBoostForest
     from rankwise.rankers.trees.protocol import Forest
     from rankwise.rankers.trees.ranker import TreeRanker
+    from rankwise.rankers.trees.xgboost import XGBoostForest
 
 LEAF = -1
 Node = TypeVar("Node")
@@ -129,7 +131,11 @@ class _Growing:
 
 def nodes_of(model: "TreeRanker") -> Nodes:
     """Give the trees of a trained tree ranker; an error says what of them cannot be written so."""
-    readers = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
+    readers: dict[str, Callable[[Any, int], Nodes]] = {
+        "lightgbm": _lightgbm,
+        "xgboost": _xgboost,
+        "catboost": _catboost,
+    }
     forest = model.model_
     return readers[model.library.name](forest, model.n_features_in_)
 
@@ -182,7 +188,7 @@ def _lightgbm_tree(growing: _Growing, fields: dict[str, str]) -> None:
     growing.grow(0 if feature else -1, visit)
 
 
-def _xgboost(forest: Any, n_features: int) -> Nodes:
+def _xgboost(forest: "XGBoostForest", n_features: int) -> Nodes:
     learner = json.loads(forest.booster.save_raw("json"))["learner"]
     booster = learner["gradient_booster"]
     trees = booster.get("gbtree", booster)["model"]["trees"]
@@ -217,7 +223,7 @@ def _xgboost_tree(growing: _Growing, tree: Json, values: Floats) -> None:
     growing.grow(0, visit)
 
 
-def _catboost(forest: Any, n_features: int) -> Nodes:
+def _catboost(forest: "CatBoostForest", n_features: int) -> Nodes:
     text = forest._text()
     columns = text["features_info"].get("float_features", [])
     number = [one["flat_feature_index"] for one in columns]

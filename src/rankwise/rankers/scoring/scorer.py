@@ -12,6 +12,7 @@ from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
     from rankwise.rankers.base import Ranker
+    from rankwise.rankers.scoring.quickscorer import Questions
 
 
 class Scorer:
@@ -69,7 +70,7 @@ class Scorer:
         return f"Scorer({how}, {self._count} features)"
 
 
-def _splits(model: "Ranker") -> Any:
+def _splits(model: "Ranker") -> "Questions | None":
     """The trees in another order, or None where the library must score."""
     from rankwise.rankers.trees.ranker import TreeRanker
 

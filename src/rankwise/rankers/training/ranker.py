@@ -15,6 +15,7 @@ from rankwise import check, first_use
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
+from rankwise.objectives.table import native
 from rankwise.plain import Json
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
@@ -153,9 +154,7 @@ class Trained(Ranker):
         Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
         the spread of its scores, so that the loss may rise while the ranker learns.
         """
-        given = self.objective
-        native = isinstance(given, str) and given.startswith("native:")
-        return native or not self._objective().held_fixed
+        return native(self.objective) is not None or not self._objective().held_fixed
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(

@@ -10,7 +10,6 @@ such gains would not do: where there is one click, its weight cancels against th
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,10 +62,9 @@ class Validation:
 
     def _weights(self, metric: Metric) -> Array | None:
         """How much lists count; of a click what it is worth, where the metric itself divides by that."""
-        if self.clicks is None or not isinstance(metric, NDCG):
+        if self.clicks is None or self.weights is None or not isinstance(metric, NDCG):
             return self.weights
-        weights: Any = self.weights
-        return weights * gains(self.clicks, metric.gain)  # type: ignore[no-any-return]
+        return self.weights * gains(self.clicks, metric.gain)
 
 
 def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:

@@ -19,6 +19,7 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
+from rankwise.objectives.table import native
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
@@ -353,9 +354,10 @@ class CatBoostRanker(TreeRanker):
 
     def _chosen(self) -> tuple[str | None, Objective | None]:
         """The library's own objective with its parameters, or ours."""
-        if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
+        expression = native(self.objective)
+        if expression is None:
             return super()._chosen()
-        builtin, colon, parameters = self.objective.removeprefix("native:").partition(":")
+        builtin, colon, parameters = expression.partition(":")
         check.choice("objective of catboost itself", builtin, self.library.builtins)
         check_options(builtin, parameters)
         return builtin + colon + parameters, None

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,7 @@ class CatBoostForest:
         return found
 
 
-def catboost() -> Any:
+def catboost() -> ModuleType:
     """Give the library, or say which extra brings it."""
     return check.extra("catboost", "catboost")  # noqa: S610 (not a query of Django)
 

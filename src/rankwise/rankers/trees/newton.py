@@ -54,13 +54,13 @@ def newton(
         weights = np.ones(offsets.size - 1)
     numerator, hessian = np.empty(shape, np.float32), np.empty(shape, np.float32)
     over_queries(_newton, offsets, *parts, weights, floor_hessian, numerator, hessian)
-    for name, given, cast in zip(("numerator", "hessian"), parts, (numerator, hessian), strict=True):
+    for name, part, cast in zip(("numerator", "hessian"), parts, (numerator, hessian), strict=True):
         bad = ~np.isfinite(cast)
         if bad.any():
             row = int(np.argmax(bad))
             raise check.error(
                 f"the {name} of an objective must be finite in float32",
-                got=given[row],
+                got=part[row],
                 where=check.query_of_row(row, offsets, query_ids),
                 hint="look at the objective and at the labels there; a lower learning rate keeps scores small",
             )

@@ -11,11 +11,11 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names
 from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.schema import Schema
+from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import protocol as trees
@@ -119,7 +119,7 @@ class TreeRanker(Trained):
         self._check_fitted()
         return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
 
-    def contributions(self, data: Any) -> Contributions:
+    def contributions(self, data: Documents) -> Contributions:
         """Give the SHAP values of every document, as the library computes them: exact, and nothing is left over."""
         features = self._features(data)
         check.explainable(features)
@@ -176,9 +176,9 @@ class TreeRanker(Trained):
 
     def _chosen(self) -> tuple[str | None, Objective | None]:
         """The library's own objective, or ours."""
-        if not isinstance(self.objective, str) or not self.objective.startswith("native:"):
+        builtin = native(self.objective)
+        if builtin is None:
             return None, self._objective()
-        builtin = self.objective.removeprefix("native:")
         return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
 
     def _check_weighs_documents(self) -> None:
@@ -215,11 +215,9 @@ class TreeRanker(Trained):
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _check_losses(self) -> None:
-        given = self.objective
-        builtin = given.removeprefix("native:") if isinstance(given, str) and given.startswith("native:") else None
-        library, text = self.library, self._objective_expression()
+        library, expression = self.library, self._objective_expression()
         canonical = {name: library.canonical(name) for name in self.native}
-        check_parameters(library.name, library.losses, self.native, canonical, text, builtin)
+        check_parameters(library.name, library.losses, self.native, canonical, expression, native(self.objective))
 
     def _description(self) -> Json:
         return super()._description() | self._made_of(self._rounds())

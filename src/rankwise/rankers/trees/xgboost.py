@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Collection, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -284,7 +285,7 @@ class XGBoostRanker(TreeRanker):
     library: Library = XGBoost()
 
 
-def _xgboost() -> Any:
+def _xgboost() -> ModuleType:
     return check.extra("xgboost", "xgboost")  # noqa: S610 (not a query of Django)
 
 

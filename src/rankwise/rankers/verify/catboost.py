@@ -81,13 +81,13 @@ def _core(core: Table, tables: Sequence[bytes], n_features: int) -> None:
     for feature in one_hot:
         _between("a feature", feature.number(0, "i", -1), len(categories))
         feature.texts(2)
-    _statistics(statistics, [Table.root(one) for one in tables], len(floats), len(categories))
+    _statistics(statistics, [Table.root(table) for table in tables], len(floats), len(categories))
     if not all(np.isfinite(one.vector(3, np.float32)).all() for one in floats):
         raise ForgedError("a border that is not finite")
     answers = [
         *(one.vector(3, np.float32).size for one in floats),
         *(one.vector(1, np.int32).size for one in one_hot),
-        *(one.vector(1, np.float32).size for one in statistics),
+        *(statistic.vector(1, np.float32).size for statistic in statistics),
     ]
     _trees(trees, sum(answers), sum(-(-count // _PER_BUCKET) for count in answers))
 

@@ -75,7 +75,7 @@ def _trees(model: Json, n_features: int) -> int:
 class _Forest:
     """The nodes of all trees, one tree after the other."""
 
-    def __init__(self, trees: list[Any], n_features: int) -> None:
+    def __init__(self, trees: list[Json], n_features: int) -> None:
         self.trees, self.n_features = trees, n_features
         counts, deleted = [], []
         for number, tree in enumerate(trees):

@@ -76,14 +76,14 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
             raise check.error("the partitions differ in their features", hint="give all the same columns")
-    read = sum(one.queries for one in facts), sum(one.documents for one in facts)
+    read = sum(fact.queries for fact in facts), sum(fact.documents for fact in facts)
     if read != (plan.n_queries, plan.n_docs):
         raise check.error(
             "the data changed while they were read",
             got=f"{read[0]} queries with {read[1]} documents, of {plan.n_queries} with {plan.n_docs}",
             hint="persist the frame, or wait until the files are written",
         )
-    digest = sum(one.digest for one in facts) % 2**64
+    digest = sum(fact.digest for fact in facts) % 2**64
     return Parts(workers, futures, about, sample, f"{digest:016x}")
 
 

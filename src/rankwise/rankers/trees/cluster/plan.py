@@ -53,12 +53,12 @@ class Plan:
 
     def __init__(self, runs: Sequence[Runs], parts: int) -> None:
         _agree(runs)
-        ids = np.concatenate([one.ids for one in runs])
+        ids = np.concatenate([run.ids for run in runs])
         if not ids.size:
             raise check.error("the data have no documents")
-        self.sizes = np.concatenate([one.sizes for one in runs])
-        self.partition = np.repeat(np.arange(len(runs)), [one.ids.size for one in runs])
-        self.starts = np.concatenate([offsets_of(one.sizes)[:-1] for one in runs])
+        self.sizes = np.concatenate([run.sizes for run in runs])
+        self.partition = np.repeat(np.arange(len(runs)), [run.ids.size for run in runs])
+        self.starts = np.concatenate([offsets_of(run.sizes)[:-1] for run in runs])
         _, first, query = np.unique(ids, return_index=True, return_inverse=True)
         place = np.empty(first.size, np.int64)
         place[np.argsort(first)] = np.arange(first.size)  # queries in the order in which they begin
@@ -100,7 +100,7 @@ class Plan:
 
 def common_lists(runs: Sequence[Runs], older: Schema | None) -> dict[str, Values]:
     """Put the categories of all partitions together, in the order of these; an older model's go before."""
-    filled = [one for one in runs if one.ids.size] or [runs[0]]
+    filled = [run for run in runs if run.ids.size] or [runs[0]]
     found = {}
     for name in filled[0].categories:
         joined = join((one.categories[name] for one in filled), f"column {name!r}")
@@ -112,7 +112,7 @@ def common_lists(runs: Sequence[Runs], older: Schema | None) -> dict[str, Values
 
 def _agree(runs: Sequence[Runs]) -> None:
     """Check that partitions can be put together."""
-    filled = [one for one in runs if one.ids.size] or [runs[0]]
+    filled = [run for run in runs if run.ids.size] or [runs[0]]
     for one in filled[1:]:
         if set(one.columns) != set(filled[0].columns):
             different = sorted(set(one.columns) ^ set(filled[0].columns))

@@ -1,10 +1,11 @@
 """What workers do to get their part of the data: look at ids, read or take rows, and join them to whole queries."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
+from rankwise.arrays import Ids
 from rankwise.data import frames
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
@@ -63,7 +64,7 @@ def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tu
 def facts_of(data: RankingDataset) -> Facts:
     """Count and sum up the part of a worker."""
     weights = np.ones(data.n_queries) if data.weights is None else data.weights
-    ids: Any = data.query_ids
+    ids = cast("Ids", data.query_ids)
     digest = _digest(data.features.view(np.uint32), data.labels, weights, hashed_ids(ids), data.offsets)
     return Facts(data.n_queries, data.n_docs, data.take([0]), int(digest))
 
@@ -72,7 +73,7 @@ def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     return (pl.scan_parquet(source), {}) if isinstance(source, str) else as_polars(source)
 
 
-def _features(table: pl.LazyFrame, columns: dict[str, Any]) -> list[str]:
+def _features(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     """The columns that are features; one that is missing in this partition alone is named when all are compared."""
     asked = columns.get("features")
     if asked and not any(mark in name for name in asked for mark in "*?[!"):
