@@ -127,6 +127,13 @@ def test_a_model_of_ones_own_still_takes_the_data_set(data):
     same(Longest(), data.labels, data)
 
 
+def test_a_class_is_no_model(data):
+    kinds: tuple[Any, ...] = (Ridge, lgb.LGBMClassifier, rw.LightGBMRanker)
+    for kind in kinds:
+        with pytest.raises(ValueError, match=f"a trained model is needed, and not its class: got {kind.__name__}"):
+            rw.evaluate(kind, data)
+
+
 def test_what_gives_no_scores_is_named(data):
     with pytest.raises(ValueError, match=r"scores must be one number per document: got shape \(2,\)"):
         rw.evaluate(lambda features: features[:2, 0], data)
