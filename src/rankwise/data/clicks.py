@@ -64,10 +64,11 @@ def simulate_clicks(
     ``model="position"`` examines rank r with probability (1/r)^eta, whatever else happens, and clicks what is examined
     and attractive; the impression is the whole list, and the examination probabilities are its ``propensities``.
 
-    ``ranker`` decides the order: None shuffles every time; scores, or a model with ``predict(data)`` (one of another library
-    through :func:`wrap`), sort it, equal scores in random order, documents with score −inf not shown. Only the first
-    ``cutoff`` documents are shown. An impression without a click teaches nothing to most losses and is dropped, and counted in ``.dropped``, unless
-    ``keep_empty``. Data with fewer grades uses the first probabilities. Weights and document ids are carried over.
+    ``ranker`` decides the order: None shuffles every time; scores, or a model with ``predict(data)`` (one of another
+    library through :func:`wrap`), sort it, equal scores in random order, documents with score −inf not shown. Only the
+    first ``cutoff`` documents are shown. An impression without a click teaches nothing to most losses and is dropped,
+    and counted in ``.dropped``, unless ``keep_empty``. Data with fewer grades uses the first probabilities. Weights and
+    document ids are carried over.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 4, 0], [0, 3], query_ids=["Q"])
     >>> log = simulate_clicks(data, probabilities=(0, 0, 0, 0, 1), ranker=[3.0, 2.0, 1.0], impressions=2)
