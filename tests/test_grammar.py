@@ -246,7 +246,7 @@ def test_numbers_of_numpy_read_back() -> None:
 
 def test_other_things_than_text() -> None:
     with pytest.raises(ValueError, match="a metric must be given as an expression: got 10"):
-        rw.metric(10)  # type: ignore[arg-type]
+        rw.metric(10)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"unknown option of ndcg: got 'gian'. Hint: did you mean 'gain'"):
         rw.metric("ndcg", gian="linear")
     with pytest.raises(ValueError, match="cutoff must be a whole number of at least 1: got '5'"):

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, overload
 
 from rankwise import check, grammar
 from rankwise.metrics.base import Metric, RankMetric
@@ -16,6 +16,7 @@ from rankwise.metrics.judged import Bpref, InfAP, Judged
 from rankwise.metrics.names import peers, spelled, with_cutoff
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
+from rankwise.plain import Keywords
 
 MetricLike = str | Metric | MetricFunction
 """An expression, a metric, or a function of one's own."""
@@ -29,6 +30,10 @@ METRICS: dict[str, type[RankMetric]] = {
 }
 
 
+@overload
+def metric(expression: str | RankMetric, *, conventions: str | None = None, **options: Any) -> RankMetric: ...
+@overload
+def metric(expression: MetricLike, *, conventions: str | None = None, **options: Any) -> Metric: ...
 def metric(expression: MetricLike, *, conventions: str | None = None, **options: Any) -> Metric:
     """Give the metric that ``expression`` describes; ``options`` replace what it says.
 
@@ -79,7 +84,7 @@ def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
     return tuple(found.values())
 
 
-def _custom(given: Metric | MetricFunction, conventions: str | None, options: dict[str, Any]) -> Metric:
+def _custom(given: Metric | MetricFunction, conventions: str | None, options: Keywords) -> Metric:
     """Take a metric of one's own."""
     if isinstance(given, type):
         raise check.error("a metric is needed, and not its class", got=given.__name__, hint=f"write {given.__name__}()")
