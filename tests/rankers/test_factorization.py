@@ -559,3 +559,20 @@ def test_vectors_give_the_scores(parts, negatives):
     scores = users["vector"].to_numpy() @ items["vector"].to_numpy().T
     assert np.allclose(scores, model.matrix(users["id"].to_numpy()), atol=1e-6)
     assert np.abs(model.model_.item_bias).max() > 0
+
+
+@pytest.mark.slow
+def test_movielens_on_the_full_catalogue():
+    """Level with ALS, near EASE, and far above what is popular; settings as they are, nothing chosen on the test."""
+    folder = shared.data("ml-latest-small")
+    train, test = rw.Interactions.read(folder).active(5).split((0.8, 0.2), seed=3, spare_held_out=False)
+    models: dict[str, Any] = {"popular": rw.Popularity(), "ease": rw.EASE(), "als": rw.ALS()}
+    models["factors"] = rw.FactorizationRanker.full_catalogue(progress=False)
+    found = {
+        name: rw.evaluate_interactions(model.set_params(unknown="popular").fit(train), test, exclude=train).mean[
+            "ndcg@10"
+        ]
+        for name, model in models.items()
+    }
+    assert min(found["ease"], found["als"], found["factors"]) > found["popular"] + 0.1
+    assert found["factors"] > found["als"] - 0.02

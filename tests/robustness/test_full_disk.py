@@ -80,7 +80,7 @@ WRITERS = {
         f"scores{end}": command("predict", scratch / "model", inputs, "-o", "OUT")
         for end in (".txt", ".txt.gz", ".npy", ".run", ".parquet")
     },
-    **{f"top{end}": command("recommend", scratch / "factors", "-o", "OUT") for end in (".csv", ".parquet")},
+    **{f"top{end}": command("recommend", scratch / "factors", "-o", "OUT") for end in (".csv", ".parquet", ".json")},
     "model.json": command("export", scratch / "model", "-o", "OUT", "--format", "elasticsearch"),
     "model.onnx": command("export", scratch / "model", "-o", "OUT", "--format", "onnx"),
     "model": lambda path: model.save(path, force=True),

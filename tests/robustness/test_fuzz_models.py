@@ -49,7 +49,7 @@ os.dup2(2, 1)  # libraries print to standard output
 def use(path):
     model = rw.load(path)
     try:
-        if model.name == "factorization":
+        if hasattr(model, "recommend"):
             model.recommend(k=3)
         else:
             model.predict(features)
@@ -285,6 +285,10 @@ KINDS: dict[str, Any] = {
     "factorization": lambda: rw.FactorizationRanker(epochs=1, factors=3, threads=1).fit(
         rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
     ),
+    "ease of many items": lambda: rw.EASE().fit(rw.synthetic_ratings(n_users=12, n_items=40, n_ratings=20.0, seed=1)),
+    "ease of many users": lambda: rw.EASE().fit(rw.synthetic_ratings(n_users=40, n_items=12, n_ratings=9.0, seed=1)),
+    "als": lambda: rw.ALS(factors=3).fit(rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)),
+    "knn": lambda: rw.ItemKNN(neighbours=4).fit(rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)),
 }
 
 

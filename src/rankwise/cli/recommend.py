@@ -200,7 +200,7 @@ def _learn(
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.interactions.sources import read_interactions
-    from rankwise.tuning.recommenders import AUTO, choose_recommender, hold_out_comparison
+    from rankwise.tuning.recommenders import choose_recommender, hold_out_comparison
 
     share = check.number("--test", test, least=0.0, most=0.9)
     if name == "auto" and settings:
@@ -213,7 +213,7 @@ def _learn(
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
-        train, AUTO if name == "auto" else name, settings=settings, by=split, seed=seed, threads=threads,
+        train, name, settings=settings, by=split, seed=seed, threads=threads,
         progress=lambda model: bar.step(f"Trying {model}"),
     )  # fmt: skip
     found = None

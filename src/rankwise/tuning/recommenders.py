@@ -24,6 +24,8 @@ from rankwise.rankers.table import recommender_class
 
 AUTO = ("ease", "als", "knn", "popularity")
 """Tried unless others are asked for: they learn in seconds and need nothing installed."""
+EASY = 10_000
+"""Users or items, whichever are fewer, up to which EASE is among those."""
 GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "ease": ("regularization", (50.0, 100.0, 200.0, 400.0)),
     "als": ("regularization", (20.0, 50.0, 100.0)),
@@ -116,7 +118,7 @@ class RecommenderChoice:
 
 def choose_recommender(
     train: Interactions,
-    models: str | Sequence[str] = AUTO,
+    models: str | Sequence[str] = "auto",
     *,
     metrics: MetricLike | Sequence[MetricLike] = METRICS,
     settings: Mapping[str, Any] | None = None,
@@ -130,8 +132,9 @@ def choose_recommender(
 
     A ``share`` of every user's relevant items is held out and looked for among all items that the user has not rated.
     Each of ``models`` is tried with the values of one setting (``GRIDS``), unless ``settings``, which go to all of
-    them, set it. ``progress`` is told what is tried next. ``choice.best.learn(train)`` gives the best,
-    trained on everything.
+    them, set it; ``"auto"`` are EASE, ALS, neighbours and popularity, without EASE where both users and items are more
+    than ``EASY``. ``progress`` is told what is tried next. ``choice.best.learn(train)`` gives the best, trained on
+    everything.
 
     >>> import rankwise as rw
     >>> choice = choose_recommender(rw.synthetic_ratings(seed=1), ["knn", "popularity"], metrics="recall@20", seed=1)
@@ -141,7 +144,7 @@ def choose_recommender(
     held_out = check.number("share", share, least=0.0, most=0.9, open_ends=True)
     fit, valid = train.split((1.0 - held_out, held_out), by=by, seed=seed, spare_held_out=False)
     asked = find_metrics(metrics)
-    names = [models] if isinstance(models, str) else list(models)
+    names = _names(models, train)
     tried = []
     for name, own in _settings(names, dict(settings or {}), seed, threads):
         if progress is not None:
@@ -175,6 +178,13 @@ def hold_out_comparison(
     if candidate.model == "popularity":
         return popular
     return compare({"most popular": popular, candidate.model: found(candidate.make(unknown="popular"))})
+
+
+def _names(models: str | Sequence[str], train: Interactions) -> list[str]:
+    """Give the recommenders that are tried; EASE takes time in the cube of what it inverts."""
+    if models == "auto":
+        return [name for name in AUTO if name != "ease" or min(train.n_users, train.n_items) <= EASY]
+    return [models] if isinstance(models, str) else list(models)
 
 
 def _settings(names: Sequence[str], given: Keywords, seed: int, threads: int | None) -> Iterator[tuple[str, Keywords]]:

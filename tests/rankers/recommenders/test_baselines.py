@@ -289,3 +289,13 @@ def test_files_of_vectors_search_as_the_model_recommends(words, tmp_path: Path):
     model.save_vectors(tmp_path / "v", force=True)
     with pytest.raises(ValueError, match="unknown format of vectors: got 'csv'"):
         model.save_vectors(tmp_path / "v", format="csv")
+
+
+def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratings, monkeypatch):
+    chosen = rw.choose_recommender(ratings, metrics="recall@5", threads=1)
+    assert {one.model for one in chosen.candidates} == {"ease", "als", "knn", "popularity"}
+    assert chosen.best.mean["recall@5"] == max(one.mean["recall@5"] for one in chosen.candidates)
+    assert len(chosen.to_frame()) == len(chosen.to_dict()["candidates"]) == len(chosen.candidates)
+    monkeypatch.setattr("rankwise.tuning.recommenders.EASY", 5)
+    few = rw.choose_recommender(ratings, metrics="recall@5", threads=1)
+    assert {one.model for one in few.candidates} == {"als", "knn", "popularity"}

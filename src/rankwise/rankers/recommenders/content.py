@@ -1,7 +1,9 @@
 """A recommender's arrays as the content of a file: NumPy's .npz, read without pickle and verified."""
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TypeVar
@@ -14,6 +16,18 @@ from rankwise.rankers.recommenders.known import Known
 from rankwise.rankers.verify.factors import Kinds, verify
 
 MODEL = "model.npz"
+_BROKEN = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
+"""What reading something else raises."""
 AnyKnown = TypeVar("AnyKnown", bound=Known)
 
 
@@ -29,7 +43,7 @@ def unpacked(kind: type[AnyKnown], content: bytes, kinds: Kinds) -> AnyKnown:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError) as broken:
+    except _BROKEN as broken:
         raise check.error("the content is not that of an .npz file", got=str(broken)) from None
     verify(arrays, kinds)
     return of_arrays(kind, arrays)

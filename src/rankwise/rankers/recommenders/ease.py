@@ -10,11 +10,13 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
+from rankwise.plain import Json
 from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.known import Known, Liked, known_of
+from rankwise.rankers.verify import ForgedError, refusing
 from rankwise.rankers.verify.factors import Kinds
 
-_LARGEST = 40_000
+_LARGEST = 30_000
 """Users or items, whichever are fewer: their matrix is inverted."""
 
 
@@ -100,6 +102,13 @@ class EASE(Recommender):
         self.threads = threads
         self.native = {}
         self._check_native(unheard)
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        super()._restore(description, files)
+        model = self.model_
+        with refusing():
+            if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
+                raise ForgedError(f"weights of the shape {model.weights.shape} that do not go with scale")
 
     def _model(self, train: Interactions) -> ItemWeights:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
