@@ -97,6 +97,8 @@ def test_documents_without_labels_can_be_read(rows: Path):
         (ROWS, {**NAMES, "features": ["f_*"]}, r"for a feature: got 'f_\*'\. Hint: choose one of session"),
         (ROWS, {"query": "session", "label": "clicked"}, r"column of numbers: got String in column 'shop'"),
         ("qid,label,x\n1,0,1\n2,0,1\n1,1,1\n", {}, r"rows\.csv: the rows of a query must lie together"),
+        ("qid,label,x\n\n1,0,1\n1,-1,2\n", {}, r"rows\.csv: labels must be at least 0: got -1 at line 4 \(query 1\)"),
+        ("qid,label,x\n1,0,1\n1,,2\n", {}, r"the label must be known .* got null at line 3 of column 'label'"),
         ("", {}, r"there is nothing in the file: .*rows\.csv"),
     ],
 )

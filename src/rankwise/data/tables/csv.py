@@ -1,5 +1,8 @@
 """Ranking data as CSV: a first line that names the columns, then one line per document."""
 
+import contextlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from rankwise.data.tables import text
 
 _MARKS = (",", "\t", ";", "|")
 _MISSING = ("", "NA", "N/A", "NULL", "null", "None")
+_ROW = re.compile(r"\bat row (\d+)\b")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # how some spreadsheets begin a file
 
 
@@ -45,8 +49,19 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
         got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
         raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
     frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
-    with check.naming(path):
+    with check.naming(path), _lines_for_rows(table, in_order=not columns.get("sort")):
         return RankingDataset.from_frame(frame, **columns)
+
+
+@contextlib.contextmanager
+def _lines_for_rows(table: text.TextTable, *, in_order: bool) -> Iterator[None]:
+    """Name the line of the file where an error names the row of a table; rows that were sorted have none."""
+    try:
+        yield
+    except ValueError as wrong:
+        if not in_order:
+            raise
+        raise ValueError(_ROW.sub(lambda row: f"at {table.place(int(row[1]))}", str(wrong))) from wrong
 
 
 def _separator(first: str) -> str:
