@@ -46,6 +46,7 @@ CASES = [
         "name all 6 with names=[…], in the order of training",
         "name all 6 with --names …, in the order of training",
     ),
+    ("train", "name it document_weight= if it belongs", "name it --read document_weight=… if it belongs"),
     ("objectives", "set rounds=…", "set rounds=…"),
 ]
 

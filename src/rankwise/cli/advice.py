@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rankwise.cli.options import READING
+
 _ARGUMENT = re.compile(
     r"""(?:\b(?P<verb>set|pass|allow\ it\ with|with)\ )?
         \b(?P<name>[a-z_]+)=
@@ -12,7 +14,6 @@ _ARGUMENT = re.compile(
 )
 _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
 _NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
-_ROLES = ("query", "label", "weight", "document", "document_weight", "propensity", "position")
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _WORDS = {"True": "true", "False": "false", "None": "none"}
 _PAIR = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
@@ -50,8 +51,9 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
             None if option is None else f"{option.opts[0]} '{pair['name']}={_WORDS.get(pair['value'], pair['value'])}'"
         )
     option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
-    if option is None or (name in _ROLES and option.metavar != "COLUMN"):  # explain calls an id --query
-        general = "read" if name in _reading() else "set_"
+    of_reading = _reading()
+    if option is None or (name in of_reading and option.rich_help_panel != READING):  # explain calls an id --query
+        general = "read" if name in of_reading else "set_"
         if general not in options or name in _of_expressions():
             return None
         return f"{options[general].opts[0]} {name}={_plain(value) or '…'}"
@@ -60,10 +62,12 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
     return f"{option.opts[0]} {_plain(value)}".rstrip()
 
 
-def _reading() -> tuple[str, ...]:
+def _reading() -> set[str]:
+    """Arguments of reading ranking data."""
     from rankwise.data.formats import LETOR_OPTIONS
+    from rankwise.data.frames import ROLES
 
-    return (*LETOR_OPTIONS, *_ROLES, "sort", "separator", "categories")
+    return {*LETOR_OPTIONS, *ROLES, "sort", "separator", "categories"} - {"progress"}
 
 
 def _of_expressions() -> set[str]:

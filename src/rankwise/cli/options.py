@@ -5,26 +5,62 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+READING, RUNNING = "Reading data", "Running"
+"""Titles below which help lists options that are not the command's own."""
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document on standard output and nothing else.", rich_help_panel=RUNNING
+    ),
+]
 Progress = Annotated[
     bool | None,
-    typer.Option("--progress/--no-progress", help="Show progress on standard error.", show_default="on a terminal"),
+    typer.Option(
+        "--progress/--no-progress",
+        help="Show progress on standard error.",
+        show_default="on a terminal",
+        rich_help_panel=RUNNING,
+    ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.", rich_help_panel=RUNNING)]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same result, on any machine.")
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        metavar="N",
+        help="The same seed gives the same result, on any machine.",
+        rich_help_panel=RUNNING,
+    ),
 ]
 Part = Annotated[
     str | None,
-    typer.Option(metavar="train|valid|test", help="Which part of a catalog set or a .toml file.", show_default="test"),
+    typer.Option(
+        metavar="train|valid|test",
+        help="Which part of a catalog set or a .toml file.",
+        show_default="test",
+        rich_help_panel=READING,
+    ),
 ]
 TrainPart = Annotated[
     str | None,
-    typer.Option(metavar="train|valid|test", help="Which part of a catalog set or a .toml file.", show_default="train"),
+    typer.Option(
+        metavar="train|valid|test",
+        help="Which part of a catalog set or a .toml file.",
+        show_default="train",
+        rich_help_panel=READING,
+    ),
 ]
 Fold = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Which fold of a catalog set or a .toml file.", show_default="1"),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Which fold of a catalog set or a .toml file.",
+        show_default="1",
+        rich_help_panel=READING,
+    ),
 ]
 Metrics = Annotated[
     list[str],
@@ -132,10 +168,14 @@ Dask = Annotated[
         metavar="ADDRESS",
         help="Train on the workers of the Dask cluster whose scheduler has this address; they read TRAIN, Parquet, "
         "themselves.",
+        rich_help_panel=RUNNING,
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="How many threads.", show_default="one for each core")
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="How many threads.", show_default="one for each core", rich_help_panel=RUNNING
+    ),
 ]
 Set = Annotated[
     list[str] | None,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli import inputs, screen
+from rankwise.cli import inputs, options, screen
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
-_PANEL = "Reading data"
+_PANEL = options.READING
 
 
 def _option(metavar: str, help_text: str, default: str | None = None, name: str | None = None) -> Any:
@@ -124,8 +124,8 @@ def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
-        options = {one.name: words.pop(one.name) for one in added}
-        command(**words, reading=Reading.of(options))
+        given = {one.name: words.pop(one.name) for one in added}
+        command(**words, reading=Reading.of(given))
 
     run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in (*own, *added)}

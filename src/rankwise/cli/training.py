@@ -65,18 +65,37 @@ def train(
         ),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder to keep the state of the training in.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=options.RUNNING
+        ),
     ] = None,
     checkpoint_every: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rounds between checkpoints.", show_default="50; 10 for a net"),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Rounds between checkpoints.",
+            show_default="50; 10 for a net",
+            rich_help_panel=options.RUNNING,
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=options.RUNNING),
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The same seed gives the same model.", show_default="0")
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="The same seed gives the same model.",
+            show_default="0",
+            rich_help_panel=options.RUNNING,
+        ),
     ] = None,
     threads: options.Threads = None,
     dask: options.Dask = None,
