@@ -67,7 +67,7 @@ class _PartLibrary(JITCodeLibrary):
         """Whom :meth:`set_env` is asked of."""
         return self
 
-    def set_env(self, name: str, environment: Any) -> None:
+    def set_env(self, name: str, environment: object) -> None:
         """Do nothing: it has no place in memory."""
 
     def _optimize_final_module(self) -> None:

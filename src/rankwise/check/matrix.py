@@ -1,7 +1,6 @@
 """Checks of the feature matrix and its columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ def features(values: object) -> NDArray[np.float32]:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _sparse_features(values: Any) -> NDArray[np.float32]:
+def _sparse_features(values: sparse.Matrix) -> NDArray[np.float32]:
     if len(values.shape) != 2 or values.dtype.kind not in "fiub":
         raise error(
             "features must be a matrix of numbers, one row per document",
@@ -43,7 +42,7 @@ def _sparse_features(values: Any) -> NDArray[np.float32]:
     return matrix
 
 
-def dense_features(values: Any, what: str, hint: str) -> None:
+def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
     """Refuse a sparse matrix where every number is needed."""
     if sparse.is_sparse(values):
         raise error(
@@ -53,7 +52,7 @@ def dense_features(values: Any, what: str, hint: str) -> None:
         )
 
 
-def explainable(values: Any) -> None:
+def explainable(values: sparse.Matrix) -> None:
     """Refuse to make a number for every feature of every document where a sparse matrix has too many of them."""
     numbers = values.shape[0] * (values.shape[1] + 1)
     if sparse.is_sparse(values) and numbers > _MOST_CONTRIBUTIONS:

@@ -23,7 +23,7 @@ def _option(metavar: str, help_text: str, default: str | None = None, name: str 
     return typer.Option(*names, metavar=metavar, help=help_text, show_default=default or False, rich_help_panel=_PANEL)
 
 
-_OPTIONS: dict[str, Any] = {
+_OPTIONS: Keywords = {
     "query": Annotated[str | None, _option("COLUMN", "The column of query ids.", "qid")],
     "label": Annotated[str | None, _option("COLUMN", "The column of relevance labels.", "label")],
     "features": Annotated[

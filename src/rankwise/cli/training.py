@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,6 +15,8 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.trees.ranker import TreeRanker
 
 
 @reads_data
@@ -148,7 +150,7 @@ def train(
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
     if folds is not None:
-        kept: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
+        kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
         cross_validation.train_folds(
             model, data, folds, output, reading=reading, metrics=metrics, seed=seed or 0, progress=progress, **kept
         )
@@ -161,7 +163,7 @@ def train(
         if dask is None:
             model.fit(*parts, resume=resume)
         else:
-            _fit_on_cluster(model, dask, data, parts[1], reading, resume=resume)
+            _fit_on_cluster(cast("TreeRanker", model), dask, data, parts[1], reading, resume=resume)
     model.save(output, force=force)
     interrupted = model.stopped_ == "interrupted"
     if plot is not None:
@@ -235,7 +237,7 @@ def predict(
         outputs.said(output)
 
 
-def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keywords) -> Any:
+def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keywords) -> "Trained":
     """Make the ranker: what the command line says goes before what the file says."""
     from rankwise.rankers.table import ranker_class
 
@@ -261,12 +263,12 @@ def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keyw
     return cls(**{**kept, **said, **native})
 
 
-def _curve(model: Any) -> dict[str, list[float]]:
+def _curve(model: "Trained") -> dict[str, list[float]]:
     """The history of every metric on the validation data."""
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
-def _described(model: Any, output: Path) -> Json:
+def _described(model: "Trained", output: Path) -> Json:
     best = model.best_round_
     return {
         "model": output,
@@ -291,7 +293,7 @@ def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) 
 
 
 def _fit_on_cluster(
-    model: Any, address: str, data: str, valid: "RankingDataset | None", reading: Reading, *, resume: bool
+    model: "TreeRanker", address: str, data: str, valid: "RankingDataset | None", reading: Reading, *, resume: bool
 ) -> None:
     import rankwise as rw
 
@@ -301,7 +303,7 @@ def _fit_on_cluster(
         rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
 
 
-def _summary(model: Any, parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
+def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
     from rankwise.evaluation import tables
 
@@ -327,5 +329,9 @@ def _summary(model: Any, parts: "tuple[RankingDataset | None, RankingDataset | N
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 
-def _size(model: Any, data: "RankingDataset | None") -> str:
-    return str(model.partitions_) if data is None else f"{data.n_queries:,} queries, {data.n_docs:,} documents"
+def _size(model: "Trained", data: "RankingDataset | None") -> str:
+    return (
+        str(cast("TreeRanker", model).partitions_)
+        if data is None
+        else f"{data.n_queries:,} queries, {data.n_docs:,} documents"
+    )

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, files
-from rankwise.arrays import Array, rows_of
+from rankwise.arrays import Array, Ids, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
+from rankwise.plain import Keywords
 from rankwise.rankers import storage
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
@@ -102,7 +103,7 @@ class _Tested:
     model: Any
     scores: Array
     values: dict[str, Array]
-    ids: NDArray[Any]
+    ids: Ids
     weights: Array | None
     queries: NDArray[np.int64] | None
 
@@ -157,7 +158,7 @@ def _trained(
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
         model.set_params(checkpoint=_place(Path(model.checkpoint), number))
-    about: dict[str, Any] = {"resume": resume and model.checkpoint is not None}
+    about: Keywords = {"resume": resume and model.checkpoint is not None}
     if show is not None:
         rounds = getattr(model, model.unit)
         about["watch"] = lambda done, _: show(number, done / rounds)

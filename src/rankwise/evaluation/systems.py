@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Floats
 from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Keywords
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Schema
 
@@ -85,7 +86,7 @@ def _input(estimator: object, data: RankingDataset) -> Any:
     if known is None:
         return matrix
     check.dense_features(matrix, "an estimator that was trained on a table", "")
-    columns: dict[str, Any] = {name: matrix[:, number] for number, name in enumerate(known)}
+    columns: Keywords = {name: matrix[:, number] for number, name in enumerate(known)}
     for number, listed in data.categories.items():
         name = (data.feature_names or known)[number]
         columns[name] = [None if np.isnan(code) else listed[int(code)] for code in columns[name].tolist()]

@@ -61,7 +61,7 @@ _ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
 _DCG = {"log2": "linear", "exp-log2": "exponential"}
 
 
-def spelled(expression: Any) -> Any:
+def spelled(expression: object) -> Any:
     """Write a cutoff that is part of a name of trec_eval as ours are written.
 
     >>> spelled("ndcg_cut_10"), spelled("P.5"), spelled("num_rel")

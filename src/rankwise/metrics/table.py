@@ -116,7 +116,7 @@ def _read(expression: str | RankMetric, conventions: str | None) -> RankMetric:
 
 
 @functools.cache
-def _makers(conventions: str | None) -> dict[str, Any]:
+def _makers(conventions: str | None) -> Keywords:
     """What makes a metric of a name and its arguments; arguments go before what the convention sets."""
     ours = {name: functools.partial(kind, **options_of(conventions or OWN, kind)) for name, kind in METRICS.items()}
     return ours | peers(conventions or TREC_EVAL)

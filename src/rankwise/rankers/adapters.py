@@ -81,7 +81,7 @@ class LightGBMObjective:
         self.rounds = rounds
 
     def __call__(
-        self, first: Any, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
+        self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
         """Give numerator and Hessian."""
         lists = _lightgbm_lists(first, second, weight, group)
@@ -107,7 +107,7 @@ class LightGBMMetric:
         self.metric, self.__name__ = metric, str(metric)
 
     def __call__(
-        self, first: Any, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
+        self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[str, float, bool]:
         """Give the name, the mean, and that higher is better."""
         lists = _lightgbm_lists(first, second, weight, group)

@@ -1,8 +1,10 @@
 """Settings of a factorization that belong together."""
 
-from typing import Any, Final
+from typing import Final
 
-FULL_CATALOGUE: Final[dict[str, Any]] = {
+from rankwise.plain import Keywords
+
+FULL_CATALOGUE: Final[Keywords] = {
     "objective": "weighted(softmax_ce, by=relevant, power=0.5)",
     "factors": 64,
     "initial": 0.1,

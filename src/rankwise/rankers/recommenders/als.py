@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, read_only
@@ -12,6 +13,7 @@ from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.factors import Factors
 from rankwise.rankers.recommenders.known import Liked, known_of
 from rankwise.rankers.verify.factors import FACTORS
+from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
@@ -75,7 +77,7 @@ class ALS(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def similar_items(self, items: Any, k: int = 10) -> "pl.DataFrame":
+    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Give the ``k`` items that are most like each of these, by the cosine of their vectors."""
         self._check_fitted()
         return self.model_.similar_items(items, k)
@@ -110,7 +112,7 @@ class ALS(Recommender):
         return Factors(**known_of(train, liked), user_vectors=users, item_vectors=items, item_bias=bias)
 
 
-def solve(matrix: Any, others: Array, out: Array, alpha: float, strength: float) -> None:
+def solve(matrix: Matrix, others: Array, out: Array, alpha: float, strength: float) -> None:
     """Solve for all rows of a sparse matrix of counts: (YᵀY + α Σ r·yyᵀ + λ) x = Σ (1 + α r) y."""
     offsets = read_only(matrix.indptr.astype(np.int64))
     columns, values = read_only(matrix.indices.astype(np.int32)), read_only(matrix.data.astype(np.float64))

@@ -15,6 +15,7 @@ from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.known import Known, Liked, known_of
 from rankwise.rankers.verify import ForgedError, refusing
 from rankwise.rankers.verify.factors import Kinds
+from rankwise.sparse import Matrix
 
 _LARGEST = 30_000
 """Users or items, whichever are fewer: their matrix is inverted."""
@@ -130,7 +131,7 @@ class EASE(Recommender):
         )
 
 
-def _by_items(x: Any, strength: float) -> tuple[Floats, Array]:
+def _by_items(x: Matrix, strength: float) -> tuple[Floats, Array]:
     from scipy import linalg
 
     gram = (x.T @ x).toarray()
@@ -143,7 +144,7 @@ def _by_items(x: Any, strength: float) -> tuple[Floats, Array]:
     return weights.astype(np.float32), np.empty(0)
 
 
-def _by_users(x: Any, strength: float) -> tuple[Floats, Array]:
+def _by_users(x: Matrix, strength: float) -> tuple[Floats, Array]:
     from scipy import linalg
 
     gram = (x @ x.T).toarray()

@@ -13,6 +13,7 @@ from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.known import Known, Liked, known_of, top
 from rankwise.rankers.verify.factors import Kinds
+from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")
 _BLOCK = 1 << 22  # how many similarities lie in memory at once
@@ -120,7 +121,7 @@ class ItemKNN(Recommender):
         )
 
 
-def _centred(train: Interactions) -> Any:
+def _centred(train: Interactions) -> Matrix:
     """Ratings of users by items, each less the mean of its user's."""
     from scipy import sparse
 
@@ -134,7 +135,7 @@ def _centred(train: Interactions) -> Any:
     return sparse.csr_array((ratings - means[owners], items, offsets), shape=(train.n_users, train.n_items))
 
 
-def _nearest(columns: Any, k: int, shrinkage: float) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
     """Give how many similar items each item has, and flat: their numbers, best first, and similarities above 0."""
     n = columns.shape[0]
     lengths = np.sqrt((columns * columns).sum(axis=1))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.kernels import kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
+from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
 
 UNKNOWN = ("error", "popular", "mean")
@@ -106,7 +107,7 @@ class Liked:
         """For how many users each item is relevant."""
         return np.bincount(self.items, minlength=self.n_items).astype(np.float64)
 
-    def sparse(self, *, counts: bool = False) -> Any:
+    def sparse(self, *, counts: bool = False) -> Matrix:
         """Give the matrix as SciPy has it, of ones unless ``counts`` are asked for."""
         from scipy import sparse
 

@@ -10,18 +10,18 @@ from rankwise import check
 from rankwise.arrays import Floats
 from rankwise.data.disk.mapped import blocks
 from rankwise.plain import Keywords
-from rankwise.sparse import dense, is_sparse
+from rankwise.sparse import Matrix, dense, is_sparse
 
 _MOST = 2**31  # numbers
 
 
-def dense_matrix(features: Any) -> Floats:
+def dense_matrix(features: object) -> Floats:
     """Give all numbers of a matrix, unless that is absurd."""
     _check_size(features)
     return dense(features)
 
 
-def binned(features: Any, columns: Keywords, bins: int | None) -> Any:
+def binned(features: Matrix, columns: Keywords, bins: int | None) -> Any:
     """Build XGBoost's matrix of bins; ``columns`` is what it takes beside the features."""
     import xgboost
 
@@ -52,7 +52,7 @@ def binned(features: Any, columns: Keywords, bins: int | None) -> Any:
     return matrix
 
 
-def _check_size(features: Any) -> None:
+def _check_size(features: Matrix) -> None:
     numbers = features.shape[0] * features.shape[1]
     if is_sparse(features) and numbers > _MOST:
         raise check.error(

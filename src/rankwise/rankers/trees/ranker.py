@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.rankers.trees.native_parameters import check_parameters
+
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.cluster.partitions import Partitions
 
 
 class TreeRanker(Trained):
@@ -56,6 +59,8 @@ class TreeRanker(Trained):
     library: trees.Library
     model_: trees.Forest
     """The trees; ``model_.booster`` is the library's own object."""
+    partitions_: "Partitions"
+    """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
 
     def __init__(
         self,

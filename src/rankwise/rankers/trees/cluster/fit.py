@@ -93,7 +93,7 @@ def fit(
         finally:
             for one in learners:
                 one.forget()
-    ranker.partitions_ = parts.about  # type: ignore[attr-defined]
+    ranker.partitions_ = parts.about
     return ranker
 
 

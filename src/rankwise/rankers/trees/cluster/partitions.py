@@ -87,7 +87,7 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     return Parts(workers, futures, about, sample, f"{digest:016x}")
 
 
-def _sources(workers: Workers, data: Any, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
+def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
     """The partitions, Parquet files or futures of tables; and what is known of their columns."""
     if isinstance(data, str | Path):
         paths = parquet.parquet_files(data)
