@@ -54,7 +54,7 @@ COMMANDS = [
     ("train rows.parquet --ranker neural -o model", "torch", "torch"),
     ("tune rows.parquet --valid rows.parquet -o best.toml", "optuna", "tune"),
     ("tune rows.parquet --valid rows.parquet --ranker xgboost --trials 1 -o best.toml", "xgboost", "xgboost"),
-    ("recommend ratings.csv", "torch", "torch"),
+    ("recommend ratings.csv --model factorization", "torch", "torch"),
 ]
 
 
