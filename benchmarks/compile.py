@@ -3,7 +3,7 @@
     python benchmarks/compile.py [--rounds 3]
 
 Each round runs them in a process with an empty folder for kernels and then in one that finds what the first compiled;
-the least busy of each counts, in seconds of processors as on the wall. The table says which files' kernels took how
+the least busy of each counts, in CPU seconds as on the wall. The table says which files' kernels took how
 long; a kernel that Python calls is compiled with all that it calls, and its time counts for its own file. A machine
 that is busy with other work takes longer: compare versions in turns.
 """
@@ -28,7 +28,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 class Watch(event.Listener):
-    """Seconds of processors that compiling took, by the module of the kernel that was called."""
+    """CPU seconds that compiling took, by the module of the kernel that was called."""
 
     def __init__(self) -> None:
         self.depth, self.begun = 0, 0.0

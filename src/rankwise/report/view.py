@@ -15,6 +15,7 @@ from rankwise.evaluation.figures.comparisons import colours_of
 from rankwise.evaluation.significance import FEWEST, t_test
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.verdicts import alpha
+from rankwise.metrics.base import weighted_mean
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -199,7 +200,7 @@ def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = N
     Mean(mean=0.6, low=nan, high=nan, units=2)
     """
     if values.size < FEWEST:
-        mean = float(np.average(values, weights=weights)) if values.size else math.nan
+        mean = weighted_mean(values, weights) if values.size else math.nan
         return Mean(mean, math.nan, math.nan, int(values.size))
     test = t_test(values, weights)
     return Mean(test.mean, *test.interval(confidence), int(values.size))
