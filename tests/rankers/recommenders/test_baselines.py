@@ -1,5 +1,6 @@
 """Recommenders in closed form, by neighbours and by least squares: each against a direct solution of its problem."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -299,3 +300,29 @@ def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratin
     monkeypatch.setattr("rankwise.tuning.recommenders.EASY", 5)
     few = rw.choose_recommender(ratings, metrics="recall@5", threads=1)
     assert {one.model for one in few.candidates} == {"als", "knn", "popularity"}
+
+
+@pytest.mark.slow
+def test_vectors_do_not_depend_on_the_threads_of_blas(tmp_path: Path):
+    """In processes of their own: BLAS counts threads when it is loaded. One user is left for the last batch."""
+    code = (
+        "import hashlib, sys, rankwise as rw\n"
+        "ratings = rw.synthetic_ratings(n_users=65, n_items=1500, n_ratings=60, seed=1)\n"
+        "digest = hashlib.sha256()\n"
+        "for ranker in (rw.ALS(factors=16), rw.FactorizationRanker.full_catalogue(batch_users=32, epochs=2)):\n"
+        "    model = ranker.set_params(threads=int(sys.argv[1])).fit(ratings)\n"
+        "    digest.update(model.model_.user_vectors.tobytes() + model.model_.item_vectors.tobytes())\n"
+        "    digest.update(model.matrix(ratings.users[:1]).tobytes() + model.matrix(ratings.users).tobytes())\n"
+        "print(digest.hexdigest())\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code, threads],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(found) == 1

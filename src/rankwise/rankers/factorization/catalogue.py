@@ -19,6 +19,7 @@ from rankwise.rankers.factorization.lists import Source
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching
 from rankwise.rankers.recommenders.factors import Factors
+from rankwise.rankers.recommenders.products import product
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import Alone, State
@@ -105,7 +106,7 @@ class CatalogueLearner:
         rows, offsets = rows_of(users, data.offsets)
         labels = np.zeros((users.size, n_items))
         labels[np.repeat(np.arange(users.size), np.diff(offsets)), self.source.items[rows]] = data.labels[rows]
-        scores = (self.vectors["users"][self.source.users[users]] @ self.vectors["items"].T).astype(np.float64)
+        scores = product(self.vectors["users"][self.source.users[users]], self.vectors["items"].T).astype(np.float64)
         if "bias" in self.vectors:
             scores += self.vectors["bias"]
         prepared = self.objective.prepare(labels.ravel(), np.arange(users.size + 1) * n_items)
@@ -116,8 +117,8 @@ class CatalogueLearner:
     def _step(self, users: NDArray[np.int64], gradient: Floats) -> None:
         numbers = self.source.users[users]
         by_users = np.zeros_like(self.vectors["users"])
-        by_users[numbers] = gradient @ self.vectors["items"]
-        slopes = {"users": by_users, "items": gradient.T @ self.vectors["users"][numbers]}
+        by_users[numbers] = product(gradient, self.vectors["items"])
+        slopes = {"users": by_users, "items": product(gradient.T, self.vectors["users"][numbers])}
         if "bias" in self.vectors:
             slopes["bias"] = gradient.sum(axis=0)
         self._steps += 1

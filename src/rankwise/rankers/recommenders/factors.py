@@ -11,6 +11,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.kernels import FUSED, kernel
 from rankwise.rankers.recommenders.content import arrays_of, of_arrays
 from rankwise.rankers.recommenders.known import Known, best
+from rankwise.rankers.recommenders.products import product
 from rankwise.rankers.verify.factors import verify
 from rankwise.threads import over_queries
 
@@ -51,7 +52,7 @@ class Factors(Known):
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         rows, columns = self._with_mean(self.user_vectors, users), self._with_mean(self.item_vectors, items)
-        scores = (rows @ columns.T).astype(np.float64)
+        scores = product(rows, columns.T).astype(np.float64)
         if self.item_bias.size:
             scores += self._bias()[items]
         if unknown != "mean":
@@ -69,7 +70,7 @@ class Factors(Known):
         ids = np.atleast_1d(np.asarray(items))
         numbers = self.item_numbers(ids, "error")
         vectors = self.item_vectors / np.maximum(np.linalg.norm(self.item_vectors, axis=1, keepdims=True), 1e-30)
-        cosines = (vectors[numbers] @ vectors.T).astype(np.float64)
+        cosines = product(vectors[numbers], vectors.T).astype(np.float64)
         cosines[np.arange(numbers.size), numbers] = -np.inf
         counts, ranks, found, values = best(cosines, k)
         table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": self.items[found], "cosine": values}
