@@ -19,8 +19,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("ratings.csv").write_text("user,item,rating\n" + "".join(f"{n % 5},{n},5\n" for n in range(50)))
 
 
+class Blocked:
+    """Finds no module of one name, as if it were not installed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == self.name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 def _hidden(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, module, raising=False)  # parts of it that are loaded stay, and are not looked for
+    monkeypatch.setattr(sys, "meta_path", [Blocked(module), *sys.meta_path])
 
 
 def _extras(name: str) -> set[str]:
@@ -54,7 +66,7 @@ COMMANDS = [
     ("train rows.parquet --ranker neural -o model", "torch", "torch"),
     ("tune rows.parquet --valid rows.parquet -o best.toml", "optuna", "tune"),
     ("tune rows.parquet --valid rows.parquet --ranker xgboost --trials 1 -o best.toml", "xgboost", "xgboost"),
-    ("recommend ratings.csv --model factorization", "torch", "torch"),
+    ("recommend ratings.csv --model factorization", "safetensors", "torch"),
 ]
 
 

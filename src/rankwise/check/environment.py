@@ -25,8 +25,14 @@ def extra(module: str, extra_name: str) -> ModuleType:
 
 def installed(module: str, extra_name: str) -> None:
     """Say which extra brings an optional dependency that is not there, without the time of importing it."""
-    absent = sys.modules.get(module, ...) is None  # Python's mark for what must not be imported
-    if absent or (module not in sys.modules and importlib.util.find_spec(module) is None):
+    if module in sys.modules:
+        there = sys.modules[module] is not None  # None is Python's mark for what must not be imported
+    else:
+        try:
+            there = importlib.util.find_spec(module) is not None
+        except ImportError:
+            there = False
+    if not there:
         raise _not_installed(module, extra_name)
 
 
