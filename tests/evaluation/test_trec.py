@@ -63,7 +63,7 @@ def test_judged_tells_who_was_judged(files):
 
 
 def test_a_run_on_data_keeps_who_was_judged(files):
-    ids = {"query_ids": ["q1"], "document_ids": ["d1", "d2", "d3", "d4"]}
+    ids: Any = {"query_ids": ["q1"], "document_ids": ["d1", "d2", "d3", "d4"]}
     known = rw.RankingDataset.from_sizes(np.zeros((4, 1)), [0, 1, 2, 0], [4], judged=[-1, 1, 1, 0], **ids)
     joined: Any
     scores, joined, tag = read_ranking(files / "run", known, all_topics=False)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
+from rankwise.data.arguments import Changes, Columns, NamedColumns
 from rankwise.data.categories import Values, lists
 from rankwise.data.tables.table import Table
 from rankwise.plain import Keywords
@@ -121,7 +122,9 @@ class RankingDataset:
             object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 
     @classmethod
-    def from_sizes(cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **columns: Any) -> Self:
+    def from_sizes(
+        cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **columns: Unpack[NamedColumns]
+    ) -> Self:
         """Build from the number of documents of each query, as LightGBM's ``group`` gives it.
 
         >>> RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1]).offsets
@@ -131,7 +134,7 @@ class RankingDataset:
         return cls(array, labels, check.sizes(sizes, array.shape[0]), **columns)
 
     @classmethod
-    def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **columns: Any) -> Self:
+    def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **columns: Unpack[Columns]) -> Self:
         """Build from a column of query ids, one per document; a query's rows must lie together.
 
         >>> RankingDataset.from_qids([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "b"]).query_ids
@@ -212,7 +215,7 @@ class RankingDataset:
             raise check.error(what, got=str(outside), hint="pass [5] for a single query") from None
         return taken
 
-    def with_(self, **changes: Any) -> Self:
+    def with_(self, **changes: Unpack[Changes]) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared).
 
         Columns that ``categorical`` no longer names lose their list of categories, too.
@@ -220,7 +223,7 @@ class RankingDataset:
         if "categorical" in changes and "categories" not in changes:
             kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
             changes["categories"] = kept
-        return replace(self, **changes)
+        return replace(self, **cast("Keywords", changes))
 
     def column_name(self, column: int) -> str:
         """Say which column it is, for people."""

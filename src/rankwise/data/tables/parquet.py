@@ -31,7 +31,8 @@ def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
     known, absent = described(paths, columns)
     with reading(paths):
         data = RankingDataset.from_frame(scan(paths), **known)
-    return data.with_(**dict.fromkeys(absent)) if absent else data
+    nothing: Keywords = dict.fromkeys(absent)
+    return data.with_(**nothing) if absent else data
 
 
 def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:

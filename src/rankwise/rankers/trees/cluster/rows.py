@@ -58,7 +58,8 @@ def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tu
         [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
     )
     data = RankingDataset.from_frame(whole, sort=scattered, **columns)
-    return data.with_(**dict.fromkeys(unnamed)) if unnamed else data
+    nothing: Keywords = dict.fromkeys(unnamed)
+    return data.with_(**nothing) if unnamed else data
 
 
 def facts_of(data: RankingDataset) -> Facts:

@@ -1,0 +1,34 @@
+"""Columns of a data set as keyword arguments, for type checkers and editors: what may be passed, and what it is."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from numpy.typing import ArrayLike
+
+
+class Columns(TypedDict, total=False):
+    """What documents and queries may have beside features, labels and ids of queries."""
+
+    weights: ArrayLike | None
+    document_ids: ArrayLike | None
+    document_weights: ArrayLike | None
+    feature_names: Sequence[str] | None
+    categorical: Sequence[int]
+    categories: Mapping[int, Sequence[object]] | None
+    propensities: ArrayLike | None
+    positions: ArrayLike | None
+    judged: ArrayLike | None
+
+
+class NamedColumns(Columns, total=False):
+    """The same, and the ids of queries."""
+
+    query_ids: ArrayLike | None
+
+
+class Changes(NamedColumns, total=False):
+    """All that a data set has."""
+
+    features: ArrayLike
+    labels: ArrayLike
+    offsets: ArrayLike
