@@ -70,7 +70,7 @@ def test_categories_that_look_like_numbers_stay_text_where_training_says_so(rows
 
 
 def test_features_by_pattern(rows: Path):
-    names = {"query": "session", "label": "clicked"}
+    names: Any = {"query": "session", "label": "clicked"}
     assert rw.read_csv(rows, **names, features=["p*", "bm25"]).feature_names == ("price", "bm25")
     assert rw.read_csv(rows, **names, features=["!shop"]).feature_names == ("price", "bm25")
     assert rw.read_csv(rows, **names, features=["*", "!s*", "!price"]).feature_names == ("bm25",)

@@ -1,6 +1,6 @@
 """Columns of a data set as keyword arguments, for type checkers and editors: what may be passed, and what it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from numpy.typing import ArrayLike
@@ -32,3 +32,21 @@ class Changes(NamedColumns, total=False):
     features: ArrayLike
     labels: ArrayLike
     offsets: ArrayLike
+
+
+class Roles(TypedDict, total=False):
+    """Which column of a table is what; see :func:`rankwise.data.frames.from_frame`."""
+
+    query: str
+    label: str
+    features: Sequence[str] | None
+    weight: str | None
+    document: str | None
+    document_weight: str | None
+    propensity: str | None
+    position: str | None
+    judged: str | None
+    categorical: Iterable[str]
+    categories: Mapping[str, Sequence[object]] | None
+    sort: bool
+    to_score: bool

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
-from rankwise.data.arguments import Changes, Columns, NamedColumns
+from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
 from rankwise.data.categories import Values, lists
 from rankwise.data.tables.table import Table
 from rankwise.plain import Keywords
@@ -152,7 +152,7 @@ class RankingDataset:
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
     @classmethod
-    def from_frame(cls, frame: Table, **columns: Any) -> Self:
+    def from_frame(cls, frame: Table, **columns: Unpack[Roles]) -> Self:
         """Build from a polars, pandas or pyarrow table; see :func:`rankwise.data.frames.from_frame`."""
         from rankwise.data.frames import from_frame  # brings polars, which takes long to load
 

@@ -4,12 +4,13 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, cast
 
 import polars as pl
 
 from rankwise import check
 from rankwise.data import frames
+from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import checksum as sealed
@@ -21,14 +22,14 @@ _HINT = "get the file again, or write it anew"
 _ABSENT = ("query_ids", "feature_names")  # what a data set may lack, and columns have all the same
 
 
-def read_parquet(path: str | Path, **columns: Any) -> RankingDataset:
+def read_parquet(path: str | Path, **columns: Unpack[Roles]) -> RankingDataset:
     """Read a Parquet file, or all of a folder in the order of their names.
 
     ``columns`` are the arguments of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote says
     itself which column is what; it has a checksum of all that it holds, and damage to it is an error.
     """
     paths = intact(parquet_files(path))
-    known, absent = described(paths, columns)
+    known, absent = described(paths, cast("Keywords", columns))
     with reading(paths):
         data = RankingDataset.from_frame(scan(paths), **known)
     nothing: Keywords = dict.fromkeys(absent)
