@@ -1,5 +1,6 @@
 """Data as people bring them: columns by name in every command, CSV, standard input, and errors that name options."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,15 @@ def test_an_experiment_takes_the_names_of_columns():
     results = rw.Results.read("results/2021-table1-quick")
     assert results.feature_names == ["f_0", "f_1", "f_2", "f_3"]
     assert results.queries["query"].str.starts_with("s").all()
+
+
+def test_a_warning_is_a_sentence():
+    Path("broken.txt").write_text("1 qid:1 1:0\nx qid:1 1:1\n0 qid:1 1:2\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said = run("data", "info", "broken.txt", "--read", "errors=skip").stderr
+    assert said.startswith("warning: broken.txt: left out 1 of 3 lines that could not be read (line 2;")
+    assert "UserWarning" not in said
 
 
 def test_standard_input():

@@ -3,6 +3,7 @@
 import errno
 import inspect
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,9 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             screen.problem(advise(str(stopped), self) or "interrupted")
             raise typer.Exit(130) from None
@@ -79,6 +82,11 @@ def page(command: Callable[..., object]) -> str:
     """
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
+
+
+def _warn(message: object, *_: object, **__: object) -> None:
+    """Show a warning as a sentence, without the place in our code that it comes from."""
+    screen.note(f"warning: {message}")
 
 
 def _speaks_for_itself(raised: Exception) -> bool:
