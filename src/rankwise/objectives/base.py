@@ -215,7 +215,8 @@ def add(total: Derivatives | None, factor: float, part: Derivatives) -> Derivati
         return Derivatives(value, gradient, hessian, numerator)
     numerator = total.numerator
     if numerator is not total.gradient or part.numerator is not part.gradient:
-        numerator = (numerator.copy() if numerator is total.gradient else numerator) + factor * part.numerator
+        numerator = numerator.copy() if numerator is total.gradient else numerator
+        numerator += part.numerator if factor == 1.0 else factor * part.numerator
     for sum_, array in zip(total[:3], part[:3], strict=True):
         sum_ += array if factor == 1.0 else factor * array
     return Derivatives(*total[:3], total.gradient if numerator is total.gradient else numerator)

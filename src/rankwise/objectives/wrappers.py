@@ -83,9 +83,11 @@ class _PreparedStochastic(Prepared):
             settings = (_NOISES.index(wrapper.noise), wrapper.noise_scale, scores, noisy)
             over_queries(_perturb, self.offsets, stream.child("noise", sample).key, queries, *settings)
             part = self.inner.differentiate(read_only(noisy), stream.child("sample", sample), hessian)
-            total = add(total, 1.0 / wrapper.samples, part)
+            total = add(total, 1.0, part)
         if total is None:
             raise check.error("stochastic needs at least one sample")
+        for sum_ in total if total.numerator is not total.gradient else total[:3]:
+            sum_ *= 1.0 / wrapper.samples  # once, and not every sample's
         return total
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
