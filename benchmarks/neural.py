@@ -8,7 +8,9 @@ writes them in torch, with autograd and single precision: each batch filled up t
 random, or (bucketed) of lists that are sorted by length before, which costs the shuffling. Everyone computes the same
 loss, which is checked, with the same number of threads. Contestants take turns; medians are compared.
 
-By length, one loss and its gradient for a batch of eight lists are timed, and the memory that they take at the peak.
+Small is a batch of eight lists of 100 documents, where it counts what a call costs by itself: softmax cross entropy and
+ApproxNDCG, forwards alone and with the gradient. By length, one loss and its gradient for a batch of eight lists are
+timed, and the memory that they take at the peak.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from clock import OWN_PAGES, Call, Times, Verdicts, measures_memory, peak_memory
 from objectives import heading, of_length
 from peers import TorchSmooth
 
-SECTIONS = ("epoch", "growth")
+SECTIONS = ("epoch", "small", "growth")
 FEATURES = 136
 BATCH = 64  # lists
 ETA = 10.0
@@ -118,6 +120,50 @@ def epoch(options: argparse.Namespace, verdicts: Verdicts) -> None:
             verdict = verdicts.least(f"an epoch, {name} over ragged", ratios[0], wanted[name])
             print("".join(f"{one:9.1f}x" for one in ratios) + f"   {verdict}", end="")
         print(flush=True)
+
+
+def small(options: argparse.Namespace, _: Verdicts) -> None:
+    length = LENGTHS[0]
+    heading(f"{TOGETHER} lists of {length} documents: microseconds")
+    print(f"{'':<28}{'ours':>11}{'torch':>11}{'times':>11}")
+    lists = of_length(length, TOGETHER * length)
+    smooth = TorchSmooth("approx_ndcg", ETA, lists, TOGETHER, options.threads)
+    flat = torch.tensor(lists[0], dtype=torch.float32, requires_grad=True)
+    (scores, worths, inside, ideal), labels = smooth.batches[0], torch.tensor(lists[1]).float().reshape(TOGETHER, -1)
+    scores.requires_grad_(True)
+    peers: dict[str, Callable[[], torch.Tensor]] = {
+        "softmax_ce": lambda: softmax_ce(scores, labels).sum(),
+        "approx_ndcg": lambda: smooth.loss(scores, worths, inside, ideal).sum(),
+    }
+    for text, theirs in peers.items():
+        loss = rw.torch_loss(text, "sum")
+
+        def ours(loss: Callable[..., torch.Tensor] = loss) -> torch.Tensor:
+            return loss(flat, *lists[1:])
+
+        torch.testing.assert_close(ours(), theirs(), rtol=1e-4, atol=1e-4)
+        for kind, backwards in (("forwards", False), ("with gradient", True)):
+            both = {"ours": step(ours, flat, backwards), "peer": step(theirs, scores, backwards)}
+            times = Times(both, 15 if options.quick else 101)
+            print(f"{text + ', ' + kind:<28}" + pair({name: 1e6 * taken for name, taken in times.median.items()}))
+
+
+def step(loss: Callable[[], torch.Tensor], scores: torch.Tensor, backwards: bool) -> Call:
+    """A loss, and its gradient where that is wanted."""
+
+    def run() -> None:
+        scores.grad = None
+        value = loss()
+        if backwards:
+            value.backward()  # type: ignore[no-untyped-call]
+
+    return run
+
+
+def softmax_ce(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross entropy with the labels over their sum, as one writes it."""
+    shares = labels / labels.sum(1, keepdim=True).clamp(min=1e-9)
+    return -(shares * torch.log_softmax(scores, 1)).sum(1)
 
 
 def calls(length: int, threads: int) -> dict[str, Call]:
