@@ -20,6 +20,7 @@ CASES = [
     ("train", "pass sort=True, or sort the rows by query id", "use --read sort=true, or sort the rows by query id"),
     ("train", "name it in categorical=[…], or leave it out", "name it in --categorical …, or leave it out"),
     ("train", "leave the column out with features=[…]", "leave the column out with --features …"),
+    ("train", "leave it out with features=['!title']", "leave it out with --features '!title'"),
     ("train", "lower min_documents, and look at the features", "lower --min-documents, and look at the features"),
     ("train", "give such queries a worth, as in ndcg(empty=0)@10", "give such queries a worth, as in ndcg(empty=0)@10"),
     ("train", "set gain=linear", "set gain=linear"),

@@ -164,7 +164,10 @@ ERRORS = [
     ("data info rows.csv", "for the query: got 'qid'. Hint: use --query …, one of session, clicks, traffic, f_0"),
     ("data info rows.csv --query session", "for the label: got 'label'. Hint: use --label …, one of"),
     ("data info rows.csv --query session --label click", "did you mean 'clicks'; use --label …"),
-    ("data info rows.csv --query session --label clicks", "Hint: name it in --categorical …, cast it"),
+    (
+        "data info rows.csv --query session --label clicks",
+        "Hint: name it in --categorical shop or leave it out with --features '!shop';",
+    ),
     (
         "data info rows.csv --query session --label clicks --features f_9",
         "for a feature: got 'f_9'. Hint: did you mean",

@@ -1,6 +1,7 @@
 """Hints of the library in the words of the command line: "set label=…" becomes "use --label …"."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,7 +60,8 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
         return f"{options[general].opts[0]} {name}={_plain(value) or '…'}"
     if option.is_flag:
         return str(option.secondary_opts[0] if value == "False" and option.secondary_opts else option.opts[0])
-    return f"{option.opts[0]} {_plain(value)}".rstrip()
+    word = _plain(value)
+    return f"{option.opts[0]} {word if word in ('', '…') else shlex.quote(word)}".rstrip()
 
 
 def _reading() -> set[str]:

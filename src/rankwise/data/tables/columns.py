@@ -43,9 +43,10 @@ def category_lists(
         elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
             open_ended.append(name)
         elif not (kind.is_numeric() or kind == pl.Boolean):
-            hint = "leave the column out with features=[…], or encode it as numbers"
+            hint = f"leave it out with features=['!{name}'], or encode it as numbers"
             if kind == pl.String:
-                hint = "name it in categorical=[…], cast it to pl.Enum([…]) or pandas' category, or leave it out"
+                hint = f"name it in categorical=['{name}'] or leave it out with features=['!{name}']"
+                hint += "; in a frame pl.Enum([…]) and pandas' category make categories too"
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
