@@ -21,6 +21,7 @@ CASES = [
     ("train", "name it in categorical=[…], or leave it out", "name it in --categorical …, or leave it out"),
     ("train", "leave the column out with features=[…]", "leave the column out with --features …"),
     ("train", "leave it out with features=['!title']", "leave it out with --features '!title'"),
+    ("train", "leave it out with features=['!my shop']", "leave it out with --features '!my shop'"),
     ("train", "lower min_documents, and look at the features", "lower --min-documents, and look at the features"),
     ("train", "give such queries a worth, as in ndcg(empty=0)@10", "give such queries a worth, as in ndcg(empty=0)@10"),
     ("train", "set gain=linear", "set gain=linear"),

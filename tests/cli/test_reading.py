@@ -1,5 +1,8 @@
 """Data as people bring them: columns by name in every command, CSV, standard input, and errors that name options."""
 
+import os
+import pickle
+import threading
 import warnings
 from pathlib import Path
 
@@ -164,10 +167,7 @@ ERRORS = [
     ("data info rows.csv", "for the query: got 'qid'. Hint: use --query …, one of session, clicks, traffic, f_0"),
     ("data info rows.csv --query session", "for the label: got 'label'. Hint: use --label …, one of"),
     ("data info rows.csv --query session --label click", "did you mean 'clicks'; use --label …"),
-    (
-        "data info rows.csv --query session --label clicks",
-        "Hint: name it in --categorical shop or leave it out with --features '!shop';",
-    ),
+    ("data info rows.csv --query session --label clicks", "Hint: name it in --categorical … if it holds categories"),
     (
         "data info rows.csv --query session --label clicks --features f_9",
         "for a feature: got 'f_9'. Hint: did you mean",
@@ -196,3 +196,47 @@ def test_errors_advise_options_of_the_command(line: str, message: str):
     Path("broken.txt").write_text("1 qid:1 1:0\nx qid:1 1:1\n")
     Path("rows.scores").write_text("1\n2\n")
     assert message in refused(*line.split())
+
+
+def test_rankings_are_judged_by_a_table_whatever_its_other_columns_hold():
+    table = pl.read_csv("rows.csv").with_columns(pl.lit("text").alias("comment"))
+    table.write_csv("rows.csv")
+    table.write_parquet("rows.parquet")
+    features = ("--features", "f_0,f_1,shop", "--categorical", "shop")
+    run("train", "rows.csv", *NAMES, *features, "--rounds", 3, "--min-documents", 2, "-o", "model")
+    run("train", "rows.csv", *NAMES, "--features", "f_1,f_2", "--rounds", 3, "-o", "other")
+    run("predict", "model", "rows.csv", *NAMES, "-o", "scores.txt")
+    for name in ("rows.csv", "rows.parquet"):
+        mean = run("evaluate", name, "model", *NAMES, "-m", "ndcg@5").stdout
+        assert run("evaluate", name, "scores.txt", *NAMES, "-m", "ndcg@5").stdout == mean
+        assert "other" in run("compare", name, "model", "other", "scores.txt", *NAMES).stdout
+    said = refused("evaluate", "rows.csv", "model", *NAMES, "--features", "*")
+    assert "String in columns 'shop', 'comment'" in said
+    assert "--categorical … if they hold categories" in said
+    assert "leave one out with --features '!shop'" in said
+
+
+def test_lists_of_columns_may_stand_in_read():
+    words = ("--read", "query=session", "--read", "label=clicks", "--read", "features=f_0,shop")
+    run("data", "convert", "rows.csv", *words, "--read", "categorical=shop", "-o", "ours.parquet")
+    assert rw.read_data("ours.parquet").categories == {1: SHOPS}
+    said = refused("data", "info", "rows.csv", *words, "--read", "categorical=shops")
+    assert "a categorical column must be one of the features: got 'shops'. Hint: did you mean 'shop'" in said
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_tables_come_from_pipes_as_from_files(name: str):
+    pipe = Path("pipe")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(Path(name).read_bytes()), daemon=True)
+    writer.start()
+    told = run("data", "info", pipe, *NAMES, "--categorical", "shop").stdout
+    writer.join()
+    assert told == run("data", "info", name, *NAMES, "--categorical", "shop").stdout
+
+
+def test_a_model_of_another_library_among_rankings_is_told_how_it_comes_here():
+    Path("model.txt").write_text("tree\nversion=v4\n")
+    Path("model.pkl").write_bytes(pickle.dumps({"a": 1}))
+    for name in ("model.txt", "model.pkl"):
+        assert "rw.wrap(model).save('folder')" in refused("evaluate", "rows.csv", name, *NAMES)

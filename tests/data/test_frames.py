@@ -156,7 +156,7 @@ def test_numbers_beyond_float32_become_the_largest():
             {},
             r"must be a column of numbers: got String in column 't'. Hint: name it in categorical=",
         ),
-        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: leave it out with features="),
+        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: leave it out with features=\['!t'\]"),
         ({"w": [1.0, 2.0, 1.0]}, {"weight": "w"}, r"weight changes within a query: got 2 at row 1 \(query 3\)"),
         ({}, {"categorical": ["z"]}, r"a categorical column must be one of the features: got 'z'"),
     ],
@@ -323,3 +323,10 @@ def test_numbers_of_128_bits_are_ids_where_they_fit():
     frame = frame.with_columns(qid=pl.Series([1, 1, 2**70], dtype=pl.Int128))
     with pytest.raises(ValueError, match=rf"query id must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
         from_frame(frame)
+
+
+def test_one_name_stands_for_itself_and_not_for_its_letters():
+    frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "s": [1.0, 2.0], "shop": ["a", "b"]})
+    data = from_frame(frame, features="shop", categorical="shop")
+    assert (data.feature_names, data.categories) == (("shop",), {0: ("a", "b")})
+    assert from_frame(frame, features="!shop").feature_names == ("s",)

@@ -198,7 +198,7 @@ def _evaluations(
     """Read the data and every ranking, and evaluate them."""
     import rankwise as rw
     from rankwise.data.compressed import shown
-    from rankwise.evaluation.rankings import read_ranking
+    from rankwise.evaluation.rankings import columns_to_rank, read_ranking
 
     beside = {
         "--conventions": asked.conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"],
@@ -213,6 +213,7 @@ def _evaluations(
     inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
+    models = {} if qrels else {path: rw.load(path) for _, path in rankings if path.is_dir()}
     found, tags = [], []
     with screen.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
@@ -220,10 +221,12 @@ def _evaluations(
             by = rw.read_qrels(qrels)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
-            by = reading.data(words[0], part=part, fold=fold, bar=bar)
+            named = {"features", "categorical"} & reading.options.keys()
+            tables = {} if named else columns_to_rank(models.values())
+            by = reading.data(words[0], part=part, fold=fold, bar=bar, tables=tables)
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
-            scores, judged, tag = read_ranking(path, by, all_topics=all_topics)
+            scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
             with check.naming(shown(path)):
                 found.append(rw.evaluate(scores, judged, list(asked.metrics.values()), **how))
             tags.append(tag if qrels else "")

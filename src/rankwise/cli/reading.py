@@ -78,8 +78,9 @@ class Reading:
         given = {name: value for name, value in words.items() if value not in (None, False)}
         further = inputs.settings(given.pop("read", []))
         for name in ("features", "categorical"):
-            if name in given:
-                given[name] = inputs.items(given[name])
+            for said in (given, further):
+                if isinstance(text := said.get(name), str):
+                    said[name] = inputs.items(text)
         for name in ("data_format", "data_folder"):
             if name in given:
                 given[name.removeprefix("data_")] = given.pop(name)

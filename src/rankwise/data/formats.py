@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.data import compressed
@@ -14,6 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.format_names import FORMATS, TABLES, TEXT, by_name, ending, is_known
 from rankwise.data.letor import text as letor
 from rankwise.data.tables import csv, parquet
+from rankwise.files import is_device
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -35,12 +36,16 @@ def read_data(
 
     ``format`` is ``"letor"``, ``"csv"`` or ``"parquet"``; by default the ending of the name tells (``.csv``, ``.tsv``,
     ``.parquet``, ``.txt``, ``.svm`` …, also with ``.gz`` or ``.zst`` after it), and the first line where it does not.
-    ``"-"`` reads standard input. ``options`` go to :func:`rankwise.read_letor`, :func:`rankwise.read_csv` or
-    :func:`rankwise.read_parquet`; ``tables`` are more of them for data whose features have names.
+    ``"-"`` reads standard input, and a pipe will do. ``options`` go to :func:`rankwise.read_letor`,
+    :func:`rankwise.read_csv` or :func:`rankwise.read_parquet`; ``tables`` are more of them for data whose features have
+    names.
     """
     if str(path) == STANDARD_INPUT:
-        return _read_standard_input(format=format, tables=tables, **options)
+        return _read_copy(sys.stdin.buffer, compressed.shown(path), format=format, tables=tables, **options)
     path = Path(path)
+    if format in (None, "parquet") and is_device(path):
+        with path.open("rb") as pipe:
+            return _read_copy(pipe, str(path), format=format, tables=tables, **options)
     kind = format_of_data(path) if format is None else check.choice("format of data", format, FORMATS)
     readers: dict[str, Callable[..., RankingDataset]] = {
         "letor": letor.read_letor,
@@ -109,13 +114,13 @@ def format_of(path: Path) -> str:
     )
 
 
-def _read_standard_input(**options: Any) -> RankingDataset:
-    """Read what comes in, from a copy on disk: Parquet is not read from its beginning to its end."""
+def _read_copy(source: IO[bytes], name: str, **options: Any) -> RankingDataset:
+    """Read what comes in, from a copy on disk: its beginning tells the format, and Parquet is not read in order."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "standard input")
+        copy = Path(folder, "copy")
         with copy.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+            shutil.copyfileobj(source, file)
         try:
             return read_data(copy, **options)
         except ValueError as wrong:
-            raise ValueError(str(wrong).replace(str(copy), copy.name)) from wrong
+            raise ValueError(str(wrong).replace(str(copy), name)) from wrong

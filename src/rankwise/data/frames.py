@@ -53,14 +53,14 @@ def from_frame(
     *,
     query: str = "qid",
     label: str = "label",
-    features: Sequence[str] | None = None,
+    features: Sequence[str] | str | None = None,
     weight: str | None = None,
     document: str | None = None,
     document_weight: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
     judged: str | None = None,
-    categorical: Iterable[str] = (),
+    categorical: Iterable[str] | str = (),
     categories: Mapping[str, Sequence[object]] | None = None,
     sort: bool = False,
     to_score: bool = False,
@@ -102,7 +102,7 @@ def from_frame(
     unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
     roles |= {"document_weight": document_weight, "propensity": propensity, "position": position, "judged": judged}
-    return _build(table, cls, roles, features, set(categorical), listed, categories or {}, sort=sort)
+    return _build(table, cls, roles, features, set(column_names(categorical)), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
@@ -166,7 +166,7 @@ def _build(
     table: pl.LazyFrame,
     cls: type[Data],
     roles: dict[str, str | None],
-    features: Sequence[str] | None,
+    features: Sequence[str] | str | None,
     categorical: set[str],
     listed: Mapping[str, Values],
     wanted: Mapping[str, Sequence[object]],
@@ -204,7 +204,9 @@ def _build(
             values[field] = _numbers(columns, roles, role)
     unknown = [name for name in (*categorical, *wanted) if name not in features]
     if unknown:
-        raise check.error("a categorical column must be one of the features", got=repr(unknown[0]))
+        near = difflib.get_close_matches(unknown[0], features, n=1)
+        hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
+        raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
     lists = category_lists(table, features, listed, categorical, wanted)
     return cls(
         features=matrix(table, features, ids.size, lists, order),
@@ -226,11 +228,20 @@ def coded_columns(features: Sequence[str], categorical: Collection[str], lists: 
 
 def feature_columns(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
-    names = table.collect_schema().names()
+    known = table.collect_schema().names()
     defaults = {role: ROLES[role] for role in ("query", "label")}
     taken = {columns.get(role, defaults.get(role)) for role in ROLES}
-    others = [name for name in names if name not in taken]
-    return others if columns.get("features") is None else chosen(columns["features"], names, others)
+    others = [name for name in known if name not in taken]
+    return others if columns.get("features") is None else chosen(column_names(columns["features"]), known, others)
+
+
+def column_names(several: Iterable[str] | str) -> list[str]:
+    """Give names of columns as a list; one alone stands for itself, not for its letters.
+
+    >>> column_names("shop"), column_names(("shop", "colour"))
+    (['shop'], ['shop', 'colour'])
+    """
+    return [several] if isinstance(several, str) else list(several)
 
 
 def chosen(features: Sequence[str], names: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Rankings in files: scores by document, TREC runs, and models that score the data."""
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +10,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.data.categories import Values, join
 from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
+from rankwise.plain import Keywords
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
+
+_MODELS = (b"\x80", b"tree\n", b'{"learner"', b"{L", b"CBM1")  # pickles; LightGBM, XGBoost and CatBoost themselves
 
 
 class Ranking(NamedTuple):
@@ -40,6 +46,8 @@ def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
         bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
         got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {shown(path)}"
         hint = "write one number per document, in the order of the data, or a TREC run"
+        if content.startswith(_MODELS):
+            hint = "a model of another library becomes one that is read here in Python: rw.wrap(model).save('folder')"
         raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
 
 
@@ -63,10 +71,35 @@ def _array(content: bytes, path: Path) -> NDArray[np.float64]:
     return np.frombuffer(values, dtype).astype(np.float64)
 
 
-def read_ranking(path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool) -> Ranking:
-    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels."""
+def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
+    """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table by which rankings are judged.
+
+    They name the features of all models, with their categories, and none where there is no model; nothing, which reads
+    every column, where a model knows its features by their numbers alone.
+    """
+    features: dict[str, None] = {}
+    categorical: dict[str, None] = {}
+    categories: dict[str, Values] = {}
+    for model in models:
+        columns = model.columns_to_score()
+        if not columns:
+            return {}
+        features |= dict.fromkeys(columns["features"])
+        categorical |= dict.fromkeys(columns["categorical"])
+        for name, values in columns["categories"].items():
+            categories[name] = join((categories.get(name, ()), values), f"column {name!r}")
+    return {"features": [*features], "categorical": [*categorical], "categories": categories}
+
+
+def read_ranking(
+    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: Ranker | None = None
+) -> Ranking:
+    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels.
+
+    ``model`` is what ``path`` holds, where it has been loaded already.
+    """
     if path.is_dir():
-        return _predicted(path, by if isinstance(by, RankingDataset) else None)
+        return _predicted(path, by if isinstance(by, RankingDataset) else None, model)
     if not isinstance(by, RankingDataset):
         with check.naming(shown(path)):
             run = trec.read_run(path)
@@ -78,9 +111,9 @@ def read_ranking(path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: b
     return Ranking(_scores(content, path), by)
 
 
-def _predicted(path: Path, data: RankingDataset | None) -> Ranking:
+def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) -> Ranking:
     """Score the data with a model."""
-    model = load(path)
+    model = model or load(path)
     if data is None:
         hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
         raise check.error("a model needs data with features", got=str(path), hint=hint)

@@ -27,7 +27,7 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
     """
     paths = intact(parquet_files(path))
     known, absent = described(paths, columns)
-    categorical = known.get("categorical", ())
+    categorical = frames.column_names(known.get("categorical", ()))
     with reading(paths):
         table = scan(paths)
         names = frames.feature_columns(table, known)

@@ -12,6 +12,7 @@ from rankwise.data.categories import Values, beyond, is_numeric, translated, tra
 Lists = Mapping[str, Values]
 """Column -> its categories."""
 
+_SHOWN = 8  # columns that an error lists
 _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
 
 
@@ -30,7 +31,7 @@ def category_lists(
     """
     schema = table.collect_schema()
     found: dict[str, Values] = {}
-    open_ended = []
+    open_ended, text = [], []
     for name in features:
         kind = schema[name]
         if name in wanted:
@@ -42,17 +43,31 @@ def category_lists(
             found[name] = tuple(kind.categories.to_list())
         elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
             open_ended.append(name)
+        elif kind == pl.String:
+            text.append(name)
         elif not (kind.is_numeric() or kind == pl.Boolean):
-            hint = f"leave it out with features=['!{name}'], or encode it as numbers"
-            if kind == pl.String:
-                hint = f"name it in categorical=['{name}'] or leave it out with features=['!{name}']"
-                hint += "; in a frame pl.Enum([…]) and pandas' category make categories too"
+            hint = f"leave it out with features={[f'!{name}']}, or encode it as numbers"
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
+    if text:
+        raise _no_numbers(text)
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
         row = table.select(different).collect()
         found |= {name: tuple(row[name][0].to_list()) for name in open_ended}
     return {name: found[name] for name in features if name in found}
+
+
+def _no_numbers(text: Sequence[str]) -> ValueError:
+    """Say of all columns of text at once that they need a role."""
+    several = len(text) > 1
+    them, hold = ("those", "they hold") if several else ("it", "it holds")
+    shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
+    hint = (
+        f"name {them} in categorical=[…] if {hold} categories, in document=… if {hold} ids of documents, or leave "
+        f"{'one' if several else 'it'} out with features={[f'!{text[0]}']}"
+    )
+    got = f"String in column{'s' if several else ''} {shown}"
+    return check.error("a feature must be a column of numbers", got=got, hint=hint)
 
 
 def matrix(
