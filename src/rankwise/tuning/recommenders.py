@@ -24,7 +24,7 @@ from rankwise.rankers.table import recommender_class
 
 AUTO = ("ease", "als", "knn", "popularity")
 """Tried unless others are asked for: they learn in seconds and need nothing installed."""
-EASY = 10_000
+EASY = 6_000
 """Users or items, whichever are fewer, up to which EASE is among those."""
 GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "ease": ("regularization", (50.0, 100.0, 200.0, 400.0)),

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 import rankwise as rw
 from rankwise.rankers.recommenders.als import solve
+from rankwise.rankers.recommenders.cholesky import inverted, solved
 from rankwise.rankers.recommenders.known import Liked, in_order
 
 ALL = {
@@ -303,16 +304,18 @@ def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratin
 
 
 @pytest.mark.slow
-def test_vectors_do_not_depend_on_the_threads_of_blas(tmp_path: Path):
+def test_models_do_not_depend_on_the_threads_of_blas(tmp_path: Path):
     """In processes of their own: BLAS counts threads when it is loaded. One user is left for the last batch."""
     code = (
         "import hashlib, sys, rankwise as rw\n"
         "ratings = rw.synthetic_ratings(n_users=65, n_items=1500, n_ratings=60, seed=1)\n"
         "digest = hashlib.sha256()\n"
-        "for ranker in (rw.ALS(factors=16), rw.FactorizationRanker.full_catalogue(batch_users=32, epochs=2)):\n"
-        "    model = ranker.set_params(threads=int(sys.argv[1])).fit(ratings)\n"
-        "    digest.update(model.model_.user_vectors.tobytes() + model.model_.item_vectors.tobytes())\n"
-        "    digest.update(model.matrix(ratings.users[:1]).tobytes() + model.matrix(ratings.users).tobytes())\n"
+        "more = rw.synthetic_ratings(n_users=700, n_items=300, seed=1)\n"
+        "factors = rw.FactorizationRanker.full_catalogue(batch_users=32, epochs=2)\n"
+        "pairs = [(rw.ALS(factors=16), ratings), (factors, ratings), (rw.EASE(), ratings), (rw.EASE(), more)]\n"
+        "for ranker, data in pairs:\n"
+        "    model = ranker.set_params(threads=int(sys.argv[1])).fit(data)\n"
+        "    digest.update(model.matrix(data.users[:1]).tobytes() + model.matrix(data.users).tobytes())\n"
         "print(digest.hexdigest())\n"
     )
     found = {
@@ -326,3 +329,15 @@ def test_vectors_do_not_depend_on_the_threads_of_blas(tmp_path: Path):
         for threads in ("1", "2")
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_tiles_solve_and_invert(n):
+    rng = np.random.default_rng(n)
+    half, right = rng.normal(size=(n, n)), rng.normal(size=(n, 70))
+    gram = half @ half.T + n * np.eye(n)
+    lower = np.linalg.cholesky(gram)
+    assert np.allclose(solved(gram, right), np.linalg.solve(lower, right), atol=1e-12)
+    with rw.use_threads(3):
+        assert np.allclose(inverted(gram), np.linalg.inv(gram), atol=1e-12)
+    assert np.array_equal(inverted(gram), inverted(gram).T)

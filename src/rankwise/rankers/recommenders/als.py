@@ -10,6 +10,7 @@ from rankwise.arrays import Array, read_only
 from rankwise.data.interactions.lists import Interactions
 from rankwise.kernels import FUSED, REORDERED, kernel
 from rankwise.rankers.recommenders.base import Recommender
+from rankwise.rankers.recommenders.cholesky import cholesky
 from rankwise.rankers.recommenders.factors import Factors
 from rankwise.rankers.recommenders.known import Liked, known_of
 from rankwise.rankers.verify.factors import FACTORS
@@ -155,20 +156,8 @@ def _solve(first, last, offsets, columns, values, others, gram, alpha, out):  # 
                 factor = weight * y[i]
                 for j in range(i + 1):
                     system[i, j] += factor * y[j]
-        _cholesky(system)
+        cholesky(system)
         _substitute(system, x)
-
-
-@kernel(fastmath=REORDERED)
-def _cholesky(a):  # type: ignore[no-untyped-def]
-    """Turn the lower half of a positive definite matrix into L with LLᵀ = a."""
-    for i in range(a.shape[0]):
-        for j in range(i + 1):
-            total = a[i, j]
-            left, right = a[i, :j], a[j, :j]
-            for k in range(j):
-                total -= left[k] * right[k]
-            a[i, j] = np.sqrt(total) if i == j else total / a[j, j]
 
 
 @kernel(fastmath=REORDERED)

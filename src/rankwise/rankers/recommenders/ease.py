@@ -12,7 +12,9 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.plain import Json
 from rankwise.rankers.recommenders.base import Recommender
+from rankwise.rankers.recommenders.cholesky import inverted, solved
 from rankwise.rankers.recommenders.known import Known, Liked, known_of
+from rankwise.rankers.recommenders.products import product
 from rankwise.rankers.verify import ForgedError, refusing
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.sparse import Matrix
@@ -51,9 +53,9 @@ class ItemWeights(Known):
         ones[owners, self.liked_items[rows]] = 1.0
         ones = ones[:, self.own_items]
         if self.scale.size:
-            scores = ones - (ones - ones @ self.weights.T @ self.weights) * self.scale
+            scores = ones - (ones - product(product(ones, self.weights.T), self.weights)) * self.scale
         else:
-            scores = (ones @ self.weights).astype(np.float64)
+            scores = product(ones, self.weights).astype(np.float64)
         every = np.zeros((users.size, self.items.size + 1))  # the last column: items that are not known
         every[:, self.own_items] = scores
         every[users < 0, :-1] = self.popularity
@@ -70,7 +72,7 @@ class EASE(Recommender):
         regularization: λ.
         unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
             they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
@@ -132,23 +134,16 @@ class EASE(Recommender):
 
 
 def _by_items(x: Matrix, strength: float) -> tuple[Floats, Array]:
-    from scipy import linalg
-
     gram = (x.T @ x).toarray()
     gram[np.diag_indices_from(gram)] += strength
-    lower, _ = linalg.lapack.dpotrf(gram, lower=1, overwrite_a=1)
-    inverse, _ = linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    inverse = inverted(gram)
     weights = -inverse / np.diag(inverse)
     weights[np.diag_indices_from(weights)] = 0.0
     return weights.astype(np.float32), np.empty(0)
 
 
 def _by_users(x: Matrix, strength: float) -> tuple[Floats, Array]:
-    from scipy import linalg
-
     gram = (x @ x.T).toarray()
     gram[np.diag_indices_from(gram)] += strength
-    lower = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-    w = linalg.solve_triangular(lower, x.toarray(), lower=True, overwrite_b=True, check_finite=False)
+    w = solved(gram, x.toarray())
     return w.astype(np.float32), 1.0 / (1.0 - np.einsum("ui,ui->i", w, w))
