@@ -98,7 +98,14 @@ def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
     implicit = (*columns, "--rating", "price", "--implicit", "--model", "popularity", "--test", "0", "-k", "1")
     assert "Every row makes" in run("recommend", str(path), *implicit).stderr
     wrong = run("recommend", str(path), *columns, "--model", "ease", "--vectors", str(tmp_path / "w"), code=2)
-    assert "EASE has no vectors" in wrong.stderr
+    assert "no vectors of users and items: got --model ease. Hint: leave --vectors out, or choose --model als" in (
+        wrong.stderr
+    )
+    told = run(
+        *("recommend", str(path), *columns, "--test", "0", "--threads", "1", "-k", "1", "--json"),
+        *("--vectors", str(tmp_path / "w")),
+    )
+    assert json.loads(told.stdout)["model"] == "als"
 
 
 def test_titles_beside_and_by_name(table, tmp_path: Path):

@@ -43,7 +43,10 @@ def recommend(
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the model in a folder.")] = None,
     vectors: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the vectors of users and items as .npy, for an index of neighbours."),
+        typer.Option(
+            metavar="DIR",
+            help="Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als alone.",
+        ),
     ] = None,
     model: Annotated[
         str,
@@ -140,7 +143,7 @@ def recommend(
             learned, choice, found = _learn(
                 source, columns, name, settings,
                 relevant=relevant, least_relevant=least_relevant, test=test, split=split, metrics=metrics, seed=seed,
-                threads=threads, bar=bar,
+                threads=threads, vectors=vectors is not None, bar=bar,
             )  # fmt: skip
         if save is not None:
             learned.save(save, force=force)
@@ -196,16 +199,21 @@ def _learn(
     metrics: list[str],
     seed: int,
     threads: int | None,
+    vectors: bool,
     bar: screen.Steps,
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.interactions.sources import read_interactions
-    from rankwise.tuning.recommenders import choose_recommender, hold_out_comparison
+    from rankwise.tuning.recommenders import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
 
     share = check.number("--test", test, least=0.0, most=0.9)
     if name == "auto" and settings:
         got = ", ".join(settings)
         raise check.error("settings belong to one model", got=got, hint="name it: --model als --set factors=32")
+    if vectors and name in AUTO and name not in WITH_VECTORS:
+        hint = f"leave --vectors out, or choose --model {' or '.join(WITH_VECTORS)}"
+        raise check.error("this model has no vectors of users and items", got=f"--model {name}", hint=hint)
+    tried = [one for one in AUTO if one in WITH_VECTORS] if vectors and name == "auto" else name
     ratings = read_interactions(source, relevant=relevant, **columns)
     if ratings.counted:
         screen.note("Every row makes an item relevant: there is no column of ratings.")
@@ -213,7 +221,7 @@ def _learn(
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
-        train, name, settings=settings, by=split, seed=seed, threads=threads,
+        train, tried, settings=settings, by=split, seed=seed, threads=threads,
         progress=lambda model: bar.step(f"Trying {model}"),
     )  # fmt: skip
     found = None

@@ -24,6 +24,8 @@ from rankwise.rankers.table import recommender_class
 
 AUTO = ("ease", "als", "knn", "popularity")
 """Tried unless others are asked for: they learn in seconds and need nothing installed."""
+WITH_VECTORS = ("als", "factorization")
+"""Those whose scores are products of the vectors of a user and an item."""
 EASY = 6_000
 """Users or items, whichever are fewer, up to which EASE is among those."""
 GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
