@@ -326,6 +326,17 @@ def test_what_cannot_be_trained_says_why(client, named, tmp_path):
         rw.dask.fit(rw.XGBoostRanker("xendcg", **{**SMALL, "min_documents": 9999}), path, client=client)
 
 
+def test_who_calls_gives_who_listens_a_head_start(monkeypatch):
+    slept: list[tuple[int, float]] = []
+    together = network.LightGBMNetwork(("a:1", "b:2", "c:3"), 5)
+    for rank in range(3):
+        monkeypatch.setattr("time.sleep", lambda seconds, rank=rank: slept.append((rank, seconds)))
+        with together.joined(rank):
+            pass
+    assert [rank for rank, _ in slept] == [0, 1]
+    assert all(0.0 < seconds < 0.2 for _, seconds in slept)
+
+
 def test_a_model_does_not_remember_the_cluster():
     text = b"parameters:\n[num_leaves: 7]\n[machines: 10.0.0.1:5,10.0.0.2:6]\n[local_listen_port: 5]\n[seed: 1]\nend"
     cleaned = network.LightGBMNetwork(("10.0.0.1:5", "10.0.0.2:6"), 5).clean(text)

@@ -10,6 +10,7 @@ import logging
 import math
 import re
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers.trees.cluster.workers import Workers
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
+_HEAD_START = 0.03
+"""Seconds that the last worker gets. Workers of LightGBM call those of higher rank, and one that calls before the other
+listens sleeps for 0.2 seconds before it tries again."""
 _TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pre_partition|tree_learner): [^\n]*\]")
 
 
@@ -84,6 +88,8 @@ class LightGBMNetwork(NamedTuple):
         import lightgbm
 
         lightgbm.register_logger(logging.getLogger("rankwise.lightgbm"), "debug", "debug")
+        if rank < len(self.machines) - 1:
+            time.sleep(_HEAD_START)
         yield
 
     def leave(self, growth: Any) -> None:
