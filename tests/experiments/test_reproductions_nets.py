@@ -270,7 +270,9 @@ def test_a_net_recipe_gives_the_numbers_of_the_public_interface(tmp_path):
         "seed": seed_of(0, 1),
         "threads": 1,
     }
-    noisy = rw.NeuralRanker("stochastic(approx_ndcg(eta=10.0))", preset="2020-tuned", **settings).fit(train, valid)
+    noisy = rw.NeuralRanker("stochastic(approx_ndcg(eta=10.0), scale=1.0)", preset="2020-tuned", **settings).fit(
+        train, valid
+    )
     rows = results.queries.filter(trial=1, method="E[ApproxNDCG]")
     expected = rw.evaluate(noisy, test, ["ndcg@5"])["ndcg@5"]
     np.testing.assert_array_equal(rows["ndcg@5"].fill_null(np.nan).to_numpy(), expected)

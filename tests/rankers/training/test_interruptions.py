@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import RankMetric
 
 TREES: dict[str, Any] = {"rounds": 8, "leaves": 7, "min_documents": 5, "threads": 1}
 NETS: dict[str, Any] = {"epochs": 8, "hidden": (8,), "threads": 1, "device": "cpu"}
@@ -31,7 +31,7 @@ def pressed(monkeypatch):
     """Press Ctrl-C while a metric is computed for the n-th time; the first time is before training."""
 
     def at(n):
-        calls, measure = [], Metric.__call__
+        calls, measure = [], RankMetric.__call__
 
         def interrupted(self, *arguments, **options):
             calls.append(self)
@@ -39,7 +39,7 @@ def pressed(monkeypatch):
                 raise KeyboardInterrupt
             return measure(self, *arguments, **options)
 
-        monkeypatch.setattr(Metric, "__call__", interrupted)
+        monkeypatch.setattr(RankMetric, "__call__", interrupted)
 
     return at
 
