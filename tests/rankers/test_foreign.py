@@ -206,6 +206,20 @@ def test_names_of_features_are_kept(train):
             rw.evaluate(model, train.with_(features=train.features[:, :5]))
 
 
+def test_columns_with_spaces_are_found_though_lightgbm_writes_underlines(train):
+    names = ["unit price", "age", "shop kind", "length", "depth", "links"]
+    table = pd.DataFrame(train.features, columns=names)
+    table["shop kind"] = pd.Categorical(np.array(["north", "south", "west"])[train.labels.astype(int) % 3])
+    model = lgb.LGBMRanker(**LGB).fit(table, train.labels, group=train.sizes)
+    ranker = rw.wrap(model)
+    whole = table.assign(qid=train.qids(), label=train.labels)
+    data = rw.RankingDataset.from_frame(whole, features=names[::-1])
+    np.testing.assert_array_equal(ranker.predict(data), model.predict(table))
+    np.testing.assert_array_equal(ranker.predict(table[names[::-1]]), model.predict(table))
+    with pytest.raises(ValueError, match="got no 'unit_price' among 5 features"):
+        ranker.predict(rw.RankingDataset.from_frame(whole, features=names[1:]))
+
+
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_categories_of_a_table_are_found_by_their_values(library, train):
     rng = np.random.default_rng(2)

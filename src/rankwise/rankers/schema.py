@@ -5,6 +5,7 @@ training did not see is missing. Where only codes are known, on one side or on b
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
@@ -152,10 +153,10 @@ class Schema:
         names, theirs = self.names, data.feature_names
         if theirs is None or names is None or theirs == names:
             return data
-        places = {name: place for place, name in enumerate(theirs)}
+        places = _places(theirs)
         missing = [name for name in names if name not in places]
         if missing:
-            unknown = sorted(set(theirs) - set(names), key=places.__getitem__)
+            unknown = [name for name in theirs if name not in names]
             near = difflib.get_close_matches(missing[0], unknown, n=1)
             hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
             got = f"no {missing[0]!r} among {len(theirs)} features"
@@ -178,6 +179,18 @@ class Schema:
         return check.error(what, got=got, where=self.name(column), hint=hint)
 
 
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Where columns lie by their names, and by those that LightGBM keeps, with an underline for each space.
+
+    >>> _places(["unit price", "a b", "a_b"])
+    {'unit_price': 0, 'unit price': 0, 'a b': 1, 'a_b': 2}
+    """
+    underlined = [name.replace(" ", "_") for name in names]
+    counts = Counter(underlined)
+    unmistakable = {name: place for place, name in enumerate(underlined) if counts[name] == 1}
+    return unmistakable | {name: place for place, name in enumerate(names)}
+
+
 def is_frame(data: object) -> TypeGuard[Table]:
     """Whether ``data`` is a table with named columns."""
     return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
@@ -191,11 +204,13 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
 
     columns, listed = as_polars(table)
     names = columns.collect_schema().names()
-    if schema is not None and schema.names is not None and set(schema.names) <= set(names):
-        names = list(schema.names)
-    lists: Keywords = {name: listed[name] for name in names if name in listed}
-    if schema is not None:
-        lists |= schema.lists(names)
+    lists: dict[str, Values] = {}
+    if schema is not None and schema.names is not None and (places := _places(names)).keys() >= set(schema.names):
+        names = [names[places[name]] for name in schema.names]
+        lists = {names[column]: values for column, values in schema.categories.items()}
+    elif schema is not None:
+        lists = schema.lists(names)
+    lists = {name: listed[name] for name in names if name in listed} | lists
     query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
     complete = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
     return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)
