@@ -59,8 +59,8 @@ def recommender_class(name: str) -> "type[Recommends]":
     return found
 
 
-def load(path: str | Path) -> "Trained":
-    """Read a model that a ranker saved, or a checkpoint, and verify it; it scores bit for bit as it did.
+def load(path: str | Path) -> "Trained | Any":
+    """Read a model that a ranker or a recommender saved, or a checkpoint, and verify it; it scores as it did, to the bit.
 
     A damaged or foreign folder gets an error that says what is wrong with it.
     """
@@ -68,5 +68,4 @@ def load(path: str | Path) -> "Trained":
     with storage.making_sense(path):
         name = str(description["ranker"])
         found: type[Any] = recommender_class(name) if name in RECOMMENDERS else ranker_class(name)
-        model: Trained = found._from_description(description, files)
-        return model
+        return found._from_description(description, files)
