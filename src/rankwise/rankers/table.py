@@ -60,7 +60,7 @@ def recommender_class(name: str) -> "type[Recommends]":
 
 
 def load(path: str | Path) -> "Trained | Any":
-    """Read a model that a ranker or a recommender saved, or a checkpoint, and verify it; it scores as it did, to the bit.
+    """Read and verify a model that a ranker or a recommender saved, or a checkpoint; it scores bit for bit as it did.
 
     A damaged or foreign folder gets an error that says what is wrong with it.
     """
