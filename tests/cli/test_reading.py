@@ -235,6 +235,16 @@ def test_tables_come_from_pipes_as_from_files(name: str):
     assert told == run("data", "info", name, *NAMES, "--categorical", "shop").stdout
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["train missing.txt -o m --objective xendgc", "tune missing.txt --valid missing.txt -o b.toml --objective xendgc"],
+)
+def test_expressions_are_read_before_the_data(line: str):
+    assert "did you mean 'xendcg'" in refused(*line.split())
+    metrics = "--metric" if line.startswith("tune") else "--metrics"
+    assert "did you mean 'ndcg'" in refused(*line.replace("xendgc", "xendcg").split(), metrics, "ndgc@5")
+
+
 def test_a_model_of_another_library_among_rankings_is_told_how_it_comes_here():
     Path("model.txt").write_text("tree\nversion=v4\n")
     Path("model.pkl").write_bytes(pickle.dumps({"a": 1}))

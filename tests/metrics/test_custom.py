@@ -139,7 +139,7 @@ def test_a_ranker_stops_by_it_and_is_saved_with_its_name(library, parts, tmp_pat
     assert loaded.metrics == ("worst", "found(depth=2)", "rr")
     assert loaded.history_ == model.history_
     np.testing.assert_array_equal(loaded.predict(parts[1]), model.predict(parts[1]))
-    with pytest.raises(ValueError, match=r"unknown metric: got 'worst'.*pass a metric of your own as the function"):
+    with pytest.raises(ValueError, match=r"unknown metric: got 'worst'.*pass one of your own as the function"):
         loaded.score(parts[1])
     assert loaded.set_params(metrics=worst).score(parts[1]) == expected
 

@@ -81,6 +81,18 @@ def names(rankings: Sequence[tuple[str, Path, str]]) -> list[str]:
     return list(found)
 
 
+def readable(objective: str | None, metrics: Sequence[str]) -> None:
+    """Complain of an objective or a metric that cannot be read before the work begins."""
+    from rankwise.metrics.table import metric
+    from rankwise.objectives.table import native
+    from rankwise.objectives.table import objective as read
+
+    if objective is not None and native(objective) is None:
+        read(objective)
+    for one in metrics:
+        metric(one)
+
+
 def once_from_standard_input(*paths: str) -> None:
     """Refuse to read standard input twice."""
     if paths.count(STANDARD_INPUT) > 1:

@@ -149,6 +149,7 @@ def train(
         "checkpoint_every": checkpoint_every,
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
+    inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
         cross_validation.train_folds(

@@ -81,6 +81,7 @@ def tune(
     if patience is not None:
         fixed["patience"] = patience or None
     ranges = inputs.pairs(search or [], "NAME=RANGE")
+    inputs.readable(objective, [metric])
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)

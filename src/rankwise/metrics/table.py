@@ -110,7 +110,7 @@ def _read(expression: str | RankMetric, conventions: str | None) -> RankMetric:
         set_there = options_of(conventions, type(expression))
         open_here = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
         return replace(expression, **{name: value for name, value in set_there.items() if name in open_here})
-    otherwise = "pass a metric of your own as the function itself"
+    otherwise = "in Python, pass one of your own as the function itself"
     parsed: RankMetric = grammar.parse(spelled(expression), _makers(conventions), "metric", otherwise=otherwise)
     return with_cutoff(expression, parsed)
 
