@@ -250,3 +250,8 @@ def test_a_model_of_another_library_among_rankings_is_told_how_it_comes_here():
     Path("model.pkl").write_bytes(pickle.dumps({"a": 1}))
     for name in ("model.txt", "model.pkl"):
         assert "rw.wrap(model).save('folder')" in refused("evaluate", "rows.csv", name, *NAMES)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_help_says_that_models_are_rankings(command: str):
+    assert "SCORES: a model" in " ".join(run(command, "--help").stdout.replace("│", " ").split())

@@ -140,3 +140,9 @@ def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
     assert "ratings are no ranking data: got movielens-100k. Hint: use 'rankwise recommend" in wrong.stderr
     wrong = run("recommend", "movielens-100k", code=2)
     assert "no user has 5 relevant items" in wrong.stderr
+
+
+def test_titles_that_fit_no_item_are_said(table, tmp_path: Path):
+    (tmp_path / "titles.csv").write_text("item,title\nnobody,Nothing\n")
+    words = ("--model", "popularity", "--test", "0", "-k", "1", "--titles", str(tmp_path / "titles.csv"))
+    assert "no item has a title in" in run("recommend", str(table), *words).stderr

@@ -121,8 +121,8 @@ FORMS = (
 )
 DATA = f"DATA: {FORMS}"
 SCORES = (
-    "SCORES: text with one number per document in the order of DATA, a .npy array, or a TREC run. With --qrels there "
-    "is no DATA, only runs."
+    "SCORES: a model, the folder that 'rankwise train' wrote, text with one number per document in the order of DATA, "
+    "a .npy array, or a TREC run. With --qrels there is no DATA, only runs."
 )
 
 Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {FORMS}")]

@@ -254,6 +254,8 @@ def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title:
             raise check.error("--title names a column of a table that is not there", got=repr(title), hint=hint)
         return table
     called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
+    if called.null_count() == len(called):
+        screen.note(f"no item has a title in {path}, which knows items by other ids")
     return table.insert_column(table.columns.index("item") + 1, called.alias("title"))
 
 
