@@ -330,3 +330,9 @@ def test_one_name_stands_for_itself_and_not_for_its_letters():
     data = from_frame(frame, features="shop", categorical="shop")
     assert (data.feature_names, data.categories) == (("shop",), {0: ("a", "b")})
     assert from_frame(frame, features="!shop").feature_names == ("s",)
+
+
+def test_an_id_of_text_that_comes_again_is_written_as_text():
+    frame = pl.DataFrame({"qid": ["a", "b", "a"], "label": [0, 1, 0], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="got query 'a' again after another query"):
+        from_frame(frame)

@@ -124,7 +124,7 @@ def runs(
         again = int(np.setdiff1d(np.arange(heads.size), first)[0])
         raise error(
             "the rows of a query must lie together",
-            got=f"query {heads[again]!r} again after another query",
+            got=f"query {_plain(heads[again])!r} again after another query",
             where=f"row {starts[again]}",
             hint=hint,
         )
