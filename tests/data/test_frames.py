@@ -147,7 +147,11 @@ def test_numbers_beyond_float32_become_the_largest():
             {},
             r"the label must be known for every document: got null at row 1 of column 'label'",
         ),
-        ({"label": ["x", "y", "z"]}, {}, r"the label column must hold numbers: got String in column 'label'"),
+        (
+            {"label": ["x", "y", "z"]},
+            {},
+            r"the label column must hold numbers: got String in column 'label', such as 'x'. Hint: write",
+        ),
         ({"label": [1, -1, 2]}, {}, r"labels must be at least 0: got -1 at row 1 \(query 3\)"),
         ({"qid": [1.5, 1.5, 2.5]}, {}, r"the query column must hold integers or strings: got Float64 in column 'qid'"),
         ({"qid": [1, None, 2]}, {}, r"the query must be known for every document: got null at row 1 of column 'qid'"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Data = TypeVar("Data", bound="RankingDataset")
 
 _SHOWN = 20  # columns that an error lists
+_LETTERS = 40  # of a value in an error
 
 ROLES = {
     "query": "qid",
@@ -308,8 +309,12 @@ def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
 def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
     series = _whole(columns, roles, role)
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
-        got = f"{series.dtype} in column {series.name!r}"
-        raise check.error(f"the {role} column must hold numbers", got=got, hint="cast it before")
+        got, hint = f"{series.dtype} in column {series.name!r}", "cast it before"
+        if series.dtype == pl.String:
+            wrong = series.filter(series.cast(pl.Float64, strict=False).is_null())
+            if wrong.len():
+                got, hint = f"{got}, such as {wrong[0][:_LETTERS]!r}", "write a number there, or leave the row out"
+        raise check.error(f"the {role} column must hold numbers", got=got, hint=hint)
     return series.cast(pl.Float64).to_numpy()
 
 
