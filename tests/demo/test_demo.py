@@ -108,6 +108,11 @@ def test_conclusion_does_not_claim_more_than_the_tests_show(result: Demonstratio
     assert others[-1] in result.conclusion().partition("significantly better than")[2]
 
 
+def test_letters_are_those_of_the_report(result: Demonstration):
+    means = result.comparison.mean[HEADLINE]
+    assert list(result.comparison.systems) == result.ranked == sorted(means, key=lambda name: -means[name])
+
+
 def test_the_floor_is_the_mean_over_random_orders(result: Demonstration):
     test = result.parts["test"]
     draws = [

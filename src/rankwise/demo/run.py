@@ -57,12 +57,14 @@ def demonstrate(
     scores[f"best feature ({feature})"] = scores_of_feature
 
     progress("Evaluating and comparing")
+    means = {name: evaluate(values, test, HEADLINE).mean[HEADLINE] for name, values in scores.items()}
+    scores = {name: scores[name] for name in sorted(scores, key=means.__getitem__, reverse=True)}  # as in the report
     result = Demonstration(
         parts={"train": train, "valid": valid, "test": test},
         comparison=compare(scores, test, METRICS, seed=SEED),
         floor=evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
         ceiling=evaluate(synthetic_ideal(test, seed=SEED), test, METRICS),
-        curves={name: ranker.history_[HEADLINE] for name, ranker in rankers.items()},
+        curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         folder=folder,
         files={
             PAGE: "the report: words, tables, figures and a query explorer, for a browser",
