@@ -142,3 +142,14 @@ def test_the_command_line_says_nothing_beside_json_or_without_progress(
     monkeypatch.setattr(first_use, "telling", telling)
     CliRunner().invoke(app, words)
     assert asked == [wanted]
+
+
+def test_a_newer_numba_compiles_in_its_own_way_to_the_same_numbers(tmp_path: Path):
+    example = (
+        "import rankwise as rw; from rankwise.objectives.cross_entropy import normalise; "
+        "print(type(normalise).__name__); print(*rw.SoftmaxCE()([0.5, 1.0, -2.0], [1, 0, 2], [0, 3]).gradient)"
+    )
+    newer = f"import numba; numba.version_info = numba.version_info._replace(short=(99, 0)); {example}"
+    expected, found = (run(tmp_path / str(n), "-c", code).stdout.split() for n, code in enumerate((example, newer)))
+    assert [expected[0], found[0]] == ["Kernel", "CPUDispatcher"]
+    np.testing.assert_allclose([float(part) for part in found[1:]], [float(part) for part in expected[1:]], rtol=1e-12)

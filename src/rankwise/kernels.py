@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 
 from rankwise import caches, first_use
-from rankwise.linking import Kernel
 from rankwise.plain import Keywords
 
 FUSED: Final = frozenset({"contract"})
@@ -30,6 +30,12 @@ Compiled loops take another path, with other rounding, where two arrays lie with
 must not depend on where arrays happen to lie, so working memory is this much longer than it needs to be.
 """
 
+
+# Parts lean on how Numba compiles inside, known up to here; with a newer one kernels are compiled in its own way.
+_KNOWN = (0, 68)
+_Dispatcher: type[CPUDispatcher] = CPUDispatcher
+if numba.version_info.short <= _KNOWN:
+    from rankwise.linking import Kernel as _Dispatcher
 
 _place = caches.place_for_kernels()
 if _place is not None:
@@ -62,7 +68,7 @@ def kernel(
     def compiled(function: Callable[..., Any]) -> Any:
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return function
-        dispatcher: Any = Kernel(function, targetoptions=options)
+        dispatcher: Any = _Dispatcher(function, targetoptions=options)
         try:
             dispatcher._cache = _Kept(function)  # type: ignore[no-untyped-call]
         except RuntimeError:  # Numba finds no place for it
