@@ -1,7 +1,8 @@
 """From the characters of an expression to a tree of nodes that know their place; nothing is looked up or made here.
 
 An expression is names, calls, numbers, quoted words, lists and the operators ``+ - * @``, with Python's own meaning
-of each, but none of the rest of Python. Length and depth are limited, so that a tree can be walked by recursion.
+of each, but none of the rest of Python; and ``native:lambdarank``, a library's own objective, which needs no quotes.
+Length and depth are limited, so that a tree can be walked by recursion.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ _TOO_LARGE = 2**64
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
       (?P<number>(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<native>native:[\w:.]*\w)
     | (?P<name>[A-Za-z_]\w*)
     | (?P<quoted>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
     | (?P<mark>[-+*@(),=\[\]])
@@ -182,6 +184,8 @@ class _Reader:
             return Constant(token.start, self.token.end, -self.number(self.step()))
         if token.kind == "number":
             return Constant(token.start, token.end, self.number(token))
+        if token.kind == "native":
+            return Constant(token.start, token.end, token.text)
         if token.kind == "quoted":
             return Constant(token.start, token.end, self.quoted(token))
         if token.text in _CONSTANTS:

@@ -1,7 +1,6 @@
 """Methods as expressions: a ranker, what it optimises and its settings, ``lightgbm(xendcg, leaves=400)``."""
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,6 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Keywords
 from rankwise.rankers.table import RANKERS, ranker_class
 from rankwise.rankers.training.ranker import Trained
-
-_NATIVE = re.compile(r"""(?<!['":\w])(native:[\w:.]*\w)""")  # an objective of the library itself, without quotes
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ def method(text: str) -> Method:
     'lightgbm'.
     """
     rankers: dict[str, Callable[..., Any]] = {name: functools.partial(_made, name) for name in RANKERS}
-    text = _NATIVE.sub(r"'\1'", text)
     made = grammar.parse(text, rankers | OBJECTIVES | WRAPPERS, "ranker or objective")
     return made if isinstance(made, Method) else _made("lightgbm", made)
 
