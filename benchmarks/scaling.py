@@ -1,13 +1,13 @@
 """Training on 1, 2 and 4 worker processes of a Dask cluster on this machine: time, work of a worker, quality.
 
     python benchmarks/scaling.py                          # time of a round on 1, 2 and 4 workers
-    python benchmarks/scaling.py --queries 6000 --rounds 40
+    python benchmarks/scaling.py --queries 8000 --rounds 100 --workers 1 2
     python benchmarks/scaling.py --quality --data mq2008  # 5 seeds x 5 folds, two workers against one machine
 
-Every worker has one thread. The time of a round is that of the later blocks: the first also reads the data, makes bins
-and loads compiled code. Workers wait for each other at every split, so that one which the system keeps waiting delays
-all: the time says little on a machine with other work, or with fewer cores than workers. The CPU time of a worker
-in a round does: it halves where the work divides by two.
+Every worker has one thread, and a training has two blocks. The time of a round is that of the second: the first also
+reads the data, makes bins and loads compiled code. Workers wait for each other at every split, so that one which the
+system keeps waiting delays all: the time says little on a machine with other work, or with fewer cores than workers.
+The CPU time of a worker in a round does: it halves where the work divides by two.
 
 With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one machine, is printed for
 each library and objective; it should lie inside ±0.01.
@@ -62,7 +62,7 @@ def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tupl
     return seen[every] - start, (seen[rounds] - seen[every]) / later, work / later
 
 
-def scaling(queries: int, rounds: int) -> None:
+def scaling(queries: int, rounds: int, counts: list[int]) -> None:
     data = rw.synthetic(n_queries=queries, n_features=136, n_docs=120, seed=1)
     data = data.with_(query_ids=np.arange(data.n_queries))
     every = rounds // 2
@@ -74,7 +74,7 @@ def scaling(queries: int, rounds: int) -> None:
         folder = write(data, Path(place, "data"), 8)
         for name, ranker in RANKERS.items():
             alone = (0.0, 0.0)
-            for workers in (1, 2, 4):
+            for workers in counts:
                 with cluster(workers) as own, Client(own) as client:
                     make = functools.partial(ranker, "xendcg", rounds=rounds, checkpoint_every=every)
                     first, wall, work = timed(make, folder, client, rounds, every)
@@ -108,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--quality", action="store_true")
     parser.add_argument("--data", default="mq2008")
     parser.add_argument("--seeds", type=int, default=5)
@@ -116,7 +117,7 @@ def main() -> None:
     if chosen.quality:
         quality(chosen.data, chosen.seeds)
     else:
-        scaling(chosen.queries, chosen.rounds)
+        scaling(chosen.queries, chosen.rounds, chosen.workers)
 
 
 if __name__ == "__main__":
