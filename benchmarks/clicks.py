@@ -10,17 +10,14 @@ given, with a 95% interval over trials.
 """
 
 import argparse
-import concurrent.futures
-import csv
 import functools
 import itertools
-import multiprocessing
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import paired
 import rankwise as rw
 from quality import parts
 
@@ -61,24 +58,6 @@ def measure(job: Job) -> float:
     return float(rw.evaluate(ranker.fit(*logs), test, [METRIC]).mean[METRIC])
 
 
-def table(rows: list[tuple[Job, float]]) -> str:
-    """One row per setting: NDCG of the clicks as given, and the paired differences of the estimators."""
-    values: dict[tuple[Any, ...], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for (_, data, seed, eta, mistakes, loss, method), value in rows:
-        values[data, loss, eta, mistakes][method][seed] = value
-    names = [name for name in METHODS if name != "as given"]
-    lines = ["| data | loss | eta | mistakes | as given | " + " | ".join(names) + " |", "|---" * (len(names) + 5) + "|"]
-    for setting, by_method in values.items():
-        plain, cells = by_method["as given"], []
-        for name in names:
-            gaps = [by_method[name][seed] - plain[seed] for seed in plain if seed in by_method[name]]
-            spread = 1.96 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
-            cells.append(f"{np.mean(gaps):+.4f} ± {spread:.4f}" if gaps else "")
-        shown = " | ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in setting)
-        lines.append(f"| {shown} | {np.mean(list(plain.values())):.4f} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
@@ -89,20 +68,13 @@ def main() -> None:
     args = parser.parse_args()
     runs = itertools.product(range(args.trials), args.data, ETAS, MISTAKES, LOSSES, METHODS)
     jobs: list[Job] = [(args.folder, data, seed, *rest) for seed, data, *rest in runs]
-    rows: list[tuple[Job, float]] = []
-    context = multiprocessing.get_context("spawn")
-    with (
-        args.out.open("w", newline="") as file,
-        concurrent.futures.ProcessPoolExecutor(args.processes, mp_context=context) as pool,
-    ):
-        writer = csv.writer(file)
-        for job, value in zip(jobs, pool.map(measure, jobs, chunksize=5), strict=True):
-            rows.append((job, value))
-            writer.writerow([*job[1:], value])
-            file.flush()
-            if len(rows) % (len(jobs) // args.trials) == 0:
-                print(f"{len(rows)} of {len(jobs)} models", flush=True)
-    print(table(rows))
+    results = [
+        ((data, loss, eta, mistakes), method, seed, value)
+        for (_, data, seed, eta, mistakes, loss, method), value in zip(
+            jobs, paired.measured(jobs, measure, args.processes, args.out), strict=True
+        )
+    ]
+    print(paired.table(results, ("data", "loss", "eta", "mistakes"), "as given"))
 
 
 if __name__ == "__main__":

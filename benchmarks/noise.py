@@ -9,16 +9,11 @@ the mean difference to it, paired by fold and seed, with a 95% interval over fol
 """
 
 import argparse
-import concurrent.futures
-import csv
 import itertools
-import multiprocessing
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+import paired
 import rankwise as rw
 from quality import FOLDS, SETTINGS, parts
 
@@ -49,23 +44,6 @@ def measure(job: Job) -> float:
     return float(rw.evaluate(model, valid, [METRIC]).mean[METRIC])
 
 
-def table(rows: list[tuple[Job, float]]) -> str:
-    """One row per data set and loss: NDCG without noise, and the paired differences to it."""
-    values: dict[tuple[str, str], dict[float, dict[tuple[int, int], float]]] = defaultdict(lambda: defaultdict(dict))
-    for (_, data, _, seed, fold, loss, factor), value in rows:
-        values[data, loss][factor][seed, fold] = value
-    lines = ["| data | loss | no noise | " + " | ".join(f"× {factor:g}" for factor in FACTORS[1:]) + " |"]
-    lines.append("|---" * (len(FACTORS) + 2) + "|")
-    for (data, loss), by_factor in values.items():
-        plain, cells = by_factor[0.0], []
-        for factor in FACTORS[1:]:
-            differences = [by_factor[factor][run] - plain[run] for run in plain if run in by_factor[factor]]
-            spread = 1.96 * np.std(differences, ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else np.nan
-            cells.append(f"{np.mean(differences):+.4f} ± {spread:.4f}" if differences else "")
-        lines.append(f"| {data} | `{loss}` | {np.mean(list(plain.values())):.4f} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
@@ -79,20 +57,13 @@ def main() -> None:
     losses = args.losses or (NET_LOSSES if args.nets else LOSSES)
     runs = itertools.product(range(args.seeds), range(1, FOLDS + 1), args.data, losses, FACTORS)
     jobs: list[Job] = [(args.folder, data, args.nets, seed, fold, loss, f) for seed, fold, data, loss, f in runs]
-    rows: list[tuple[Job, float]] = []
-    context = multiprocessing.get_context("spawn")
-    with (
-        args.out.open("w", newline="") as file,
-        concurrent.futures.ProcessPoolExecutor(args.processes, mp_context=context) as pool,
-    ):
-        writer = csv.writer(file)
-        for job, value in zip(jobs, pool.map(measure, jobs, chunksize=4), strict=True):
-            rows.append((job, value))
-            writer.writerow([*job[1:], value])
-            file.flush()
-            if len(rows) % (len(losses) * len(FACTORS) * len(args.data)) == 0:
-                print(f"{len(rows)} of {len(jobs)} models", flush=True)
-    print(table(rows))
+    results = [
+        ((data, loss), f"× {factor:g}", (seed, fold), value)
+        for (_, data, _, seed, fold, loss, factor), value in zip(
+            jobs, paired.measured(jobs, measure, args.processes, args.out), strict=True
+        )
+    ]
+    print(paired.table(results, ("data", "loss"), "× 0"))
 
 
 if __name__ == "__main__":
