@@ -20,6 +20,7 @@ from rankwise.check.errors import error, library, naming, printable, suggestion,
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
     document_ids,
+    groups,
     identifiers,
     member,
     metric_values,
@@ -52,6 +53,7 @@ __all__ = [
     "fractions",
     "free_path",
     "grades",
+    "groups",
     "identifiers",
     "installed",
     "integer",

@@ -31,6 +31,20 @@ def document_ids(values: ArrayLike, n_docs: int) -> Ids:
     return identifiers("document ids", values, n_docs, "document")
 
 
+def groups(values: ArrayLike, n_docs: int) -> Ids:
+    """Check that every document is in one group: an integer or a string; true and false are 1 and 0."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and any(value is None or value != value for value in array.ravel().tolist()):
+        row = next(row for row, value in enumerate(array.ravel().tolist()) if value is None or value != value)
+        raise error(
+            "the group must be known for every document",
+            got=repr(array.ravel()[row]),
+            where=f"row {row}",
+            hint="give documents of no known group a group of their own, such as 'unknown'",
+        )
+    return identifiers("groups", array.astype(np.int64) if array.dtype.kind == "b" else array, n_docs, "document")
+
+
 def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
     """Check a column of integers or strings and give it a plain NumPy type."""
     array = np.asarray(values)

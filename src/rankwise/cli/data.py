@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.command import Group, register
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Json
+from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -40,7 +40,10 @@ Target = Annotated[
     ),
 ]
 Lossy = Annotated[
-    bool, typer.Option("--lossy", help="Write LETOR text although it cannot hold weights, positions or propensities.")
+    bool,
+    typer.Option(
+        "--lossy", help="Write LETOR text although it cannot hold weights, groups, positions or propensities."
+    ),
 ]
 
 
@@ -278,11 +281,11 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
     from rankwise.data import formats as files
+    from rankwise.data.letor.text import CANNOT_HOLD
 
     if lossy and not files.is_parquet(target):
-        data = data.with_(
-            weights=None, document_weights=None, categorical=(), propensities=None, positions=None, judged=None
-        )
+        nothing: Keywords = dict.fromkeys(CANNOT_HOLD) | {"categorical": ()}
+        data = data.with_(**nothing)
     with screen.progress(1) as bar:
         bar.step(f"Writing {target}")
         files.write_data(data, target, force=force)

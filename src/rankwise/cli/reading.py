@@ -38,6 +38,10 @@ _OPTIONS: Keywords = {
         str | None, _option("COLUMN", "The column of query weights, the same in all rows of a query.", "no weights")
     ],
     "document": Annotated[str | None, _option("COLUMN", "The column of document ids.", "no ids")],
+    "groups": Annotated[
+        str | None,
+        _option("COLUMN", "The column of groups of documents, among which exposure is to be fair.", "no groups"),
+    ],
     "categorical": Annotated[
         str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
     ],

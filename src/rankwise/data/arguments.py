@@ -12,6 +12,7 @@ class Columns(TypedDict, total=False):
     weights: ArrayLike | None
     document_ids: ArrayLike | None
     document_weights: ArrayLike | None
+    groups: ArrayLike | None
     feature_names: Sequence[str] | None
     categorical: Sequence[int]
     categories: Mapping[int, Sequence[object]] | None
@@ -43,6 +44,7 @@ class Roles(TypedDict, total=False):
     weight: str | None
     document: str | None
     document_weight: str | None
+    groups: str | None
     propensity: str | None
     position: str | None
     judged: str | None

@@ -119,6 +119,7 @@ def simulate_clicks(
         weights=None if data.weights is None else data.weights[query],
         document_ids=None if data.document_ids is None else data.document_ids[rows],
         document_weights=None if data.document_weights is None else data.document_weights[rows],
+        groups=None if data.groups is None else data.groups[rows],
         feature_names=data.feature_names,
         categorical=data.categorical,
         categories=data.categories,

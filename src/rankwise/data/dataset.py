@@ -18,7 +18,10 @@ from rankwise.sparse import is_sparse
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
-PER_DOCUMENT = ("features", "labels", "document_ids", "document_weights", "propensities", "positions", "judged")
+PER_DOCUMENT = (
+    *("features", "labels", "document_ids", "document_weights", "groups"),
+    *("propensities", "positions", "judged"),
+)
 PER_QUERY = ("query_ids", "weights")
 
 
@@ -52,6 +55,8 @@ class RankingDataset:
     """(n_docs,) integers or strings."""
     document_weights: NDArray[np.float64] | None = None
     """(n_docs,) how much each document counts in training, with objectives that weigh documents."""
+    groups: Ids | None = None
+    """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
@@ -77,6 +82,7 @@ class RankingDataset:
             weights: ArrayLike | None = None,
             document_ids: ArrayLike | None = None,
             document_weights: ArrayLike | None = None,
+            groups: ArrayLike | None = None,
             feature_names: Sequence[str] | None = None,
             categorical: Sequence[int] = (),
             categories: Mapping[int, Sequence[object]] | None = None,
@@ -112,6 +118,8 @@ class RankingDataset:
             checked["document_ids"] = check.document_ids(self.document_ids, n_docs)
         if self.document_weights is not None:
             checked["document_weights"] = check.document_weights(self.document_weights, offsets, ids)
+        if self.groups is not None:
+            checked["groups"] = check.groups(self.groups, n_docs)
         if self.propensities is not None:
             checked["propensities"] = check.propensities(self.propensities, offsets, ids)
         if self.positions is not None:

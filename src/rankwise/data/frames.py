@@ -1,7 +1,7 @@
 """Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
 
-Columns play roles: one names the query, one holds the label, some may hold weights, document ids, propensities,
-displayed positions and who was judged, and the others are features.
+Columns play roles: one names the query, one holds the label, some may hold weights, document ids, groups of
+documents, propensities, displayed positions and who was judged, and the others are features.
 """
 
 import difflib
@@ -35,6 +35,7 @@ ROLES = {
     "weight": "weight",
     "document": "document",
     "document_weight": "document_weight",
+    "groups": "group",
     "propensity": "propensity",
     "position": "position",
     "judged": "judged",
@@ -58,6 +59,7 @@ def from_frame(
     weight: str | None = None,
     document: str | None = None,
     document_weight: str | None = None,
+    groups: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
     judged: str | None = None,
@@ -78,6 +80,8 @@ def from_frame(
         weight: The column of query weights; the same number in all rows of a query.
         document: The column of document ids.
         document_weight: The column of weights of single documents.
+        groups: The column of groups of documents, among which exposure is to be fair: integers, true and false, text
+            or categories. It is no feature unless ``features`` names it.
         propensity: The column of examination probabilities.
         position: The column of displayed positions, from 1.
         judged: The column that says which documents were judged: 1, 0, or -1 for pooled ones that were not.
@@ -102,16 +106,17 @@ def from_frame(
     table, listed = as_polars(frame)
     unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
-    roles |= {"document_weight": document_weight, "propensity": propensity, "position": position, "judged": judged}
+    roles |= {"document_weight": document_weight, "groups": groups, "propensity": propensity}
+    roles |= {"position": position, "judged": judged}
     return _build(table, cls, roles, features, set(column_names(categorical)), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``document_weight``, ``propensity``, ``position`` and ``judged``,
-    with an underscore at the end if a feature has that name; features without names are called ``f1``, ``f2`` ….
-    Categorical features whose categories are known hold these: text as polars' ``Enum``.
+    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``propensity``, ``position`` and
+    ``judged``, with an underscore at the end if a feature has that name; features without names are called ``f1``,
+    ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -127,6 +132,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         "weight": None if data.weights is None else np.repeat(data.weights, data.sizes),
         "document": data.document_ids,
         "document_weight": data.document_weights,
+        "groups": data.groups,
         "propensity": data.propensities,
         "position": data.positions,
         "judged": data.judged,
@@ -200,6 +206,8 @@ def _build(
         values["weights"] = weights[starts]
     if "document" in roles:
         values["document_ids"] = _ids(columns, roles, "document")
+    if "groups" in roles:
+        values["groups"] = _ids(columns, roles, "groups")
     for role, field in _BY_DOCUMENT.items():
         if role in roles:
             values[field] = _numbers(columns, roles, role)
@@ -290,6 +298,8 @@ def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(columns, roles, role)
     if isinstance(series.dtype, pl.Categorical | pl.Enum):
         series = series.cast(pl.String)
+    if role == "groups" and series.dtype == pl.Boolean:
+        series = series.cast(pl.Int64)
     if not (series.dtype.is_integer() or series.dtype == pl.String):
         raise check.error(
             f"the {role} column must hold integers or strings",

@@ -113,6 +113,7 @@ def fingerprint(data: RankingDataset) -> str:
         data.weights,
         data.query_ids,
         data.document_weights,
+        data.groups,
         data.propensities,
         data.positions,
     )
