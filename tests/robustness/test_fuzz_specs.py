@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankwise as rw
 from rankwise.cli.report import _search
@@ -14,6 +15,7 @@ from rankwise.experiments.results import Results
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.store import Outcome, Store
 from rankwise.tuning.result import read_parameters
+from tests import synthetic_results
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow
@@ -113,6 +115,21 @@ def test_damaged_trials_are_never_read(tmp_path: Path) -> None:
                     store.read(["a"])
         path.write_bytes(whole)
     assert store.read(["a"]).queries[0].height == 40
+
+
+def test_damaged_packs_never_read_as_other_results(tmp_path: Path) -> None:
+    found = synthetic_results.results(trials=2, queries=5)
+    path = found.pack(tmp_path / "damaged.zip", documents=True)
+
+    def read(path: Path) -> None:
+        packed = Results.read(path)
+        assert (packed.spec, packed.about) == (found.spec, found.about)
+        for name in ("queries", "curves", "documents"):
+            assert_frame_equal(getattr(packed, name).drop("id", strict=False), whole[name])
+
+    packed = Results.read(path)
+    whole = {name: getattr(packed, name).drop("id", strict=False) for name in ("queries", "curves", "documents")}
+    fuzzing.holds(read, [path.read_bytes()], path, words=(b"PK\x01\x02", b"PK\x05\x06", b"queries"), usual=500)
 
 
 def test_damaged_studies(tmp_path: Path) -> None:

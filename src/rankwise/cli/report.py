@@ -15,7 +15,9 @@ _LARGEST_SEARCH = 2**26  # bytes of JSON
 
 
 def report(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote.")],
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote, or a pack of it.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder for the report.", show_default="RESULTS itself"),
@@ -44,7 +46,8 @@ def report(
     from rankwise.experiments.results import Results
     from rankwise.report.write import FILES, ready, write_report
 
-    folder = results if output is None else output
+    beside = results.with_suffix("") if results.is_file() else results
+    folder = beside if output is None else output
     ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
     found = Results.read(results)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rankwise import check
-from rankwise.experiments import summary
+from rankwise.experiments import packing, summary
 from rankwise.experiments.published import figures
 from rankwise.experiments.schema import (
     CONTRIBUTIONS,
@@ -34,7 +34,7 @@ PAGE = "results.md"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder."""
+    """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder or pack."""
 
     spec: Json
     """The experiment as plain data: name, title, paper, claim, methods (name -> expression), metrics, levels, …"""
@@ -56,7 +56,11 @@ class Results:
 
     @classmethod
     def read(cls, folder: str | Path) -> "Results":
-        """Read what lies in a folder of results, also of a run that is not finished or was stopped."""
+        """Read what lies in a folder of results, also of a run that is not finished, or in a file of :meth:`pack`."""
+        if Path(folder).is_file():
+            description, frames = packing.read(folder)
+            spec, about = description["spec"], description["about"]
+            return cls(spec, **frames, published=figures(spec.get("published", "")), about=about)  # type: ignore[arg-type]
         return cls.gathered(folder, _description(folder))
 
     @classmethod
@@ -80,6 +84,17 @@ class Results:
             published=figures(description["spec"].get("published", "")),
             about=description["about"] | kept.about,
         )
+
+    def pack(self, path: str | Path, *, documents: bool = False) -> Path:
+        """Write what tables and figures need to one small file, which :meth:`read` reads as it does a folder.
+
+        Features of documents, what they add to scores, and unless ``documents`` labels and scores stay behind: those
+        are for the query explorer, and for figures of metrics that were not computed. The same results make the same
+        bytes, so that a file under version control changes when its numbers do.
+        """
+        kept = [name for name in packing.FRAMES if documents or name != "documents"]
+        packing.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in kept})
+        return Path(path)
 
     def to_text(self) -> str:
         """Give every table as text: means with intervals and marks, and whether the paper's direction agrees."""
