@@ -6,7 +6,7 @@ import multiprocessing
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import t
@@ -14,8 +14,10 @@ from scipy.stats import t
 Result = tuple[Hashable, Hashable, Hashable, float]
 """Setting (a row of the table), method (a column), trial, and what was measured."""
 
+Measured = TypeVar("Measured", bound=float | tuple[float, ...])
 
-def measured(jobs: Sequence[Any], measure: Callable[[Any], float], processes: int, out: Path) -> Iterator[float]:
+
+def measured(jobs: Sequence[Any], measure: Callable[[Any], Measured], processes: int, out: Path) -> Iterator[Measured]:
     """Give what each job measures, in their order; a line of ``out`` is written as soon as it is known."""
     context = multiprocessing.get_context("spawn")
     with (
@@ -24,7 +26,7 @@ def measured(jobs: Sequence[Any], measure: Callable[[Any], float], processes: in
     ):
         writer = csv.writer(file)
         for number, (job, value) in enumerate(zip(jobs, pool.map(measure, jobs, chunksize=4), strict=True), 1):
-            writer.writerow([*job, value])
+            writer.writerow([*job, *(value if isinstance(value, tuple) else (value,))])
             file.flush()
             if number % 100 == 0 or number == len(jobs):
                 print(f"{number} of {len(jobs)} models", flush=True)

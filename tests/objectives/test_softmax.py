@@ -72,6 +72,17 @@ def test_uniform_gamma_lies_between_the_corners_and_differs_by_round():
     np.testing.assert_allclose(phis.mean(axis=0), drawn.mean(axis=0), atol=4 * drawn.std(axis=0).max() / np.sqrt(300))
 
 
+def test_shares_of_two_to_the_label_minus_gamma_are_xendcg():
+    """So any distribution of gamma can be tried with SoftmaxCE, as benchmarks/gamma.py does."""
+    rng = np.random.default_rng(4)
+    offsets, stream = np.array([0, 4, 5, 12]), rw.Stream(3, 7)
+    scores, labels = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
+    ours = rw.XENDCG()(scores, labels, offsets, stream)
+    shares = rw.SoftmaxCE()(scores, 2.0**labels - stream.documents(offsets), offsets)
+    for one, other in zip(ours, shares, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
+
 def test_the_gradient_is_two_lipschitz():
     rng = np.random.default_rng(1)
     for _ in range(100):
