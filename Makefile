@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test fast check format docs benchmarks clean
+.PHONY: help demo test fast check format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      let ruff format and repair the code"
+	@echo "make results     tables and figures of docs/results, from the kept trials"
 	@echo "make benchmarks  every benchmark: ours beside the peers, as ratios"
 
 demo: $(VENV)/.core
@@ -36,6 +37,9 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+results: $(VENV)/.dev
+	@$(BIN)/python benchmarks/results.py
 
 benchmarks: $(VENV)/.dev
 	@for name in compile data metrics objectives plrank trees neural scoring memory scaling; do \

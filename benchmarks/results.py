@@ -1,9 +1,12 @@
 """Fill the pages about reproductions with tables and figures of results that were computed before.
 
-    python benchmarks/results.py RESULTS [--pages docs/results] [--reports FOLDER] [--only 2021-table1 …]
+    python benchmarks/results.py [RESULTS] [--pages docs/results] [--reports FOLDER] [--only 2021-table1 …]
+    python benchmarks/results.py --check                 # is every table what the trials give? No figures, 1 if not
+    python benchmarks/results.py --pack FOLDER           # keep the trials of FOLDER/2021-table1 and others in RESULTS
 
-RESULTS holds a folder of results for each experiment, as ``rankwise reproduce`` writes them. What stands between
-markers in the pages is made anew, and everything else is left as it was written:
+RESULTS, by default docs/results/trials, holds the results of each experiment: a folder as ``rankwise reproduce`` writes
+it, or ``NAME.zip``, a pack of it. What stands between markers in the pages is made anew, and everything else is left as
+it was written:
 
     <!-- made 2021-table1:begin --> … <!-- made 2021-table1:end -->       command, date, versions, trials
     <!-- means 2021-table1:begin --> …                                    means with intervals and marks
@@ -18,9 +21,12 @@ each: ``--reports`` keeps them, and takes those that are there.
 """
 
 import argparse
+import difflib
 import html
+import json
 import re
 import shlex
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,13 +42,16 @@ from rankwise import check
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.results import DESCRIPTION, Results
-from rankwise.experiments.spec import find_spec
+from rankwise.experiments.spec import Spec, find_spec
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
 from rankwise.experiments.verdicts import alpha, comparison, places, verdicts
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
 WIDTH = 1100  # pixels
+KEPT = Path("docs/results/trials")
+CHANGED = ("queries", "protocol", "split", "seed", "levels", "metrics", "early_stopping", "tune_trials", "tune_minutes")
+NEED_DOCUMENTS = "cutoffs"  # the figure of metrics that were not computed
 COLOURS = 256
 WRITTEN_AS = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
 BLOCK = re.compile(r"<!-- (?P<what>\w+) (?P<run>[\w/.-]+):begin -->.*?<!-- (?P=what) (?P=run):end -->", re.DOTALL)
@@ -56,22 +65,28 @@ class Shelf:
     """Where results, their reports and the pages lie."""
 
     results: Path
-    reports: Path
+    reports: Path | None
+    """None: figures are left as they are."""
     pages: Path
 
     def has(self, run: str) -> bool:
         """Whether there are results of an experiment."""
-        return (self.results / run / DESCRIPTION).is_file()
+        return (self.results / run / DESCRIPTION).is_file() or self.pack(run).is_file()
+
+    def pack(self, run: str) -> Path:
+        """Where the pack of an experiment lies, if there is one."""
+        return self.results / f"{run}.zip"
 
     @cache  # noqa: B019 (lives as long as the program)
     def read(self, run: str) -> Results:
         """The results of an experiment."""
-        return Results.read(self.results / run)
+        folder = self.results / run
+        return Results.read(folder if folder.is_dir() else self.pack(run))
 
     @cache  # noqa: B019
     def figures(self, run: str) -> dict[str, tuple[str, str, str]]:
         """Title, text and caption of every figure in the report of an experiment, by name."""
-        page = self.reports / run / "report.html"
+        page = (self.reports or Path()) / run / "report.html"
         if not page.is_file():
             rw.write_report(self.read(run), page.parent)
         found = FIGURE.findall(page.read_text(encoding="utf-8"))
@@ -82,42 +97,82 @@ class Shelf:
 
 def command(results: Results) -> str:
     """What to type for these results, where DIR holds the data."""
-    spec, recipe = results.spec, find_spec(results.spec["name"])
+    spec, recipe = results.spec, find_spec(results.spec["name"]).plain()
     named = (re.sub(r"^([\w-]+)=.*", r"\1", one) for one in spec["data"])
     data = [shlex.quote(WRITTEN_AS.get(name, name)) for name in named]
     words = ["rankwise reproduce", spec["name"], *(f"--data {name}" for name in data), "--data-folder DIR"]
-    if spec["trials"] != recipe.trials:
+    if spec["trials"] != recipe["trials"]:
         words.append(f"--trials {spec['trials']}")
-    if spec["tune_trials"] != recipe.tune_trials:
-        words.append(f"--set tune_trials={spec['tune_trials']}")
+    everywhere = spec["settings_for"].get("", {})
+    changed = {key: spec[key] for key in CHANGED if key in spec and spec[key] != recipe[key]}
+    changed |= {f"settings.{key}": value for key, value in everywhere.items()}
+    words += [f"--set {key}={shlex.quote(_written(value))}" for key, value in changed.items()]
     jobs = re.search(r"--jobs \d+", results.about.get("command", ""))
     return " ".join([*words, *([jobs[0]] if jobs else [])])
 
 
+def _written(value: object) -> str:
+    """A value as ``--set`` reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def trials(results: Results) -> str:
-    """How many trials there are of each method, and how many the paper has, where that is not the same."""
-    count, full = results.queries["trial"].n_unique(), find_spec(results.spec["name"]).trials
-    return str(count) if count == full else f"{count} (paper: {full})"
+    """How many trials there are on each data set, and how many the paper has, where that is not the same."""
+    full = find_spec(results.spec["name"]).trials
+    counts = dict(results.queries.group_by("data", maintain_order=True).agg(pl.col("trial").n_unique()).iter_rows())
+    same = len(set(counts.values())) == 1
+    ours = str(next(iter(counts.values()))) if same else ", ".join(f"{data} {n}" for data, n in counts.items())
+    return ours if set(counts.values()) == {full} else f"{ours} (paper: {full})"
 
 
 def made(results: Results) -> str:
-    """Command, date, versions and size of an experiment."""
+    """Command, date, versions, machine and size of an experiment, and what the full one would take."""
     about, spec, recipe = results.about, results.spec, find_spec(results.spec["name"])
     versions = ", ".join(f"{name} {text}" for name, text in about["versions"].items())
     scored = results.queries.filter(pl.col(spec["decide"]).is_not_null()).group_by("data", maintain_order=True)
     queries = [f"{data} {count:,}" for data, count in scored.agg(pl.col("query").n_unique()).iter_rows()]
     seconds = [second for one in about["seconds"].values() for second in one]
+    system, _, cores = about["machine"].rpartition(", ")
     lines = [
-        f"Made on {about['date'][:10]} with {versions}, on {about['machine'].rpartition(', ')[2]}.",
+        f"Made on {about['date'][:10]} with {versions}, on {system.partition('-')[0]} with {cores}.",
         f"Trials: {trials(results)}. Queries or users tested that have something relevant: {', '.join(queries)}.",
-        f"Training took {sum(seconds) / 60:.0f} minutes, added up over {len(seconds)} models.",
+        f"Training took {duration(sum(seconds))}, added up over {len(seconds):,} models.",
     ]
     if recipe.tune_trials:
         searched = f"{spec['tune_trials']} times (paper: up to {recipe.tune_trials})"
         lines.append(f"Each method's parameters are searched in every trial anew, {searched}.")
+    lines += full_protocol(results, recipe)
     lines += [f"{name}: `{text}`" for name, text in spec["methods"].items()]
     mark = "<!-- commands: not run, hours of training on data that must be fetched -->"
     return "\n".join([f"{mark}\n```text\n{command(results)}\n```\n", *(f"- {line}" for line in lines)])
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: minutes, or hours where there are two or more.
+
+    >>> duration(340), duration(9000)
+    ('6 minutes', '2.5 hours')
+    """
+    minutes = seconds / 60
+    if minutes < 1.5:
+        return "a minute"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def full_protocol(results: Results, recipe: Spec) -> list[str]:
+    """How long the paper's number of trials and searches would take on these data, where there are fewer."""
+    spec, seconds = results.spec, results.about["seconds"]
+    datasets, levels = results.queries["data"].n_unique(), results.queries["level"].n_unique()
+    models = recipe.trials * datasets * len(recipe.levels)
+    searched = (1 + recipe.tune_trials) / (1 + spec["tune_trials"])
+    fewer = any(len(one) < models for one in seconds.values()) or levels < len(recipe.levels) or searched > 1
+    if not fewer:
+        return []
+    total = sum(sum(one) / len(one) * models * searched for one in seconds.values() if one)
+    measured = sum(map(sum, seconds.values())) / sum(map(len, seconds.values()))
+    cut = f"{recipe.trials} trials" + (f" with searches of {recipe.tune_trials} each" if searched > 1 else "")
+    text = f"The full protocol, {cut}, would take about {duration(total)} of training on these data "
+    return [text + f"(measured: {measured:.1f} seconds per model here)."]
 
 
 def narrowed(results: Results) -> Results:
@@ -214,7 +269,7 @@ def figure(shelf: Shelf, run: str, name: str) -> str:
     title, alt, caption = shelf.figures(run)[check.choice("figure", name, list(shelf.figures(run)))]
     picture = shelf.pages / "img" / f"{run}-{name}.png"
     picture.parent.mkdir(exist_ok=True)
-    with Image.open(shelf.reports / run / "report-files" / f"{name}.png") as drawn:
+    with Image.open((shelf.reports or Path()) / run / "report-files" / f"{name}.png") as drawn:
         flat = Image.new("RGB", drawn.size, "white")
         flat.paste(drawn, mask=drawn.getchannel("A"))
         if flat.width > WIDTH:
@@ -261,7 +316,9 @@ def filled(shelf: Shelf, text: str, page: str) -> str:
         run, _, name = run.partition("/")
         check.choice("block", what, [*BLOCKS, "figure", "overview"])
         if what != "overview" and not shelf.has(run):
-            print(f"{page}: no results of {run}, left as it is")
+            print(f"{page}: no results of {run}, left as it is", file=sys.stderr)
+            return block[0]
+        if what == "figure" and shelf.reports is None:
             return block[0]
         content = (
             overview(shelf) if what == "overview"
@@ -280,14 +337,47 @@ def pages(folder: Path, only: list[str]) -> Iterator[Path]:
     yield from sorted(chosen, key=lambda page: page.stem == "index")
 
 
+def differences(shelf: Shelf, only: list[str]) -> list[str]:
+    """What would change in the pages if their tables were made anew, as lines of a diff."""
+    found: list[str] = []
+    for page in pages(shelf.pages, only):
+        old = page.read_text(encoding="utf-8")
+        new = filled(shelf, old, page.name)
+        names = (str(page), f"{page} as the trials have it")
+        found += difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm="", n=1)
+    return found
+
+
+def keep(folder: Path, shelf: Shelf, only: list[str]) -> None:
+    """Pack the results of every experiment in a folder."""
+    shelf.results.mkdir(parents=True, exist_ok=True)
+    texts = [page.read_text(encoding="utf-8") for page in pages(shelf.pages, [])]
+    for description in sorted(folder.glob(f"*/{DESCRIPTION}")):
+        run = description.parent.name
+        if only and run not in only:
+            continue
+        shown = any(f"<!-- figure {run}/{NEED_DOCUMENTS}" in text for text in texts)
+        path = Results.read(description.parent).pack(shelf.pack(run), documents=shown)
+        print(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+
+
 def main() -> None:
-    """Fill the pages."""
+    """Fill the pages, or check or keep what they are filled with."""
     parser = argparse.ArgumentParser(description="Fill the pages about reproductions with tables and figures.")
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="?", default=KEPT)
     parser.add_argument("--pages", type=Path, default=Path("docs/results"))
     parser.add_argument("--reports", type=Path)
-    parser.add_argument("--only", nargs="*", default=[], metavar="PAGE")
+    parser.add_argument("--only", nargs="*", default=[], metavar="PAGE", help="pages; with --pack experiments")
+    parser.add_argument("--check", action="store_true", help="show what would change, and exit with 1 if anything does")
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="keep the trials of every experiment in FOLDER")
     given = parser.parse_args()
+    if given.pack:
+        keep(given.pack, Shelf(given.results, None, given.pages), given.only)
+        return
+    if given.check:
+        changes = differences(Shelf(given.results, None, given.pages), given.only)
+        print("\n".join(changes))
+        sys.exit(bool(changes))
     with tempfile.TemporaryDirectory() as scratch:
         shelf = Shelf(given.results, given.reports or Path(scratch), given.pages)
         for page in pages(given.pages, given.only):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ import rankwise as rw
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
+RUNS = ("2019-table1", "2021-table1")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,80 @@ def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path
     assert gap == pytest.approx(ours["LambdaMART"] - ours["ListNet"], abs=5.1e-5)
 
 
+def test_packs_fill_pages_as_folders_do_and_keep_their_bytes(filler, results, tmp_path, capsys):
+    whats = ("made", "means", "beside", "paper", "verdicts")
+    page = tmp_path / "page.md"
+    page.write_text("\n\n".join(block(what, run) for run in RUNS for what in whats) + block("overview", "all"))
+    kept = filler.Shelf(tmp_path / "trials", None, tmp_path)
+    filler.keep(results, kept, [])
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        str(kept.pack(run)) for run in RUNS
+    ]
+    text = page.read_text()
+    folders = filler.Shelf(results, None, tmp_path)
+    assert filler.filled(kept, text, "page.md") == filler.filled(folders, text, "page.md")
+    before = [kept.pack(run).read_bytes() for run in RUNS]
+    filler.keep(results, kept, ["2021-table1"])
+    assert [kept.pack(run).read_bytes() for run in RUNS] == before
+    assert not rw.Results.read(kept.pack("2021-table1")).documents.height
+    page.write_text("<!-- figure 2021-table1/cutoffs:begin --><!-- figure 2021-table1/cutoffs:end -->")
+    filler.keep(results, kept, ["2021-table1"])
+    assert rw.Results.read(kept.pack("2021-table1")).documents.height
+
+
+def test_a_check_shows_what_is_not_as_the_trials_have_it(filler, results, tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(f"Words.\n\n{block('means', '2021-table1')}\n\n{block('figure', '2021-table1/means-synthetic')}\n")
+    command = ["results.py", str(results), "--pages", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", [*command, "--check"])
+    old = page.read_text()
+    with pytest.raises(SystemExit, match="True"):
+        filler.main()
+    changes = capsys.readouterr().out
+    assert "-<!-- means 2021-table1:begin --> old <!-- means 2021-table1:end -->" in changes
+    assert "+| a | ListNet |" in changes
+    assert page.read_text() == old
+    shelf = filler.Shelf(results, None, tmp_path)
+    page.write_text(filler.filled(shelf, old, "page.md"))
+    assert block("figure", "2021-table1/means-synthetic") in page.read_text()
+    assert filler.differences(shelf, []) == []
+    with pytest.raises(SystemExit, match="False"):
+        filler.main()
+    page.write_text(page.read_text().replace("| a | ListNet | 0.", "| a | ListNet | 1.", 1))
+    assert any(line.startswith("-| a | ListNet | 1.") for line in filler.differences(shelf, []))
+
+
+def test_the_command_holds_all_that_was_changed(filler, results):
+    found = rw.Results.read(results / "2019-table1")
+    assert filler.command(found).endswith(
+        "--data-folder DIR --trials 2 --set queries=40 --set settings.rounds=5 --set settings.patience=20 "
+        "--set settings.leaves=4 --set settings.min_documents=5 --set settings.threads=1"
+    )
+    everywhere = found.spec | {"settings_for": {}, "queries": None, "trials": 5, "levels": [0.0, 0.5]}
+    assert filler.command(replace(found, spec=everywhere)).endswith("--data-folder DIR --set levels='[0.0, 0.5]'")
+
+
+def test_what_the_full_protocol_takes_is_said_where_there_is_less(filler, results):
+    found = rw.Results.read(results / "2021-table1")
+    about = found.about | {"seconds": {"a": [60.0, 180.0], "b": [30.0, 30.0]}, "machine": "Linux-6.1-x86_64, 16 cores"}
+    text = filler.made(replace(found, about=about))
+    assert "on Linux with 16 cores." in text
+    assert "Training took 5 minutes, added up over 4 models." in text
+    assert "- Trials: 2 (paper: 100)." in text
+    hours = (120 + 30) * 100 / 3600
+    line = (
+        f"The full protocol, 100 trials, would take about {hours:.1f} hours of training on these data (measured: 75.0"
+    )
+    assert line in text
+    recipe = filler.find_spec("2021-table1")
+    fewer = replace(recipe, trials=2)
+    assert filler.full_protocol(replace(found, about=about), fewer) == []
+    searched = filler.full_protocol(replace(found, about=about), replace(fewer, tune_trials=9))
+    assert "2 trials with searches of 9 each, would take about 50 minutes" in searched[0]
+    uneven = pl.concat([found.queries, found.queries.filter(trial=0).with_columns(data=pl.lit("other"))])
+    assert filler.trials(replace(found, queries=uneven)) == "synthetic 2, other 1 (paper: 100)"
+
+
 def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(filler, results, monkeypatch):
     found = rw.Results.read(results / "2021-table1")
     assert "| ndcg@10 |" in filler.judged(found)
@@ -89,7 +165,7 @@ def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, resu
     shelf = filler.Shelf(results, tmp_path, tmp_path)
     text = block("means", "2024-figure3")
     assert filler.filled(shelf, text, "page.md") == text
-    assert "page.md: no results of 2024-figure3" in capsys.readouterr().out
+    assert "page.md: no results of 2024-figure3" in capsys.readouterr().err
     with pytest.raises(ValueError, match="needs its"):
         filler.filled(shelf, "<!-- means 2021-table1:begin -->", "page.md")
     with pytest.raises(ValueError, match="unknown block: got 'maens'"):
