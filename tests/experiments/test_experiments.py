@@ -1,5 +1,6 @@
 """Experiments: descriptions, protocols, trials on disk, runs that are stopped, and what is said at the end."""
 
+import dataclasses
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from rankwise.data.catalog import lookup as catalog
 from rankwise.experiments import frames, summary
 from rankwise.experiments import run as engine
 from rankwise.experiments.cells import cells_of
+from rankwise.experiments.methods import method as read_method
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
 from rankwise.experiments.results import Results
@@ -92,7 +94,7 @@ def done(one_thread, tmp_path_factory):
         ('protocol = "fold"\n[methods]\na = "lightgbm"', "unknown protocol: got 'fold'. Hint: did you mean 'folds'"),
         ('treatment = "x"\n[methods]\na = "lightgbm"', "unknown treatment: got 'x'"),
         ('metrics = ["ndgc@5"]\n[methods]\na = "lightgbm"', "unknown metric: got 'ndgc'"),
-        ('curves = ["train"]\n[methods]\na = "lightgbm"', "unknown curve: got 'train'"),
+        ('curves = ["trian"]\n[methods]\na = "lightgbm"', "unknown curve: got 'trian'. Hint: did you mean 'train'"),
         ("", "x.toml: an experiment needs methods, data and at least one level"),
         ("= 1", "cannot read the description of an experiment: got "),
         ("a = " + "[" * 5000, "cannot read the description of an experiment: got "),
@@ -306,14 +308,32 @@ def test_the_numbers_are_those_of_the_public_interface(done):
     assert means["dcg@5 ratio"] == pytest.approx(
         np.nanmean(dcg(scores, test.labels, test.offsets)) / np.nanmean(ideal), abs=1e-12
     )
-    # The curve on validation data is the ranker's history; the one on test data ends where the model ends.
+    # The curve on validation data is the ranker's history; the one on test data has the model that was kept, too.
     curve = results.curves.filter(trial=1, method="XE-NDCG")
     kept = curve.filter(series="valid ndcg@5").sort("round")
     assert kept["value"].to_list() == ranker.history_["ndcg@5"]
     assert kept["round"].to_list() == list(range(1, len(ranker.history_["ndcg@5"]) + 1))
-    last = curve.filter(series="test ndcg@5").sort("round").row(-1, named=True)
-    assert last["round"] == ranker.best_round_
-    assert last["value"] == pytest.approx(expected.mean["ndcg@5"], abs=1e-9)
+    (kept_value,) = curve.filter(series="test ndcg@5", round=ranker.best_round_)["value"]
+    assert kept_value == pytest.approx(expected.mean["ndcg@5"], abs=1e-9)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize("ranker", ["lightgbm", "xgboost", "catboost", "neural"])
+def test_curves_of_training_validation_and_test_queries_are_kept(tmp_path, ranker, early_stopping):
+    settings = {"epochs": 4, "hidden": "4"} if ranker == "neural" else {"rounds": 4, "leaves": 4}
+    spec = tiny(trials=1, curves=("train", "valid", "test", "bound"), early_stopping=early_stopping)
+    spec = spec.changed({"methods": {"noisy": f"{ranker}(stochastic(xendcg, samples=2))"}})
+    spec = dataclasses.replace(spec, settings=settings, settings_for={})
+    curves = go(spec, tmp_path).curves.pivot("series", index="round", values="value").sort("round")
+    names = {"train ndcg@5", "valid ndcg@5", "test ndcg@5", "test ap", "bound ndcg"}
+    assert names <= set(curves.columns)
+    # Trained again by hand, to as many rounds, the ranker without noise in its scores is worth what the curve says.
+    train, valid, test = parts_of(spec)
+    again = read_method(spec.methods["noisy"]).build(settings, {"seed": seed_of(spec.seed, 0), "threads": 1})
+    again.fit(train)
+    last = curves.row(-1, named=True)
+    for name, data in (("train", train), ("valid", valid), ("test", test)):
+        assert last[f"{name} ndcg@5"] == pytest.approx(rw.evaluate(again, data, "ndcg@5").mean["ndcg@5"], abs=1e-9)
 
 
 def test_contributions_of_the_first_trial_add_up_to_its_scores(done):

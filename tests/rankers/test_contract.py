@@ -197,6 +197,30 @@ def test_resuming_ends_in_the_same_model(library, sampled, data, valid, tmp_path
         assert not same(still, whole, valid)
 
 
+def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change_nothing(
+    library, data, valid, tmp_path
+):
+    settings: dict[str, Any] = {"rounds": 7, "patience": None, "metrics": ("ndcg@5",), "checkpoint_every": 3}
+    plain = ranker(library, **settings).fit(data, valid)
+    folder = tmp_path / "checkpoint"
+    model = ranker(library, **settings, checkpoint=folder).fit(data, valid, measure={"train": data, "other": valid})
+    assert same(model, plain, valid)
+    assert model.history_["ndcg@5"] == plain.history_["ndcg@5"] == model.history_["other ndcg@5"]
+    for done in range(1, model.best_round_ + 1):
+        scores = model.model_.cut(done).predict(data.features)
+        expected = rw.evaluate(scores, data, "ndcg@5").mean["ndcg@5"]
+        assert model.history_["train ndcg@5"][done - 1] == pytest.approx(expected, abs=1e-12)
+    resumed = ranker(library, **settings, checkpoint=folder)
+    with pytest.raises(ValueError, match=r"another training \(data: measure train differs\)"):
+        resumed.fit(data, valid, measure={"train": valid, "other": valid}, resume=True)
+    resumed.fit(data, valid, measure={"train": data, "other": valid}, resume=True)
+    assert resumed.history_ == model.history_
+    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
+        ranker(library, rounds=2).fit(data, measure={"": valid})
+    with pytest.raises(ValueError, match="features"):
+        ranker(library, rounds=2).fit(data, measure={"other": valid.with_(features=valid.features[:, :3])})
+
+
 def test_an_older_model_is_continued_on_new_data(library, data, valid):
     older = ranker(library, "lambdarank", rounds=5).fit(valid)
     newer = ranker(library, "lambdarank", rounds=3).fit(data, init_model=older)

@@ -207,8 +207,8 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
         seen.clear()
         learner_of = ranker._learner_of
 
-        def watched(source, valid, older):
-            learner = learner_of(source, valid, older)
+        def watched(source, valid, older, others):
+            learner = learner_of(source, valid, older, others)
             give: Any = learner.data or (lambda epoch: learner.train)
 
             def data(epoch):
@@ -278,8 +278,8 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
         ranker = rw.FactorizationRanker(optimizer=optimizer, **SMALL | {"batch_users": 1, "epochs": 2})
         learner_of = ranker._learner_of
 
-        def watched(source, valid, older, learner_of=learner_of, changes=changes):
-            learner = learner_of(source, valid, older)
+        def watched(source, valid, older, others, learner_of=learner_of, changes=changes):
+            learner = learner_of(source, valid, older, others)
             give = learner.inputs
 
             def inputs(part):
@@ -295,6 +295,19 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
         moved[optimizer] = int((last != before).any(dim=1).sum())
     assert moved["sparse_adam"] == 1
     assert moved["adam"] == parts[0].n_users
+
+
+@pytest.mark.parametrize("negatives", [1, "all"])
+def test_interactions_are_measured_beside_the_validation_data(parts, negatives):
+    train, valid = parts
+    settings = SMALL | {"negatives": negatives, "epochs": 4, "patience": None, "metrics": "ndcg@5"}
+    plain = rw.FactorizationRanker("softmax_ce", **settings).fit(train, valid)
+    model = rw.FactorizationRanker("softmax_ce", **settings).fit(train, valid, measure={"train": train, "v": valid})
+    assert same(model, plain)
+    assert model.history_["v ndcg@5"] == model.history_["ndcg@5"] == plain.history_["ndcg@5"]
+    lists = train.dataset(negatives=negatives, seed=model.seed)
+    best = model.history_["train ndcg@5"][model.best_round_ - 1]
+    assert best == pytest.approx(rw.evaluate(model, lists, "ndcg@5").mean["ndcg@5"], abs=1e-12)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sparse_adam"])

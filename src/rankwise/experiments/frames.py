@@ -1,25 +1,21 @@
 """The rows that a trial leaves: values per query, learning curves, single documents."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.data.dataset import RankingDataset
+from rankwise.experiments.keys import CURVES as KINDS
 from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
-from rankwise.metrics import metric
-from rankwise.objectives.guarantees import guarantees
-from rankwise.rankers.inputs import mean
 
 if TYPE_CHECKING:
-    from rankwise.experiments.spec import Spec
     from rankwise.experiments.trial import Untrained
     from rankwise.rankers.base import Ranker
 
-_POINTS = 250  # of a curve that the ranker kept itself
-_STAGES = 25  # of a curve for which documents are scored again and again
+_POINTS = 250  # of a curve
 _MOST_DOCUMENTS = 300_000
 _MOST_NUMBERS = 6_000_000
 _MOST_EXPLAINED = 1_500_000  # contributions of a method
@@ -95,48 +91,21 @@ def contributions(key: Mapping[str, object], ranker: "Ranker | Untrained", test:
     return frame.with_columns(_constant(key)).select(list(CONTRIBUTIONS))
 
 
-def curves(
-    key: Mapping[str, object], ranker: "Ranker | Untrained", spec: "Spec", valid: RankingDataset, test: RankingDataset
-) -> pl.DataFrame:
-    """Loss and validation metric as the ranker kept them; the test metric and its guarantees at some rounds."""
+def curves(key: Mapping[str, object], ranker: "Ranker | Untrained") -> pl.DataFrame:
+    """What the ranker kept by round: its loss, and the metrics of validation data and of others that were measured."""
     rows: list[tuple[int, str, float]] = []
     for name, column in ranker.history_.items():
-        series, first = (name, 0) if name == "loss" else (f"valid {name}", 1)
+        series = name if name == "loss" or name.partition(" ")[0] in KINDS else f"valid {name}"
+        first = 0 if name == "loss" else 1
         rows += [(i + first, series, float(column[i])) for i in _spread(0, len(column) - 1, _POINTS)]
-    staged = "test" in spec.curves or "bound" in spec.curves or ("valid" in spec.curves and not spec.early_stopping)
-    forest: Any = getattr(ranker, "model_", None)
-    if staged and hasattr(forest, "cut"):
-        for trees in _spread(1, forest.n_trees, _STAGES):
-            rows += [(trees, *one) for one in _stage(forest.cut(trees), spec, valid, test)]
     frame = pl.DataFrame(rows, schema=["round", "series", "value"], orient="row")
     return frame.with_columns(_constant(key)).select(list(CURVES)).cast(CURVES)
-
-
-def _stage(forest: Any, spec: "Spec", valid: RankingDataset, test: RankingDataset) -> list[tuple[str, float]]:
-    """What a model of some of its trees is worth."""
-    found = []
-    if "valid" in spec.curves and not spec.early_stopping:
-        found.append((f"valid {spec.decide}", _mean(spec.decide, forest.predict(valid.features), valid)))
-    if "test" in spec.curves or "bound" in spec.curves:
-        scores = forest.predict(test.features)
-        if "test" in spec.curves:
-            found += [(f"test {text}", _mean(text, scores, test)) for text in spec.metrics]
-        if "bound" in spec.curves:
-            best: dict[str, float] = {}
-            for one in guarantees(scores, test.labels, test.offsets):
-                best[one.metric] = max(one.mean, best.get(one.metric, 0.0))
-            found += [(f"bound {text}", value) for text, value in best.items()]
-    return found
 
 
 def _spread(first: int, last: int, most: int) -> list[int]:
     """Whole numbers from the first to the last, evenly, at most so many."""
     points: list[int] = np.unique(np.linspace(first, last, most).round().astype(np.int64)).tolist()
     return [point for point in points if point <= last]
-
-
-def _mean(text: str, scores: NDArray[np.float64], data: RankingDataset) -> float:
-    return mean(metric(text), scores, data.labels, data.offsets, data.weights)
 
 
 def _constant(key: Mapping[str, object]) -> list[pl.Expr]:

@@ -12,7 +12,7 @@ from rankwise.metrics import metric
 from rankwise.plain import Keywords
 from rankwise.tuning import spaces
 
-CURVES = ("valid", "test", "bound")
+CURVES = ("train", "valid", "test", "bound")
 _TESTS = ("t", "corrected_t", "fisher", "wilcoxon")
 _WORDS: dict[Any, tuple[str, str]] = {
     str: ("a string", 'key = "…"'),

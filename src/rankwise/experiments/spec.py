@@ -77,7 +77,8 @@ class Spec:
     early_stopping: bool = True
     """Keep the round that is best on the validation data; without, every round is trained and kept."""
     curves: tuple[str, ...] = ("valid",)
-    """Learning curves to keep: ``valid``, ``test`` and ``bound`` (what losses guarantee about the test metric)."""
+    """Learning curves to keep: ``train``, ``valid``, ``test`` and ``bound`` (what losses guarantee about the test
+    metric)."""
 
     tune_trials: int = 0
     """Search each method's parameters with so many trials, in every trial anew; 0 for none."""

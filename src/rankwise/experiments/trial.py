@@ -12,6 +12,7 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments import frames, provenance
+from rankwise.experiments.measures import measures
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, ranker_settings, relevant_label, seed_of
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec
@@ -64,7 +65,7 @@ def compute(cell: Cell) -> Outcome:
     spec = cell.spec
     with use_threads(cell.threads):
         train, valid, test = parts_of(cell)
-        ranker, notes = _trained(cell, train, valid)
+        ranker, notes = _trained(cell, train, valid, test)
         seconds = time.perf_counter() - began
         scores = np.asarray(ranker.predict(test), np.float64)
         evaluation = evaluate(scores, test, spec.metrics)
@@ -86,7 +87,7 @@ def compute(cell: Cell) -> Outcome:
         }
         return Outcome(
             queries=frames.queries(key, test, columns, relevant_label(spec, cell.level)),
-            curves=frames.curves(key, ranker, spec, valid, test),
+            curves=frames.curves(key, ranker),
             documents=frames.documents(key, test, scores) if cell.first else None,
             features=frames.features(key, test) if cell.first and test.n_features else None,
             contributions=frames.contributions(key, ranker, test) if cell.first and test.n_features else None,
@@ -121,7 +122,7 @@ def parts_of(cell: Cell) -> Triple:
     return _last[key]
 
 
-def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, Json]:
+def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[Any, Json]:
     """The trained ranker, and what else is to be kept about it."""
     spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
@@ -154,7 +155,7 @@ def _trained(cell: Cell, train: Any, valid: Any) -> tuple[Any, Json]:
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:
-            ranker.fit(train, valid if spec.early_stopping else None)
+            ranker.fit(train, valid if spec.early_stopping else None, measure=measures(spec, train, valid, test))
         except NothingLearnedError as nothing:
             return Untrained(), notes | {"nothing_learned": str(nothing)}
     if ranker.stopped_ == "interrupted":  # half a model is no result

@@ -92,9 +92,12 @@ def parts(
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
-    if held_out is not None:
-        held_out = Schema.of(train).align(held_out).with_(feature_names=train.feature_names)
-    return train, held_out
+    return train, None if held_out is None else aligned(held_out, train)
+
+
+def aligned(data: Documents, train: RankingDataset) -> RankingDataset:
+    """Give data with the columns of the training data, in their order."""
+    return Schema.of(train).align(dataset(data)).with_(feature_names=train.feature_names)
 
 
 def validation(valid: Validation) -> RankingDataset | None:

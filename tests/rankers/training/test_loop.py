@@ -14,7 +14,7 @@ from rankwise.rankers.training.exhausted import Exhausted, nothing_learned
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Alone, Loop, State
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Validation
+from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.stream import Stream
 from tests.processes import HANG, environment
 from tests.rankers.training.pressing import pressed_at
@@ -39,7 +39,7 @@ class Counter:
         self.count += 1
         return 1.0 / self.count
 
-    def valid_scores(self):
+    def scores(self, number: int):
         return np.array([self.values[self.count - 1], 0.5])
 
     def snapshot(self) -> int:
@@ -77,7 +77,7 @@ def train(learner, state=None, best=None, checkpoint=None, reports=(), interrupt
         learner=learner,
         stream=Stream(1),
         stopping=Stopping(**rule),
-        validation=VALIDATION,
+        measured=[Measured(Measure(VALID, VALIDATION))],
         checkpoint=checkpoint,
         reports=reports,
     )
@@ -92,6 +92,18 @@ def test_rounds_are_counted_measured_and_the_best_is_restored():
     assert (state.done, state.best, state.stopped, learner.restored) == (6, 2, "rounds", 2)
     assert told == [(1, 1), (2, 2), (3, 2), (4, 2), (5, 2), (6, 2)]
     assert learner.rounds == [0, 1, 2, 3, 4, 5]
+
+
+def test_other_data_are_measured_beside_the_validation_data_and_stop_nothing():
+    both = [
+        Measured(Measure(VALID, VALIDATION)),
+        Measured(Measure(VALID, lambda scores: {"gap": scores[0]}), prefix="x "),
+    ]
+    rule = Stopping(rounds=3, metrics=VALIDATION.names, patience=1)
+    loop = Loop(learner=Counter([1, 0, 0]), stream=Stream(1), stopping=rule, measured=both)
+    state = loop.run(State(), None, Interrupts())
+    assert state.history == {"loss": [1, 1 / 2], "rr": [1, 0.5], "x gap": [1, 0]}
+    assert state.best == 1
 
 
 def test_patience_ends_it():

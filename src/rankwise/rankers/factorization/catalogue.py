@@ -4,7 +4,7 @@ What :class:`NetLearner` does for lists of drawn items, here in NumPy, without l
 items the objective gives the gradient by every score, and two more products give that by the vectors. Adam is torch's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +42,8 @@ class CatalogueLearner:
     batching: Batching
     learning_rate: float
     weight_decay: float
-    score: Callable[[Factors], Array]
-    """The scores of the validation documents."""
+    held_out: Sequence[Callable[[Factors], Array]]
+    """For each data set that is measured, its scores."""
     processes: Alone = field(default_factory=Alone, init=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +63,9 @@ class CatalogueLearner:
             raise Exhausted("converged", lambda: exhausted.no_gradient(data, self.objective))
         return loss / data.n_queries
 
-    def valid_scores(self) -> Array:
-        """Score the validation documents."""
-        return self.score(self.model())
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured."""
+        return self.held_out[number](self.model())
 
     def snapshot(self) -> Vectors:
         """Copy the vectors."""

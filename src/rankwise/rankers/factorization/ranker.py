@@ -1,7 +1,8 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
+import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
@@ -167,6 +168,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         *,
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
+        measure: Mapping[str, Any] | None = None,
         watch: Callable[[int, History], None] | None = None,
         **others: Never,
     ) -> Self:
@@ -175,7 +177,9 @@ class FactorizationRanker(Recommends, TorchRanker):
         ``valid`` is either, too; negatives for interactions are drawn as for training, once. With ``init_model``, a
         trained ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
         checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
-        and keeps the best model so far. ``watch`` is called after every epoch with its number and the history so far.
+        and keeps the best model so far. ``measure`` names data on which the metrics are measured after every epoch,
+        beside the validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch``
+        is called after every epoch with its number and the history so far.
         """
         self._refuse("fit", others)
         if getattr(train, "document_weights", None) is not None:
@@ -188,16 +192,21 @@ class FactorizationRanker(Recommends, TorchRanker):
         else:
             source = sources.source(train, resample=self.resample, **drawn)
         make = self._catalogue_learner if catalogue else self._learner_of
-        if isinstance(valid, Interactions):
-            valid = valid.dataset(**drawn)
-        held_out = None if valid is None else by_ids(valid, type(self).__name__)
+
+        def lists(data: object) -> RankingDataset:
+            drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
+            return by_ids(drawn_lists, type(self).__name__)
+
+        held_out = None if valid is None else lists(valid)
+        also = self._measures(measure, lists)
         older = None if init_model is None else self._older(init_model)
         return self._train(
             source.train,
             held_out,
-            learner=lambda: make(source, held_out, older),
+            learner=lambda: make(source, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
+            measure=also,
             watch=watch,
             digest=source.digest(),
         )
@@ -232,13 +241,21 @@ class FactorizationRanker(Recommends, TorchRanker):
         return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
 
     def _learner(
-        self, train: RankingDataset, valid: RankingDataset | None, older: "FactorizationRanker | None"
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         source = sources.source(train, negatives=0, resample=False, graded=False, seed=self.seed)
-        return self._learner_of(source, valid, older)
+        return self._learner_of(source, valid, older, others)
 
     def _learner_of(
-        self, source: sources.Source, valid: RankingDataset | None, older: "FactorizationRanker | None"
+        self,
+        source: sources.Source,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset],
     ) -> "NetLearner":
         check.extra("torch", "torch")  # noqa: S610
         check.extra("safetensors", "torch")  # noqa: S610
@@ -255,7 +272,11 @@ class FactorizationRanker(Recommends, TorchRanker):
         net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
         decay = self._decay(source)
-        score = self._scorer(source.factors(*net.vectors()), valid or source.train)
+        model = source.factors(*net.vectors())
+        scorers = [self._scorer(model, data) for data in (valid, *others) if data is not None]
+
+        def now(score: Callable[[Factors], Array]) -> Array:
+            return score(source.factors(*net.vectors()))
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
@@ -272,7 +293,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
-            score=lambda: score(source.factors(*net.vectors())),
+            held_out=[functools.partial(now, score) for score in scorers],
             optimizer=self._stepper(decay),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             made=lambda: source.factors(*net.vectors()),
@@ -286,7 +307,11 @@ class FactorizationRanker(Recommends, TorchRanker):
         return learner
 
     def _catalogue_learner(
-        self, source: sources.Source, valid: RankingDataset | None, older: "FactorizationRanker | None"
+        self,
+        source: sources.Source,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset],
     ) -> CatalogueLearner:
         check.extra("safetensors", "torch")  # noqa: S610
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
@@ -302,7 +327,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         arrays = self._first(source, check.integer("seed", self.seed, least=0))
         if older is not None:
             arrays = self._continued(arrays, source, older.model_)
-        score = self._scorer(source.factors(*arrays), valid or source.train)
+        model = source.factors(*arrays)
         return CatalogueLearner(
             objective=self._objective(),
             source=source,
@@ -310,7 +335,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             weight_decay=self._decay(source),
-            score=score,
+            held_out=[self._scorer(model, data) for data in (valid, *others) if data is not None],
         )
 
     def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:

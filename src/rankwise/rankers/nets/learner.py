@@ -4,8 +4,8 @@ How a ranker uses it: build a ``torch.nn.Module`` that gives one score per docum
 
 - ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
   ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
-- ``score``: the scores of the validation documents by the module as it stands (called in evaluation mode, without
-  gradients);
+- ``held_out``: for each data set that is measured its scores by the module as it stands (called in evaluation mode,
+  without gradients);
 - ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
 - ``made``: the model that the module is by now, and ``pack`` and ``unpack``: its weights as the content of a file.
 
@@ -16,7 +16,7 @@ weights, the optimizer's state and the epoch's number, so that a run that was in
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,7 +60,7 @@ class NetLearner:
     seed: int
     module: torch.nn.Module
     inputs: Callable[[Part], tuple[torch.Tensor, ...]]
-    score: Callable[[], Array]
+    held_out: Sequence[Callable[[], Array]]
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
     made: Callable[[], object]
@@ -89,11 +89,11 @@ class NetLearner:
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
         return loss
 
-    def valid_scores(self) -> Array:
-        """Score the validation documents."""
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured: without dropout, and without noise."""
         self.module.eval()
         with torch_threads(), torch.inference_mode():
-            return self.score()
+            return self.held_out[number]()
 
     def snapshot(self) -> Weights:
         """Copy the weights."""

@@ -1,5 +1,6 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -178,7 +179,11 @@ class NeuralRanker(TorchRanker):
         )
 
     def _learner(
-        self, train: RankingDataset, valid: RankingDataset | None, older: "NeuralRanker | None"
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: "NeuralRanker | None",
+        others: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         _check_installed()
         from rankwise.rankers.nets.batches import Batching, Part
@@ -210,7 +215,7 @@ class NeuralRanker(TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
-            score=lambda: net.score(valid.features if valid is not None else np.empty((0, 0), np.float32)),
+            held_out=[functools.partial(net.score, data.features) for data in (valid, *others) if data is not None],
             optimizer=optimizer(settings),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,

@@ -13,7 +13,7 @@ from rankwise.arrays import Array
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Validation
+from rankwise.rankers.training.validation import Measured
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class State:
     best: int = 0
     """The best of them, counted from 1."""
     history: History = field(default_factory=dict)
-    """``loss``: of the training queries. A metric: of the validation queries after each round."""
+    """``loss``: of the training queries. A metric: of the validation queries after each round. ``train ndcg@5``: of the
+    data set of that name, where it is measured too."""
     stopped: str = ""
     """Why training ended."""
 
@@ -87,8 +88,8 @@ class Learner(Protocol[Kept]):
         """
         ...
 
-    def valid_scores(self) -> Array:
-        """Give the scores of the validation documents after the last round; asked of the first process only."""
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured, by its number, after the last round; asked of the first process only."""
         ...
 
     def snapshot(self) -> Kept:
@@ -120,7 +121,8 @@ class Loop:
     stream: Stream
     """Of the training queries."""
     stopping: Stopping
-    validation: Validation | None = None
+    measured: Sequence[Measured] = ()
+    """What is measured after every round, in the order in which the learner numbers data sets."""
     checkpoint: "Checkpoint | None" = None
     reports: Sequence[Callable[[State], None]] = ()
     """Called after every round."""
@@ -156,11 +158,11 @@ class Loop:
         learner = self.learner
         loss = learner.round(self.stream.at(state.total))
         found = {} if loss is None else {"loss": loss}
-        if self.validation is not None:
-            values = [0.0] * len(self.validation.names)
+        for number, measured in enumerate(self.measured):
+            values = [0.0] * len(measured.names)
             if learner.processes.first:
-                values = list(self.validation(learner.valid_scores()).values())
-            found |= zip(self.validation.names, learner.processes.tell(values), strict=True)
+                values = measured(learner.scores(number))
+            found |= zip(measured.names, learner.processes.tell(values), strict=True)
         return found
 
     def _tell(self, state: State, best: object) -> None:

@@ -4,11 +4,10 @@ import contextlib
 import hashlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Never, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check, first_use
@@ -25,7 +24,7 @@ from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Learner, Loop, State
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Validation
+from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
 from rankwise.threads import checked, thread_count, use_threads
 
 Watch = Callable[[int, History], None]
@@ -62,6 +61,7 @@ class Trained(Ranker):
         sample_weight: ArrayLike | None = None,
         init_model: "Trained | str | Path | None" = None,
         resume: bool = False,
+        measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
         **others: Never,
     ) -> Self:
@@ -72,8 +72,10 @@ class Trained(Ranker):
         objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid). ``init_model``, a trained
         ranker or its folder, is continued by as many rounds more. ``resume`` starts from the checkpoint if there is
         one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the best
-        model so far; before the first round is complete it raises KeyboardInterrupt. ``watch`` is called after every
-        round with its number and the history so far; what it raises ends training.
+        model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets on
+        which the metrics are measured after every round, beside the validation data: with ``measure={"train": train}``
+        there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the history so
+        far; what it raises ends training.
         """
         self._refuse("fit", others)
         older = None if init_model is None else self._older(init_model)
@@ -86,12 +88,14 @@ class Trained(Ranker):
             sample_weight=sample_weight,
             older=None if older is None else older._schema,
         )
+        also = self._measures(measure, lambda data: inputs.aligned(data, train))
         return self._train(
             train,
             held_out,
-            learner=lambda: self._learner(train, held_out, older),
+            learner=lambda: self._learner(train, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
+            measure=also,
             watch=watch,
         )
 
@@ -104,21 +108,24 @@ class Trained(Ranker):
         older: Self | None,
         resume: bool,
         watch: Watch | None,
+        measure: Mapping[str, Measure] | None = None,
         digest: str = "",
     ) -> Self:
         """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
 
-        Where ``train`` is only a sample of the data that it learns from, ``digest`` tells them from others.
+        ``measure`` has the data sets that it scores beside the validation data. Where ``train`` is only a sample of the
+        data that it learns from, ``digest`` tells them from others.
         """
         with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()
                 validation = None if valid is None else Validation(valid, metrics, debias=bool(self.debias))
                 stopping = self._stopping(validation)
-                learns = learner()
+                learns, also = learner(), measure or {}
+                measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
                 if valid is not None and validation is not None:
-                    validation(np.zeros(valid.n_docs))  # nothing relevant is an error now, not after a round
-                checkpoint = self._checkpoint(train, valid, older, digest, resume=resume)
+                    measured.insert(0, Measured(Measure(valid, validation)))
+                checkpoint = self._checkpoint(train, valid, older, digest, also, resume=resume)
                 state, best = State(before=0 if older is None else older._rounds()), None
                 if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
                     state, files = found
@@ -132,7 +139,7 @@ class Trained(Ranker):
                     learner=learns,
                     stream=train.stream(check.integer("seed", self.seed, least=0)),
                     stopping=stopping,
-                    validation=validation,
+                    measured=measured,
                     checkpoint=checkpoint,
                     reports=reports,
                 )
@@ -166,8 +173,31 @@ class Trained(Ranker):
             unit=self.unit,
         )
 
+    def _measures(
+        self,
+        measure: Mapping[str, RankingDataset | Measure] | None,
+        read: Callable[[Any], RankingDataset],
+    ) -> dict[str, Measure]:
+        """What is measured beside the validation data, on data as ``read`` gives them."""
+        found = {}
+        checked_names(measure or {})
+        for name, one in (measure or {}).items():
+            if isinstance(one, Measure):
+                found[name] = Measure(read(one.data), one.function)
+            else:
+                data = read(one)
+                found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
+        return found
+
     def _checkpoint(
-        self, train: RankingDataset, valid: RankingDataset | None, older: Self | None, digest: str, *, resume: bool
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: Self | None,
+        digest: str,
+        measure: Mapping[str, Measure],
+        *,
+        resume: bool,
     ) -> Checkpoint | None:
         every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
         if self.checkpoint is None:
@@ -182,6 +212,7 @@ class Trained(Ranker):
                 "train": digest or fingerprint(train),
                 "valid": None if valid is None else fingerprint(valid),
                 "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
+                **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
             },
             "parameters": {
                 name: storage.plain(value)
@@ -231,8 +262,17 @@ class Trained(Ranker):
         return contextlib.nullcontext() if self.threads is None else use_threads(self.threads)
 
     @abstractmethod
-    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: Self | None) -> Learner[Any]:
-        """Check every parameter and give what learns, from nothing or from an older model."""
+    def _learner(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: Self | None,
+        others: Sequence[RankingDataset] = (),
+    ) -> Learner[Any]:
+        """Check every parameter and give what learns, from nothing or from an older model.
+
+        It scores the validation data, if there are any, and then ``others``, in this order.
+        """
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
         """Refuse files of a model, of so many features, that must not be read; here, none."""

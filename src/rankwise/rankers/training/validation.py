@@ -1,4 +1,4 @@
-"""What is measured on validation data after every round, on judged documents or on clicks.
+"""What is measured after every round: on validation data, judged documents or clicks, and on other data beside them.
 
 A click at a place that few users look at stands for many that were never made. Where training weighs clicked documents
 by the inverse of their propensity, validation must too, or it rewards the order in which they were shown. Each click is
@@ -9,16 +9,50 @@ metric. For NDCG the first sum is the DCG with gains divided by propensities. An
 such gains would not do: where there is one click, its weight cancels against that of the ideal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwise import check
 from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, gains
 from rankwise.metrics.dcg import NDCG
 from rankwise.rankers.inputs import mean
+
+Function = Callable[[Array], Mapping[str, float]]
+"""From the scores of documents to numbers with names, the same names for all scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """A data set, and what is measured of its scores."""
+
+    data: RankingDataset
+    function: Function
+
+
+class Measured:
+    """What is measured of the scores of a data set, and under which names a history keeps it."""
+
+    def __init__(self, measure: Measure, *, prefix: str = "") -> None:
+        self.function = measure.function
+        found = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error now, not after a round
+        self.names = tuple(prefix + name for name in found)
+
+    def __call__(self, scores: Array) -> list[float]:
+        """Give the numbers, in the order of their names."""
+        return [float(value) for value in self.function(scores).values()]
+
+
+def checked_names(measure: Mapping[str, object]) -> None:
+    """Refuse names of data sets that a history could not hold."""
+    for name in measure:
+        if not isinstance(name, str) or not name.strip():
+            what = "measure must be a table of data sets by name"
+            raise check.error(what, got=repr(name), hint='pass measure={"train": train, "test": test}')
 
 
 class Validation:

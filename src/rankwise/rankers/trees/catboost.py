@@ -157,7 +157,7 @@ class CatBoost:
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
-    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build CatBoost's own data once; the bins of the training documents too."""
         own = settings.builtin is not None
         labels = train.labels
@@ -179,16 +179,9 @@ class CatBoost:
         except catboost().CatBoostError as failed:
             if "constant or ignored" not in str(failed):
                 raise _refused(settings, failed) from None
-            return Matrices(train, labels, None, None)
-        held_out = None if valid is None else valid.features
-        return Matrices(
-            train,
-            labels,
-            pool,
-            None
-            if held_out is None
-            else make_pool(held_out, train.categorical, _feature_names(train), settings.threads),
-        )
+            return Matrices(train, labels, None, [])
+        about = (train.categorical, _feature_names(train), settings.threads)
+        return Matrices(train, labels, pool, [make_pool(data.features, *about) for data in held_out])
 
     def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
         """Start growing, from nothing or from the trees of ``start``."""
@@ -236,7 +229,7 @@ class Matrices(NamedTuple):
     data: RankingDataset
     labels: Array
     train: "Pool | None"
-    valid: "Pool | None"
+    held_out: "list[Pool]"
 
 
 class Growing:
@@ -258,22 +251,21 @@ class Growing:
         self.fresh: list[Model] = []
         self.started = start is not None
         self.trees = 0 if start is None else start.n_trees
-        self.scores = np.zeros(data.n_docs) if start is None else start.predict(data.features)
-        self.held_out = np.zeros(0)
-        if matrices.valid is not None:
-            rows = matrices.valid.num_row()
-            self.held_out = np.zeros(rows) if start is None else scores_of(start.booster, matrices.valid)
+        self.so_far = np.zeros(data.n_docs) if start is None else start.predict(data.features)
+        self.held_out = [
+            np.zeros(pool.num_row()) if start is None else scores_of(start.booster, pool) for pool in matrices.held_out
+        ]
 
     def add(self, derive: Derive | None) -> bool:
         """Grow one tree; False if CatBoost found no split for it."""
         pool = self.matrices.train
         if derive is not None:
-            numerator, hessian = derive(self.scores)
+            numerator, hessian = derive(self.so_far)
             if pool is not None:
                 pool.set_weight(hessian)
                 _set_baseline(pool, self.matrices.labels + numerator.astype(np.float64) / hessian)
         elif pool is not None:
-            _set_baseline(pool, self.scores)
+            _set_baseline(pool, self.so_far)
         if pool is None:
             return False
         tree: Model = catboost().CatBoost(self.parameters | self._drawing())
@@ -285,9 +277,9 @@ class Growing:
         if (leaves == leaves[0]).all():
             return False
         # predict would add the baseline to it
-        self.scores = self.scores + leaves[tree.calc_leaf_indexes(pool, thread_count=self.settings.threads)[:, 0]]
-        if self.matrices.valid is not None:
-            self.held_out = self.held_out + scores_of(tree, self.matrices.valid)
+        self.so_far = self.so_far + leaves[tree.calc_leaf_indexes(pool, thread_count=self.settings.threads)[:, 0]]
+        pairs = zip(self.held_out, self.matrices.held_out, strict=True)
+        self.held_out = [scores + scores_of(tree, each) for scores, each in pairs]
         self.fresh.append(strip(tree))
         self.trees += 1
         if len(self.fresh) >= _SUMMED:
@@ -299,7 +291,7 @@ class Growing:
         found: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
         strength = self.parameters.get("random_strength", 1.0)
         if strength and self.parameters.get("random_score_type") != "Gumbel":
-            n = self.scores.size
+            n = self.so_far.size
             left = n * math.exp(-self.trees * self.settings.learning_rate)
             found["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
         return found
@@ -311,15 +303,15 @@ class Growing:
         self.fresh = []
         if self.matrices.data.categorical and self.started:
             some = self.matrices.data.features[:1000]
-            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.scores[: len(some)]):
+            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
                     hint="train on all data at once, or set one_hot_max_size=255 in both trainings",
                 )
 
-    def valid_scores(self) -> Array:
-        """Give the scores of the validation documents."""
-        return self.held_out
+    def scores(self, number: int) -> Array:
+        """Give the scores of a held-out data set."""
+        return self.held_out[number]
 
     def content(self) -> bytes:
         """Give all trees so far in CatBoost's binary format."""

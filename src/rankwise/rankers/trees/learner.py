@@ -1,7 +1,7 @@
 """What learns in a ranker of trees: each round grows one, from derivatives of the objective at the scores so far."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,7 +26,8 @@ class Trees:
 
     library: Library
     settings: Settings
-    valid: RankingDataset | None
+    held_out: Sequence[RankingDataset] = ()
+    """What is scored after every tree: the validation data, and others that are measured."""
     start: bytes | None = None
     """The trees of the model that is continued."""
     before: int = 0
@@ -100,9 +101,9 @@ class TreeLearner(Trees):
         self.done += 1
         return None if self.objective is None else step.loss
 
-    def valid_scores(self) -> Array:
+    def scores(self, number: int) -> Array:
         """Give the scores that the library keeps up to date."""
-        return cast("Growth", self._growth).valid_scores()
+        return cast("Growth", self._growth).scores(number)
 
     def content(self) -> bytes:
         """Give all trees so far; they are written once, whoever asks for them."""
@@ -114,7 +115,7 @@ class TreeLearner(Trees):
 
     def _fresh(self) -> Growth:
         if self._matrices is None:
-            self._matrices = self.library.matrices(self.settings, self.train, self.valid)
+            self._matrices = self.library.matrices(self.settings, self.train, self.held_out)
             self._step = Step(self)
         start = self.start if self._growth is None else self.content()
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)

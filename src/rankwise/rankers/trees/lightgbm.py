@@ -114,7 +114,7 @@ class LightGBM:
             native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
         )
 
-    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
         if external.on_disk(train) is not None:
@@ -130,12 +130,8 @@ class LightGBM:
             params=parameters,
             free_raw_data=False,
         )
-        if valid is None:
-            return Matrices(own, None)
-        held_out = _dataset(
-            valid, valid.labels, group=valid.sizes, reference=own, params=parameters, free_raw_data=False
-        )
-        return Matrices(own, held_out)
+        about: Keywords = {"reference": own, "params": parameters, "free_raw_data": False}
+        return Matrices(own, [_dataset(data, data.labels, group=data.sizes, **about) for data in held_out])
 
     def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
         """Start growing, from nothing or from the trees of ``start``."""
@@ -176,7 +172,7 @@ class Matrices(NamedTuple):
     """The data as LightGBM holds them."""
 
     train: "Dataset"
-    valid: "Dataset | None"
+    held_out: "list[Dataset]"
 
 
 class Growing:
@@ -204,7 +200,7 @@ class Growing:
                 self.parameters if own is None else {**self.parameters, "objective": own},
                 self.matrices.train,
                 num_boost_round=1,
-                valid_sets=None if self.matrices.valid is None else [self.matrices.valid],
+                valid_sets=self.matrices.held_out or None,
                 init_model=None if self.start is None else self.start.booster,
                 keep_training_booster=True,
             )
@@ -221,8 +217,8 @@ class Growing:
         last: str = booster.model_to_string(num_iteration=1, start_iteration=booster.num_trees() - 1)
         return "num_leaves=1\n" not in last
 
-    def valid_scores(self) -> Array:
-        """Give the scores of the validation documents, as LightGBM keeps them up to date."""
+    def scores(self, number: int) -> Array:
+        """Give the scores of a held-out data set, as LightGBM keeps them up to date."""
         kept: list[Array] = []
 
         def keep(scores: Array, _: "Dataset") -> tuple[str, float, bool]:
@@ -230,7 +226,7 @@ class Growing:
             return "kept", 0.0, True
 
         booster: Any = self.booster
-        booster.eval_valid(keep)
+        booster.eval(self.matrices.held_out[number], "held out", keep)
         return kept[0]
 
     def content(self) -> bytes:

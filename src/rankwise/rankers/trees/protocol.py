@@ -83,8 +83,8 @@ class Growth(Protocol):
         """Grow one tree; False if the library found no split for it."""
         ...
 
-    def valid_scores(self) -> Array:
-        """Give the scores of the validation documents after the last tree."""
+    def scores(self, number: int) -> Array:
+        """Give the scores of a held-out data set, by its number, after the last tree."""
         ...
 
     def content(self) -> bytes:
@@ -135,7 +135,7 @@ class Library(Protocol):
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
         ...
 
-    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> Any:
+    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> Any:
         """Build the library's own data once; handed to every :meth:`grow`."""
         ...
 

@@ -160,16 +160,22 @@ class TreeRanker(Trained):
                 raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
         return settings
 
-    def _learner(self, train: RankingDataset, valid: RankingDataset | None, older: "TreeRanker | None") -> TreeLearner:
+    def _learner(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: "TreeRanker | None",
+        others: Sequence[RankingDataset] = (),
+    ) -> TreeLearner:
         settings, objective = self._settings(stopping=valid is not None), self._chosen()[1]
-        for data in (train, valid):
-            if data is not None:
-                Schema.of(data).check_codes(data.features, self._least_code)
+        held_out = (*others,) if valid is None else (valid, *others)
+        for data in (train, *held_out):
+            Schema.of(data).check_codes(data.features, self._least_code)
         blocks = self.checkpoint is not None and self.library.draws(settings)
         return TreeLearner(
             library=self.library,
             settings=settings,
-            valid=valid,
+            held_out=held_out,
             start=None if older is None else older.model_.content(),
             before=0 if older is None else older.model_.n_trees,
             objective=objective,

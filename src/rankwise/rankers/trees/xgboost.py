@@ -109,9 +109,9 @@ class XGBoost:
         native = self._canonical(settings)
         return any(native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
 
-    def matrices(self, settings: Settings, train: RankingDataset, valid: RankingDataset | None) -> "Matrices":
+    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build XGBoost's own data once."""
-        return Matrices(train, _binned(settings, train), None if valid is None else _raw(settings, valid))
+        return Matrices(train, _binned(settings, train), [_raw(settings, data) for data in held_out])
 
     def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
         """Start growing, from nothing or from the trees of ``start``."""
@@ -154,7 +154,7 @@ class Matrices(NamedTuple):
 
     data: RankingDataset
     train: "DMatrix"
-    valid: "DMatrix | None"
+    held_out: "list[DMatrix]"
 
 
 class Growing:
@@ -204,10 +204,9 @@ class Growing:
         self.trees += 1
         return True
 
-    def valid_scores(self) -> Array:
-        """Give the scores of the validation documents; XGBoost adds the new tree to those that it has."""
-        valid: Any = self.matrices.valid
-        return numbers(self.booster.predict(valid, output_margin=True))
+    def scores(self, number: int) -> Array:
+        """Give the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
+        return numbers(self.booster.predict(self.matrices.held_out[number], output_margin=True))
 
     def content(self) -> bytes:
         """Give all trees so far as XGBoost's binary JSON."""

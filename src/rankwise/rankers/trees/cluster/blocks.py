@@ -73,7 +73,7 @@ def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Gro
     library = learner.library
     if job.fresh:
         _bins.clear()
-        _bins[job.training] = library.matrices(settings, data, None)
+        _bins[job.training] = library.matrices(settings, data, ())
     if job.training not in _bins:
         raise lost("a worker was started anew in the middle of the training")
     seed = learner.seed

@@ -140,7 +140,7 @@ def _learner(
     return ClusterLearner(
         library=ranker.library,
         settings=settings,
-        valid=valid,
+        held_out=() if valid is None else (valid,),
         start=None if older is None else older.model_.content(),
         before=0 if older is None else older.model_.n_trees,
         ranker=ranker,

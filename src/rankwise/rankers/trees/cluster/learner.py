@@ -18,7 +18,6 @@ from rankwise.rankers.trees.learner import Trees, no_split
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.trees.cluster.partitions import Parts
     from rankwise.rankers.trees.protocol import Forest, ForestByTree
     from rankwise.rankers.trees.ranker import TreeRanker
@@ -58,9 +57,9 @@ class ClusterLearner(Trees):
         self.done += 1
         return loss
 
-    def valid_scores(self) -> Array:
-        """Add the last tree to the scores of the validation documents."""
-        valid, forest = cast("RankingDataset", self.valid), cast("ForestByTree", self._forest_of_block)
+    def scores(self, number: int) -> Array:
+        """Add the last tree to the scores of the validation documents, the only ones that are scored."""
+        valid, forest = self.held_out[number], cast("ForestByTree", self._forest_of_block)
         trees = self.snapshot() - 1
         if self._scores is None:
             self._scores = forest.cut(trees).predict(valid.features) if trees else np.zeros(valid.n_docs)
