@@ -106,6 +106,12 @@ def test_a_checkpoint_knows_the_groups(data: rw.RankingDataset):
     assert fingerprint(data) != fingerprint(data.with_(groups=data.groups[::-1]))  # type: ignore[index]
 
 
+def test_data_without_groups_keep_the_digest_of_their_checkpoints_and_trials():
+    features = np.arange(12, dtype=np.float32).reshape(6, 2)
+    plain = rw.RankingDataset(features, [0, 1, 2, 0, 0, 1], [0, 3, 6], query_ids=["a", "b"], weights=[1.0, 2.0])
+    assert fingerprint(plain) == "f7ce506027df01c26d4d59080cf47e25"
+
+
 def test_commands_read_a_column_of_groups(tmp_path: Path):
     rows = "qid,label,x,side\n1,0,0.5,a\n1,1,0.25,b\n2,1,0.5,a\n"
     Path(tmp_path, "rows.csv").write_text(rows)

@@ -113,12 +113,14 @@ def fingerprint(data: RankingDataset) -> str:
         data.weights,
         data.query_ids,
         data.document_weights,
-        data.groups,
         data.propensities,
         data.positions,
     )
+    # Names of the parts are not in the digest, so that a part that came later counts only where there is one: data that
+    # lack it keep the digest that their checkpoints and trials have.
+    later = [] if data.groups is None else [data.groups]
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
-    for part in (*parts, np.array(data.categorical, np.int64), lists):
+    for part in (*parts, np.array(data.categorical, np.int64), lists, *later):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())
         for block in () if part is None else disk.blocks(part):
             digest.update(np.ascontiguousarray(block).view(np.uint8).data)
