@@ -93,10 +93,11 @@ class XENDCG(Objective):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and
-    ``"one"`` fix it; ``"tight"`` takes the γ that makes the paper's bound tightest at the current scores. The bound is
-    a mean of log ρ with weights between 2^y − 1 and 2^y, which is largest when every document above the mean has its
-    largest weight (γ = 0) and every one below it its smallest (γ = 1). Since γ minimises the loss, the gradient is
-    ρ − φ here too.
+    ``"one"`` fix it. ``"tight"`` takes the γ that makes the paper's bound tightest at the current scores: it serves
+    :func:`guarantees`, and trains much worse rankers than the others do, because documents that stand high already
+    are then called relevant. The bound is a mean of log ρ with weights between 2^y − 1 and 2^y, which is largest when
+    every document above the mean has its largest weight (γ = 0) and every one below it its smallest (γ = 1). Since γ
+    minimises the loss, the gradient is ρ − φ here too.
 
     ``document_weights`` (inverse propensities) multiply the gain 2^y − 1 and leave the rest of the mass, 1 − γ, alone;
     the sum is divided by itself as in :class:`SoftmaxCE`, with the same bias.
