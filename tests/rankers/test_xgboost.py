@@ -50,6 +50,20 @@ def test_min_documents_counts_average_documents(data):
         ranker(min_documents=100_000).fit(data)
 
 
+def test_a_round_whose_draws_allow_no_split_is_not_the_last_where_hessians_are_not_floored(data):
+    # At equal scores they add up to nothing but noise: a draw that leaves them negative grows no tree, the next may.
+    text = "plrank(metric=dcg, cutoff=10, samples=20, draws=independent, baseline=False, curvature=estimated)"
+    raw: dict[str, Any] = {"floor_hessian": False, "min_child_weight": 0.0, "reg_lambda": 1.0, "rounds": 30, "seed": 1}
+    model = ranker(text, **raw).fit(data)
+    split = [dump.count("\n") > 1 for dump in model.model_.booster.get_dump()]
+    assert (len(split), split[0], split[-1], model.stopped_) == (30, False, True, "rounds")
+    first = data.stream(1).at(0)
+    assert rw.objective(text)(np.zeros(data.n_docs), data.labels, data.offsets, first).hessian.sum() < 0.0
+    assert model.history_["loss"][-1] < model.history_["loss"][0]
+    with pytest.raises(ValueError, match="learned nothing"):  # and no split ever is an error, after all rounds
+        ranker(text, **raw | {"min_child_weight": 1e6}).fit(data)
+
+
 @pytest.mark.parametrize("builtin", ["rank:ndcg", "rank:pairwise"])
 def test_native_objectives_are_xgboosts_own(builtin, data):
     weights = np.linspace(0.5, 2.0, data.n_queries)

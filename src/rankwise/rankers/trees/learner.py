@@ -43,6 +43,10 @@ class Trees:
     def content(self) -> bytes:
         """Give all trees so far in the library's own file format; there may be more than were counted."""
 
+    @abstractmethod
+    def nothing_learned(self) -> NothingLearnedError:
+        """Say why no tree has a split."""
+
     def snapshot(self) -> int:
         """Count the trees."""
         return self.before + self.done
@@ -50,6 +54,8 @@ class Trees:
     def restore(self, kept: int) -> None:
         """Cut the model to its first trees."""
         self._forest = self.library.forest(self.content()).cut(kept)
+        if self.settings.keep_constants and not self._forest.importances("split").any():
+            raise self.nothing_learned()
 
     def model(self) -> Forest:
         """Give the trees that are kept."""
@@ -97,7 +103,7 @@ class TreeLearner(Trees):
         except FlatError:
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective)) from None
         if not grown:
-            raise Exhausted("no split", self._no_split)
+            raise Exhausted("no split", self.nothing_learned)
         self.done += 1
         return None if self.objective is None else step.loss
 
@@ -121,7 +127,8 @@ class TreeLearner(Trees):
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)
         return self.library.grow(self.settings, self._matrices, seed, start)
 
-    def _no_split(self) -> NothingLearnedError:
+    def nothing_learned(self) -> NothingLearnedError:
+        """Say why no tree has a split."""
         data = self.train
         if same_rows(data.features):
             return exhausted.no_feature(data)

@@ -40,6 +40,8 @@ class Settings:
     """The library's parameters by their own names; they are known to exist."""
     floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""
+    keep_constants: bool = False
+    """Whether a tree without a split counts as a round where the library keeps it: the next may have one."""
 
 
 class Forest(Protocol):

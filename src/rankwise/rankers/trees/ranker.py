@@ -49,7 +49,7 @@ class TreeRanker(Trained):
             ``document_weights``, and in validation data that have propensities.
         floor_hessian: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's
             may be with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code
-            does.
+            does; a round whose draws then allow XGBoost no split is one without effect, and not the last.
         checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many rounds lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
@@ -142,13 +142,15 @@ class TreeRanker(Trained):
     def _settings(self, *, stopping: bool) -> trees.Settings:
         """Check what the library is told."""
         self._check_losses()  # the objective may be another one by now
+        builtin, objective = self._chosen()
         settings = trees.Settings(
-            builtin=self._chosen()[0],
+            builtin=builtin,
             learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
             threads=self._thread_count(),
             floor_hessian=bool(self.floor_hessian),
+            keep_constants=objective is not None and objective.estimator and not self.floor_hessian,
             native=dict(self.native),
         )
         for hint, asked in (

@@ -183,7 +183,7 @@ class Growing:
         return not _total(differ)[0]  # on a worker, of all workers
 
     def add(self, derive: Derive | None) -> bool:
-        """Grow one tree; False if XGBoost found no split for it."""
+        """Grow one tree; False if XGBoost found no split for it, unless constants are kept."""
         xgboost = _xgboost()
         if derive is None:
             try:
@@ -199,7 +199,8 @@ class Growing:
             self.booster.set_param({name: share * average for name, share in self.relative.items()})
             self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
         last = self.booster[self.trees : self.trees + 1].get_dump()
-        if all(tree.count("\n") <= 1 for tree in last):  # XGBoost keeps it, as a constant
+        constant = all(tree.count("\n") <= 1 for tree in last)  # which XGBoost keeps
+        if constant and not self.settings.keep_constants:
             return False
         self.trees += 1
         return True

@@ -52,7 +52,7 @@ class ClusterLearner(Trees):
         if not self._losses and not self._exhausted:
             self._grow()
         if not self._losses:
-            raise Exhausted("no split", self._nothing_learned)
+            raise Exhausted("no split", self.nothing_learned)
         loss = self._losses.popleft()
         self.done += 1
         return loss
@@ -96,7 +96,8 @@ class ClusterLearner(Trees):
             self._forest_of_block = self.library.forest(grown[0].content)
         self._grown, self._losses = grown, losses
 
-    def _nothing_learned(self) -> NothingLearnedError:
+    def nothing_learned(self) -> NothingLearnedError:
+        """Say why no tree has a split."""
         about = self.parts.about
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
