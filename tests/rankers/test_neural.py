@@ -499,4 +499,5 @@ def test_every_value_of_a_space_is_one_that_nets_take(space):
     for name, one in search.items():
         values = one.values if isinstance(one, spaces.Choice) else (one.low, one.high)
         for value in values:
-            assert rw.NeuralRanker(**{**fixed, name: value}).settings
+            layers = dict.fromkeys(spaces.layers_of(search), 4) | {name: value}
+            assert rw.NeuralRanker(**{**fixed, **spaces.assembled(layers)}).settings

@@ -147,6 +147,39 @@ def test_the_papers_ranges():
     assert (fixed["rounds"], fixed["patience"]) == (200, 20)
 
 
+def test_every_layer_of_the_papers_nets_has_its_own_size():
+    search, fixed = spaces.named("kang2024", "neural", rw.PLRank())
+    assert {name: one.expression() for name, one in search.items()} == {
+        "hidden.layers": "whole(1, 4)",
+        **{f"hidden.{layer}": "whole(4, 128)" for layer in range(1, 5)},
+        "optimizer": "choice('adam', 'sgd')",
+        "learning_rate": "log(0.0001, 0.1)",
+        "batch_queries": "choice(64, 128, 256, 512)",
+    }
+    assert (fixed["preset"], fixed["epochs"], fixed["patience"]) == ("2024", 200, 20)
+
+
+def test_layers_are_searched_one_by_one(parts: Pair, tmp_path: Path):
+    pytest.importorskip("torch")
+    settings: dict[str, Any] = {"ranker": "neural", "space": "kang2024", "threads": 1}
+    study, fixed = tmp_path / "study.db", {"epochs": 1, "device": "cpu"}
+    found = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, prune=False, **settings)
+    depths = set()
+    for trial in found.trials:
+        sizes = [trial.values[f"hidden.{layer}"] for layer in range(1, trial.values["hidden.layers"] + 1)]
+        assert trial.parameters["hidden"] == "-".join(map(str, sizes))
+        assert len([name for name in trial.values if name.startswith("hidden.")]) == 1 + len(sizes)
+        depths |= {len(sizes)}
+    assert len(depths) > 1
+    assert any(len(set(trial.parameters["hidden"].split("-"))) > 1 for trial in found.trials)
+    again = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, resume=True, prune=False, **settings)
+    assert [trial.parameters for trial in again.trials] == [trial.parameters for trial in found.trials]
+    assert found.plot(tmp_path / "search.png").is_file()
+    assert f"{found.best.values['hidden.1']}" in repr(found)
+    fixed |= {"hidden": "8-4"}
+    assert rw.tune(*parts, "softmax_ce", trials=1, fixed=fixed, **settings).parameters["hidden"] == "8-4"
+
+
 def test_what_the_objective_says_is_kept():
     search, _ = spaces.named("default", "lightgbm", rw.objective("stochastic(lambdarank(sigma=2.0), scale=0.25)"))
     inside = {name for name in search if "." in name}
@@ -188,6 +221,10 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"search": {"leafs": "whole(3, 9)"}}, "LightGBMRanker has no such parameter: got 'leafs'"),
     ({"search": {"lambdarank.sgima": "log(1, 2)"}}, "lambdarank has no such parameter: got 'lambdarank.sgima'"),
     ({"search": {"seed": "whole(1, 2)"}}, "seed is no parameter to search or fix. Hint: pass it to tune itself: seed="),
+    (
+        {"ranker": "neural", "search": {"hidden.2": "whole(4, 9)"}},
+        "every layer of a net needs a range of sizes: got hidden.2 for hidden.layers=None",
+    ),
     ({"fixed": {"metrics": "ap"}}, "Hint: pass it to tune itself: metric="),
     ({"fixed": {"lambdarank.sigma": 2}}, "Hint: write it into the objective's expression"),
     ({"trials": 0}, "trials must be a whole number of at least 1: got 0"),

@@ -131,10 +131,9 @@ def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
         chosen = [t for t in tuning.trials if t.state == state and t.value is not None and name in t.values]
         places = [_place(trial.values[name], dimension) for trial in chosen]
         panel.plot(places, [trial.value for trial in chosen], "o", markersize=3.8, alpha=0.8, **style)  # type: ignore[arg-type]
-    best = tuning.best
-    panel.plot(
-        _place(best.values[name], dimension), tuning.value, "D", color=_BEST, markersize=7, markeredgecolor="white"
-    )
+    if name in tuning.best.values:  # which may have fewer layers
+        best = _place(tuning.best.values[name], dimension)
+        panel.plot(best, tuning.value, "D", color=_BEST, markersize=7, markeredgecolor="white")
     if isinstance(dimension, Choice):
         panel.set_xticks(range(len(dimension.values)), [str(value) for value in dimension.values])
         panel.set_xlim(-0.5, len(dimension.values) - 0.5)

@@ -257,6 +257,8 @@ def _json(document: object) -> str:
 
 
 def _short(value: object) -> str:
+    if value is None:  # a layer that the best net does not have
+        return tables.NOTHING
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -50,7 +50,7 @@ class Search:
         objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
         metric = str(self.metric) if isinstance(self.metric, RankMetric) else self.metric
         shared = {"metrics": (metric,), "seed": self.seed}
-        return {"objective": _expression(objective), **shared, **self.fixed, **own}
+        return {"objective": _expression(objective), **shared, **self.fixed, **spaces.assembled(own)}
 
     def start(self) -> Keywords:
         """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
@@ -88,7 +88,11 @@ def checked_search(
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = str(objective) if native(objective) is not None else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)
+    if "hidden" in (*search, *fixed):  # all layers at once
+        layers = spaces.layers_of(ranges)
+        ranges = {name: one for name, one in ranges.items() if name not in layers}
     ranges |= {name: spaces.dimension(one) for name, one in search.items()}
+    layers = spaces.layers_of(ranges)
     for name in (*search, *fixed):
         if name in _CHOSEN:
             raise check.error(
@@ -103,7 +107,7 @@ def checked_search(
     known = {part: [*vars(node)] for part, node in spaces.parts(base)}
     for name in ranges:
         word, dot, inner = name.partition(".")
-        if dot and inner not in known.get(word, ()):
+        if dot and name not in layers and inner not in known.get(word, ()):
             names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
             hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
             raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)

@@ -2,12 +2,14 @@
 
 A range is an expression as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``,
 ``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets what the first trial takes. A parameter of the objective
-is called by its part: ``lambdarank.sigma``, ``stochastic.scale``.
+is called by its part: ``lambdarank.sigma``, ``stochastic.scale``. Where every layer of a net has a size of its own,
+``hidden.layers`` is how many there are and ``hidden.1``, ``hidden.2`` … are their sizes.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -104,6 +106,8 @@ class Choice:
 
 
 Dimension = Range | Choice
+_LAYERS = "hidden."
+_DEPTH, _SIZE = f"{_LAYERS}layers", re.compile(re.escape(_LAYERS) + "[1-9][0-9]*")
 
 
 def _started(text: str, start: object) -> str:
@@ -227,10 +231,13 @@ RANKERS: dict[str, dict[str, Keywords]] = {
         },
         "neural": {
             "preset": "2024",
-            "hidden": Choice(*("-".join([str(2**size)] * layers) for layers in range(1, 5) for size in range(2, 8))),
+            "hidden.layers": whole(1, 4),
+            **{f"hidden.{layer}": whole(4, 128) for layer in range(1, 5)},
             "optimizer": Choice("adam", "sgd"),
             "learning_rate": log(1e-4, 1e-1),
-            "batch_queries": whole(64, 512),
+            "batch_queries": Choice(64, 128, 256, 512),
+            "epochs": 200,
+            "patience": 20,
         },
     },
 }
@@ -276,6 +283,55 @@ def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str
                 if known is not None and getattr(node, item.name) == item.default:
                     search[f"{part}.{item.name}"] = known
     return search, fixed
+
+
+def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:
+    """Let the search choose a value of every range; of layers, those that there are."""
+    depth = ranges[_DEPTH].suggest(trial, _DEPTH) if _DEPTH in ranges else 0
+    absent = [name for name in _sizes(ranges) if int(name.removeprefix(_LAYERS)) > cast("int", depth)]
+    return {
+        name: depth if name == _DEPTH else one.suggest(trial, name)
+        for name, one in ranges.items()
+        if name not in absent
+    }
+
+
+def layers_of(space: Mapping[str, Dimension]) -> list[str]:
+    """Give the names of a space that say what the layers of a net are; every layer that there may be has a size.
+
+    >>> layers_of({"hidden.layers": whole(1, 2), "hidden.1": whole(4, 128), "learning_rate": log(0.01, 0.1)})
+    Traceback (most recent call last):
+    ValueError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2). Hint: add
+    ranges called hidden.1, hidden.2, …, one for each layer that there may be.
+    """
+    sizes, depth = _sizes(space), space.get(_DEPTH)
+    most = int(depth.high) if isinstance(depth, Range) and depth.whole else 0
+    if sizes != [f"{_LAYERS}{layer}" for layer in range(1, most + 1)]:
+        raise check.error(
+            "every layer of a net needs a range of sizes",
+            got=f"{', '.join(sizes) or 'none'} for {_DEPTH}={depth}",
+            hint=f"add ranges called {_LAYERS}1, {_LAYERS}2, …, one for each layer that there may be",
+        )
+    return [_DEPTH, *sizes] if sizes else []
+
+
+def _sizes(space: Iterable[str]) -> list[str]:
+    """The names of the sizes of layers, from the first layer on."""
+    layers = sorted(int(name.removeprefix(_LAYERS)) for name in space if _SIZE.fullmatch(name))
+    return [f"{_LAYERS}{layer}" for layer in layers]
+
+
+def assembled(values: Mapping[str, object]) -> Keywords:
+    """Give the values as arguments of a ranker: the layers of a net are one.
+
+    >>> assembled({"hidden.layers": 2, "hidden.1": 64, "hidden.2": 7, "learning_rate": 0.1})
+    {'learning_rate': 0.1, 'hidden': '64-7'}
+    """
+    sizes = _sizes(values)
+    found = {name: value for name, value in values.items() if name not in (_DEPTH, *sizes)}
+    if sizes:
+        found["hidden"] = "-".join(str(values[name]) for name in sizes)
+    return found
 
 
 def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:

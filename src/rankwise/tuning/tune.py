@@ -134,8 +134,7 @@ def _search(
 
 def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> bool:
     """Train with the parameters of a trial and tell the study; True if the user interrupted."""
-    values = {name: one.suggest(trial, name) for name, one in search.ranges.items()}
-    parameters = search.parameters(values)
+    parameters = search.parameters(spaces.suggest(search.ranges, trial))
     ranker = ranker_class(search.ranker)(**parameters)
     rate, pace = search.ranges.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
