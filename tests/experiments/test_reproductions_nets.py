@@ -16,7 +16,7 @@ from rankwise.experiments import run as engine
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.methods import method
 from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
-from rankwise.experiments.published import figures
+from rankwise.experiments.published import claims, figures
 from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec, find_spec
 from rankwise.experiments.store import Store
@@ -113,10 +113,33 @@ def test_cross_entropy_has_the_labels_over_their_sum_as_target():
 @pytest.mark.parametrize("name", ["2024-table1-at5", "2024-table1-at10"])
 def test_the_net_of_2024_is_tuned_with_the_budget_of_the_others(name):
     spec = find_spec(name)
-    net, trees = (method(spec.methods[one]) for one in ("Neural net", "Trees, Hessian"))
+    net, trees = (method(spec.methods[one]) for one in ("Neural net", "Trees, raw Hessian"))
     ours, theirs = rw.objective(net.objective), cast("Any", rw.objective(trees.objective))
     assert dataclasses.replace(ours, curvature=theirs.curvature) == theirs  # type: ignore[call-arg]
     assert (spec.tune_trials, spec.tune_space) == (100, "kang2024")
+
+
+@pytest.mark.parametrize("cutoff", [5, 10])
+def test_the_figures_of_2024_show_the_methods_of_its_table_at_the_same_cutoff(cutoff):
+    table = find_spec(f"2024-table1-at{cutoff}")
+    assert "LambdaMART" in table.methods
+    stochastic = {name: text for name, text in table.methods.items() if name != "LambdaMART"}
+    for name, text in stochastic.items():
+        ranker, objective = method(text), cast("Any", rw.objective(method(text).objective))
+        assert (objective.metric, objective.cutoff, objective.samples) == ("dcg", cutoff, 200)
+        assert ranker.settings.get("floor_hessian", True) == (name != "Trees, raw Hessian")
+    for figure, rounds in (("2024-figure2", 1000), ("2024-figure3", 4000)):
+        spec = find_spec(f"{figure}-at{cutoff}")
+        assert spec.methods == stochastic
+        assert (spec.decide, spec.early_stopping) == (f"ndcg@{cutoff}", False)
+        assert spec.settings_of("Neural net", "mq2008", 0.0)["epochs"] == rounds
+        assert spec.settings_of("Trees, raw Hessian", "mq2008", 0.0)["rounds"] == rounds
+
+
+def test_what_2024_says_of_a_hessian_is_said_of_the_raw_one():
+    said = [one for part in ("table1_at5", "table1_at10", "figure2", "figure3") for one in claims(f"kang2024.{part}")]
+    named = {name for one in said for name in (one.better, one.worse)}
+    assert named == {"Neural net", "Trees, raw Hessian", "Trees, ones", "LambdaMART"}
 
 
 # Ratings.

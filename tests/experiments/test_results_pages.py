@@ -155,7 +155,7 @@ def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(fill
 
 
 def test_the_overview_has_a_line_for_each_experiment_with_a_page(filler, results, tmp_path):
-    (tmp_path / "a.md").write_text(block("made", "2021-table1") + block("made", "2024-figure3"))
+    (tmp_path / "a.md").write_text(block("made", "2021-table1") + block("made", "2024-figure3-at10"))
     lines = filler.overview(filler.Shelf(results, tmp_path, tmp_path)).splitlines()
     assert len(lines) == 3
     assert lines[2].startswith("| [`2021-table1`](a.md) | synthetic | 2 (paper: 100) |")
@@ -163,9 +163,9 @@ def test_the_overview_has_a_line_for_each_experiment_with_a_page(filler, results
 
 def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, results, tmp_path, capsys):
     shelf = filler.Shelf(results, tmp_path, tmp_path)
-    text = block("means", "2024-figure3")
+    text = block("means", "2024-figure3-at10")
     assert filler.filled(shelf, text, "page.md") == text
-    assert "page.md: no results of 2024-figure3" in capsys.readouterr().err
+    assert "page.md: no results of 2024-figure3-at10" in capsys.readouterr().err
     with pytest.raises(ValueError, match="needs its"):
         filler.filled(shelf, "<!-- means 2021-table1:begin -->", "page.md")
     with pytest.raises(ValueError, match="unknown block: got 'maens'"):
