@@ -215,7 +215,18 @@ class Results:
                         "high by run": runs.high,
                         "seeds": len(seeds),
                         "counterparts": COUNTERPARTS.get(method) == native,
+                        "by seed": [self._gap(method, native, seed, pair.metric) for seed in seeds],
+                        "same": sum(self._same(method, native, seed, pair.metric) for seed in seeds),
                     }
+
+    def _gap(self, one: str, other: str, seed: int, metric: str) -> float:
+        return self.evaluation(one, [seed]).mean[metric] - self.evaluation(other, [seed]).mean[metric]
+
+    def _same(self, one: str, other: str, seed: int, metric: str) -> int:
+        """In how many folds both models give every test query the same value."""
+        folds = range(1, FOLDS + 1)
+        values = [[self.runs[method, seed, fold]["values"][metric] for fold in folds] for method in (one, other)]
+        return sum(first == second for first, second in zip(*values, strict=True))
 
 
 def verdict(pair: dict[str, Any]) -> str:
@@ -228,24 +239,25 @@ def verdict(pair: dict[str, Any]) -> str:
 
 
 def show(means: list[dict[str, Any]], pairs: list[dict[str, Any]], queries: int) -> None:
-    print(f"\n{'method':<36}{'seeds':>6}{'ndcg@5':>9}{'ndcg@10':>9}{'over seeds (ndcg@5)':>22}{'rounds':>8}{'s':>7}")
+    """Print the tables of docs/quality.md."""
+    print(f"\n{queries} queries with relevant documents\n")
+    print("| objective | seeds | NDCG@5 | NDCG@10 | NDCG@5 by seed | rounds |\n|---|---|---|---|---|---|")
     for one in means:
-        spread = f"{min(one['ndcg@5 by seed']):.4f} … {max(one['ndcg@5 by seed']):.4f}"
-        print(
-            f"{one['method']:<36}{one['seeds']:>6}{one['ndcg@5']:>9.4f}{one['ndcg@10']:>9.4f}{spread:>22}"
-            f"{one['rounds']:>8.0f}{one['seconds']:>7.1f}"
-        )
-    print(f"\nDifferences and their 95% intervals, by query ({queries} queries with relevant documents) and by run:")
-    head = f"{'diff':>9}{'by query':>20}{'p':>7}{'by run':>20}"
-    print(f"{'ours':<36}{'against':<20}{'metric':<9}{'seeds':>5}{head}  verdict")
+        spread = f"{min(one['ndcg@5 by seed']):.4f} to {max(one['ndcg@5 by seed']):.4f}" if one["seeds"] > 1 else ""
+        figures = f"{one['ndcg@5']:.4f} | {one['ndcg@10']:.4f} | {spread} | {one['rounds']:.0f}"
+        print(f"| `{one['method']}` | {one['seeds']} | {figures} |")
+    print("\n| ours | against | metric | seeds | difference | 95% by query | p | 95% by run | |\n" + "|---" * 9 + "|")
     for pair in pairs:
-        by_query = f"{pair['low']:+.4f} … {pair['high']:+.4f}"
-        by_run = f"{pair['low by run']:+.4f} … {pair['high by run']:+.4f}"
-        print(
-            f"{pair['system']:<36}{pair['against']:<20}{pair['metric']:<9}{pair['seeds']:>5}{pair['difference']:>+9.4f}"
-            f"{by_query:>20}{pair['p_fisher']:>7.3f}{by_run:>20}  {verdict(pair)}".rstrip()
-        )
-    print("p: Fisher's randomization test by query, two-sided, no correction for many comparisons")
+        by_query, by_run = (f"{pair[f'low{how}']:+.4f} to {pair[f'high{how}']:+.4f}" for how in ("", " by run"))
+        names = f"`{pair['system']}` | `{pair['against']}` | {pair['metric'].upper()} | {pair['seeds']}"
+        figures = f"{pair['difference']:+.4f} | {by_query} | {pair['p_fisher']:.3f} | {by_run}"
+        print(f"| {names} | {figures} | {verdict(pair)} |")
+    print("\np: Fisher's randomization test by query, two-sided, no correction for many comparisons\n")
+    for pair in pairs:
+        if pair["counterparts"]:
+            names = f"{pair['system']} less {pair['against']}, {pair['metric'].upper()}"
+            print(f"{names}, seed by seed: {', '.join(f'{gap:+.4f}' for gap in pair['by seed'])};", end=" ")
+            print(f"the same for every test query in {pair['same']} of {FOLDS * pair['seeds']} runs")
 
 
 def main() -> int:
