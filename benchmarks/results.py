@@ -12,7 +12,7 @@ it was written:
     <!-- means 2021-table1:begin --> …                                    means with intervals and marks
     <!-- beside thesis-mq2008-ap:begin --> …                              each method beside the paper's figure for it
     <!-- paper 2019-table1:begin --> …                                    what the paper published for its own data
-    <!-- verdicts 2021-table1:begin --> …                                 does the direction agree?
+    <!-- verdicts 2021-table1:begin --> …                                 does it hold here?
     <!-- figure 2021-table1/means-mq2008:begin --> …                      a figure of the report, copied into img/
     <!-- overview all:begin --> …                                         a line for each experiment that has a page
 
@@ -28,7 +28,6 @@ import re
 import shlex
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -41,10 +40,11 @@ import rankwise as rw
 from rankwise import check
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
+from rankwise.experiments.comparisons import alpha, comparison, places
 from rankwise.experiments.results import DESCRIPTION, Results
 from rankwise.experiments.spec import Spec, find_spec
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
-from rankwise.experiments.verdicts import alpha, comparison, places, verdicts
+from rankwise.experiments.verdicts import counted, verdicts
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
@@ -245,12 +245,6 @@ def paper(results: Results) -> str:
     return tables.Table(header=header, rows=tuple(rows), align=align, notes=notes).markdown()
 
 
-def counted(results: Results) -> str:
-    """How many of the paper's statements hold, in words."""
-    count = Counter(one.verdict for one in verdicts(results))
-    return ", ".join(f"{number} × {verdict.replace(', ', ' ')}" for verdict, number in sorted(count.items()))
-
-
 def judged(results: Results) -> str:
     """The verdicts, those of the deciding metric alone where there are many."""
     found = verdicts(results)
@@ -261,7 +255,7 @@ def judged(results: Results) -> str:
         return table.markdown() if table else ""
     kept = tuple(row for row, one in zip(table.rows, found, strict=True) if one.metric == results.spec["decide"])
     text = replace(table, rows=kept).markdown()
-    return f"{text}\n\nOver all metrics and places, {len(found)} statements: {counted(results)}."
+    return f"{text}\n\nOver all metrics and places, {len(found)} statements: {counted(found)}."
 
 
 def figure(shelf: Shelf, run: str, name: str) -> str:
@@ -294,7 +288,7 @@ def overview(shelf: Shelf) -> str:
                 data,
                 trials(results),
                 results.spec["claim"],
-                counted(results) or "see the page",
+                counted(verdicts(results)) or "see the page",
             )
             rows.append(" | ".join(cells))
     head = "| reproduction | data | trials | what it is to show | the paper's statements, with us |"

@@ -96,7 +96,7 @@ def test_summary_tells_the_winner_and_how_sure_it_is(results, page):
 def test_summary_does_not_claim_what_could_be_chance():
     found = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
     view = View(found)
-    from rankwise.experiments.verdicts import comparison
+    from rankwise.experiments.comparisons import comparison
 
     compared = comparison(found, DATA, 0.0)
     assert compared is not None
@@ -118,7 +118,7 @@ def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_pa
 
 
 def test_titles_of_several_methods_and_data_sets():
-    from rankwise.experiments.verdicts import comparison
+    from rankwise.experiments.comparisons import comparison
 
     def title(found: Results) -> str:
         compared = {name: comparison(found, name, 0.0) for name in View(found).datasets}
@@ -154,7 +154,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
     table = page.partition('id="levels-mslr-web30k"')[2].partition("</table>")[0]
     assert f"{np.mean(means):.4f} ± {half:.4f}" in table
     pooled = replace(found, spec=found.spec | {"protocol": "folds"})
-    from rankwise.experiments.verdicts import comparison
+    from rankwise.experiments.comparisons import comparison
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None
@@ -249,8 +249,8 @@ def test_paper_is_told_to_agree_or_not(results, folder, page):
     assert row["difference"] == pytest.approx(one - other)
     assert row["verdict"].startswith("agrees" if one > other else "disagrees")
     assert "What the paper says" in page
-    same = sum(verdict.startswith("agrees") for verdict in frame["verdict"])
-    assert f"The paper: {same} of {frame.height} statements" in page
+    assert f"The paper&#x27;s {frame.height} statements, here: " in page
+    assert f"{(frame['verdict'] == row['verdict']).sum()} × {row['verdict']}" in page
 
 
 def test_published_figures_stand_beside_ours():

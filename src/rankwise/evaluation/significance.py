@@ -49,6 +49,17 @@ class TTest(NamedTuple):
         half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0)) if self.error else 0.0
         return self.mean - half, self.mean + half
 
+    def p_within(self, margin: float) -> float:
+        """Test equivalence: p < 1 − confidence exactly where the interval lies within ±``margin``.
+
+        A difference that is not significant may only have been measured badly; that it is small needs a test, too. This
+        is twice the greater p-value of the two one-sided tests.
+
+        >>> round(TTest(0.001, 0.001, 9).p_within(0.005), 4), TTest(0.006, 0.001, 9).p_within(0.005)
+        (0.0031, 1.0)
+        """
+        return self._replace(mean=margin - abs(self.mean)).p if abs(self.mean) < margin else 1.0
+
 
 def t_test(differences: ArrayLike, weights: ArrayLike | None = None, *, overlap: float = 0.0) -> TTest:
     """Student's paired t-test, and with ``overlap`` its correction for trials that share data.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Triple = tuple[Any, Any, Any]
 """Training, validation and test data."""
 
-_FOLDS = 5
+FOLDS = 5
 _LEAST_RELEVANT = 25  # then five of them are in each test
 
 
@@ -43,7 +43,7 @@ def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:
 
 def folds(source: Source, spec: "Spec", trial: int) -> Triple:
     """Take the official folds in turn, or five that the seed makes; once round, the same again with other draws."""
-    return source.parts(1 + trial % (source.n_folds or _FOLDS), seed=spec.seed)
+    return source.parts(1 + trial % (source.n_folds or FOLDS), seed=spec.seed)
 
 
 def runs(source: Source, spec: "Spec", trial: int) -> Triple:  # noqa: ARG001
@@ -58,7 +58,7 @@ def ratings(source: Source, spec: "Spec", trial: int) -> Triple:
     items that are left for training is held out for validation.
     """
     active = source.interactions(spec.relevant).active(_LEAST_RELEVANT)
-    train, test = list(active.folds(_FOLDS, seed=spec.seed))[trial % _FOLDS]
+    train, test = list(active.folds(FOLDS, seed=spec.seed))[trial % FOLDS]
     train, valid = train.split((0.9, 0.1), seed=spec.seed)
     return train, valid, test
 
@@ -71,8 +71,9 @@ PROTOCOLS: dict[str, Callable[[Source, "Spec", int], Triple]] = {
 }
 
 
-POOLED = ("folds", "ratings")
-"""Protocols whose trials are parts of one whole, and are put together before they are compared."""
+POOLED = {"folds": 1 / 3, "ratings": 0.2 / (0.8 * 0.9)}
+"""Protocols whose trials are parts of one whole, and are put together before they are compared; and test/train of a
+trial, by which trials share their data. LETOR's folds, and ours, train on three parts and test on one."""
 
 
 class Draw(NamedTuple):

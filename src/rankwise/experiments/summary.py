@@ -1,5 +1,7 @@
 """The outcome in tables: means with intervals and tests, the paper's figures beside ours, and who wins where."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -7,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import significance, tables
-from rankwise.experiments.verdicts import alpha, comparison, letters_of, measured, places, verdicts
+from rankwise.experiments.comparisons import alpha, comparison, letters_of, measured, places
+from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
@@ -29,33 +32,53 @@ def verdict_table(results: "Results") -> tables.Table | None:
     found = verdicts(results)
     if not found:
         return None
-    words = {True: "significant", False: "level", None: ""}
-    levels = len({one.level for one in found}) > 1
+    words = {True: ", significant", False: ", level", None: ""}
+    levels = len({one.levels for one in found if one.levels}) > 1
     rows = []
     for one in found:
-        row = [one.data, *([f"{one.level:g}"] if levels else []), one.metric, f"{one.better} > {one.worse}"]
-        row += [
-            f"{one.published_on}{', ' if words[one.published_significant] else ''}{words[one.published_significant]}"
-        ]
-        row += [
-            tables.number(one.difference, signed=True),
-            tables.interval(one.low, one.high, signed=True),
-            one.verdict,
-        ]
-        rows.append(tuple(row))
+        row = [one.data or tables.NOTHING]
+        row += [" to ".join(f"{level:g}" for level in one.levels[:1] + one.levels[1:][-1:])] * levels
+        row += [one.metric, one.says]
+        row += [f"{'' if one.same_data else 'other data: '}{one.published_on}{words[one.published_significant]}"]
+        ours, low, high, p = (
+            math.nan if value is None else value for value in (one.difference, one.low, one.high, one.p_adjusted)
+        )
+        row += [tables.number(ours, signed=True), tables.interval(low, high, signed=True), tables.probability(p)]
+        rows.append((*row, one.verdict))
     interval = f"{100 * (1 - alpha(results)):g}% interval"
-    header = ("data", *(["level"] if levels else []), "metric", "the paper says", "on", "ours", interval, "direction")
-    sources = "; ".join(dict.fromkeys(one.source for one in found))
+    header = ("data", *["level"] * levels, "metric", "the paper says", "on", "ours", interval, "p adjusted", "verdict")
     return tables.Table(
-        header=header,
-        rows=tuple(rows),
-        align="l" + "r" * levels + "lllrll",
-        notes=(
-            f"The paper: {sources}.",
-            "Within noise: our difference is not significant. Unsure: it is, but no longer once one allows for trials "
-            "that share their data, as the interval does (the correction of Nadeau and Bengio).",
-        ),
+        header=header, rows=tuple(rows), align="l" + "r" * levels + "lllrlrl", notes=tuple(_read(found))
     )
+
+
+COVERED = {
+    "splits": "Tests allow for trials that share data (the correction of Nadeau and Bengio)",
+    "splits, queries": "Two tests, over folds, which share data (the correction of Nadeau and Bengio), and over "
+    "queries: the interval holds both of theirs, and the greater p-value counts",
+    "draws": "All trials share one split, so the test covers what is drawn in training, and nothing else",
+    "queries": "A single trial, so the test covers the choice of test queries, and nothing else",
+}
+
+
+def _read(found: list[Verdict]) -> Iterator[str]:
+    """Say where the statements stand, what the tests cover and what they are corrected for."""
+    sources = dict.fromkeys(f"{one.source}{': ' if one.note else ''}{one.note.rstrip('.')}" for one in found)
+    yield f"The paper: {'; '.join(sources)}."
+    if any(not one.same_data for one in found):
+        yield "Other data: the paper's sets are not among ours, so the verdict is about the direction on other data."
+    covered = dict.fromkeys(one.covers for one in found if one.covers)
+    count = sum(bool(one.covers) for one in found)
+    if covered:
+        tests, many = ". ".join(COVERED[name] for name in covered), tables.count(count, "statement")
+        yield f"{tests}. p-values after Holm's correction for {many}; intervals without."
+    if any(len(one.levels) > 1 for one in found):
+        yield (
+            "Over several levels: by how much the difference of the two methods changes from the first to the last, on "
+            "the least-squares line through all of them."
+        )
+    if any(one.published_significant is False for one in found):
+        yield f"Level: agrees if the difference surely is within ±{MARGIN:g}."
 
 
 def means_table(results: "Results", data: str, level: float) -> tables.Table:
@@ -169,7 +192,7 @@ def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
                 for level, one in ((level, means_table(results, data, level)) for level in mine)
             ]
     agreement = verdict_table(results)
-    return [*found, ("Does the direction agree?", agreement)] if agreement else found
+    return [*found, ("Does it hold here?", agreement)] if agreement else found
 
 
 def claimed(spec: Json) -> str:

@@ -1,98 +1,21 @@
-"""Who wins, how surely, and whether the paper says so too."""
+"""What the paper says of its methods, and whether it holds here, and how surely."""
 
-import functools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankwise.evaluation import tables
-from rankwise.evaluation.compare import compare
-from rankwise.evaluation.evaluation import Evaluation
-from rankwise.experiments.protocols import POOLED
+from rankwise.experiments.comparisons import alpha, measured, places
+from rankwise.experiments.contrasts import SPLITS, Contrast, adjusted, contrast
 from rankwise.experiments.published import Claim, claims
-from rankwise.experiments.schema import KEY
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from rankwise.evaluation.comparison import Comparison, Pair
     from rankwise.experiments.results import Results
 
-Place = tuple[str, float]
-"""A data set and a level."""
-
-
-def places(results: "Results") -> list[Place]:
-    """The data sets and levels that there are results of."""
-    return list(results.queries.select("data", "level").unique(maintain_order=True).sort("data", "level").iter_rows())
-
-
-@functools.lru_cache(maxsize=256)
-def comparison(results: "Results", data: str, level: float) -> "Comparison | None":
-    """Compare the methods at one place, over the trials that all of them have; None with a single method.
-
-    Trials are paired by trial, as the papers do. Folds test every query once (or as often as they are gone round), and
-    folds of ratings every user as often as there are folds, so they are put together and paired by query or user, of
-    which there are many more; so is a single trial.
-    """
-    import polars as pl
-
-    here = (pl.col("data") == data) & (pl.col("level") == level)
-    means = results.trial_means().filter(here)
-    methods = [name for name in results.methods if name in set(means["method"])]
-    complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
-    if len(methods) < 2 or not complete:
-        return None
-    settings: Keywords = {"alpha": alpha(results)}
-    known = letters_of(results)
-    letters = tuple(known[name] for name in methods)
-    pooled = here & pl.col("trial").is_in(complete)
-    if len(complete) == 1 or results.spec.get("protocol") in POOLED:
-        found = {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}
-        return replace(compare(found, **settings), letters=letters)
-    ordered = measured(results)
-    systems = {
-        name: means.filter((pl.col("method") == name) & pl.col("trial").is_in(complete)).sort("trial").select(ordered)
-        for name in methods
-    }
-    by_split = results.spec.get("protocol") == "trials"
-    compared = compare(
-        {name: frame.to_dicts() for name, frame in systems.items()},
-        test=results.spec.get("test", "t"),
-        split=results.spec["split"] if by_split else None,
-        **settings,
-    )
-    return replace(compared, letters=letters)
-
-
-def alpha(results: "Results") -> float:
-    """The level of the tests. Every interval is of one minus it, so that it leaves 0 out where the test is sure."""
-    return float(results.spec.get("alpha", 0.05))
-
-
-def letters_of(results: "Results") -> dict[str, str]:
-    """The letter of each method, the same in every table whether or not all methods are in it."""
-    return dict(zip(results.methods, tables.labels(len(results.methods)), strict=True))
-
-
-def measured(results: "Results") -> list[str]:
-    """What there are means of: the deciding metric, the others, and ratios of means."""
-    found = [name for name in results.trial_means().columns if name not in KEY]
-    return sorted(found, key=lambda name: name != results.spec["decide"])
-
-
-def _evaluation(results: "Results", here: "pl.Expr") -> Evaluation:
-    """The values of every query, averaged over the trials that it is tested in."""
-    import polars as pl
-
-    known = [name for name in results.metrics if not name.startswith("ideal ")]
-    means = [pl.col(name).cast(pl.Float64).mean() for name in known]
-    rows = results.queries.filter(here).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
-    values = {name: rows[name].fill_null(np.nan).to_numpy() for name in known}
-    confidence = 1.0 - alpha(results)
-    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), confidence=confidence)
+MARGIN = 0.005
+"""Methods count as level whose difference surely is smaller than this, in whatever metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,74 +23,153 @@ class Verdict:
     """What the paper says of two methods, and what we found."""
 
     data: str
-    level: float
+    """Ours; empty where there was nothing to test."""
+    level: float | None
+    """None: a statement about several levels, or about none."""
+    levels: tuple[float, ...]
     metric: str
     better: str
     worse: str
+    says: str
+    """The paper's statement in words."""
     published_on: str
+    same_data: bool
+    """Whether our data are those that the statement is about."""
     published_significant: bool | None
     source: str
-    difference: float
-    low: float
-    high: float
-    significant: bool
+    note: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_adjusted: float | None
+    """After Holm's correction for all tests of the experiment. The tests cover other splits by the correction of Nadeau
+    and Bengio; where there are several, this is the greatest."""
+    covers: str
+    """What the tests cover: other splits, queries, or draws in training."""
     verdict: str
-    """``agrees`` or ``disagrees``; then ``, within noise`` if our difference is not significant, or ``, unsure`` if it
-    is only as long as nobody asks how much data the trials share (the correction of Nadeau and Bengio)."""
+    """``agrees`` or ``disagrees`` if that is sure, by ``p_adjusted`` below alpha; ``… on this split`` if the tests do
+    not cover other splits; ``open (same direction)`` or ``open (other direction)`` if it is not sure, and ``open``
+    where the paper calls methods level; ``not tested`` where results of ours cannot tell."""
+
+
+def counted(found: Sequence[Verdict]) -> str:
+    """Say how many verdicts there are of each kind."""
+    count = Counter(one.verdict for one in found)
+    return ", ".join(f"{count[word]} × {word}" for word in sorted(count))
+
+
+class _Statement(NamedTuple):
+    """Claims of the paper that say the same of its data sets, and what was found here."""
+
+    same: list[Claim]
+    found: Contrast | None = None
+    same_data: bool = False
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the paper calls it significant on all its data sets; False if it calls the methods level on all."""
+        sure = {one.significant for one in self.same}
+        return sure.pop() if len(sure) == 1 else None
 
 
 def verdicts(results: "Results") -> list[Verdict]:
-    """Say for every claim of the paper whether our direction is the same, on each of our data sets.
+    """Say for every claim of the paper whether it holds here, on each of our data sets.
 
-    Where a data set of ours is one of the paper's, it is held against the claim about that one alone.
+    Where a data set of ours is one of the paper's, it is held against the claim about that one alone. All statements
+    that are tested are one family, for Holm's correction; one that methods are level has two tests in it, of whether
+    they are apart and whether they are within ±.005 of each other.
     """
+    said = list(_statements(results))
+    apart = [{name: test.p for name, test in one.found.tests.items()} for one in said if one.found]
+    within = [
+        {name: test.p_within(MARGIN) for name, test in one.found.tests.items()}
+        for one in said
+        if one.found and one.significant is False
+    ]
+    p = adjusted(apart + within)
+    p_apart, p_within = iter(p[: len(apart)]), iter(p[len(apart) :])
+    return [
+        _verdict(one, one.found, next(p_apart), next(p_within) if one.significant is False else None, alpha(results))
+        if one.found
+        else _verdict(one)
+        for one in said
+    ]
+
+
+def _statements(results: "Results") -> Iterator[_Statement]:
+    """Every claim of the paper on every data set: differences by level, then interactions; last what is not tested."""
     said = claims(results.spec.get("published", ""))
-    theirs = {claim.data for claim in said}
-    found = []
-    for data, level in places(results):
-        relevant = [one for one in said if data not in theirs or one.data == data]
-        relevant = [one for one in relevant if one.level is None or one.level == level]
-        compared = comparison(results, data, level) if relevant else None
-        if compared is None:
-            continue
-        for pair in compared.pairs:
-            about = [
-                one
-                for one in relevant
-                if one.metric == pair.metric and {one.better, one.worse} == {pair.system, pair.against}
-            ]
-            found += [
-                _verdict(data, level, pair, compared.alpha, [one for one in about if one.better == better])
-                for better in dict.fromkeys(one.better for one in about)
-            ]
-    return found
+    here: dict[str, list[float]] = {}
+    for data, level in places(results) if said else ():
+        here.setdefault(data, []).append(level)
+    for data, levels in here.items():
+        own = any(one.data == data for one in said)
+        asked: dict[tuple[int, tuple[float, ...], int, str, str], list[Claim]] = {}
+        for one in said:
+            if one.metric in measured(results) and (one.data == data or not own):
+                place = measured(results).index(one.metric)
+                for used in _levels(one, levels):
+                    asked.setdefault((len(used), used, place, one.better, one.worse), []).append(one)
+        for (_, used, *_), same in sorted(asked.items(), key=lambda item: item[0][:3]):
+            found = contrast(results, data, used, same[0].metric, same[0].better, same[0].worse)
+            if found is not None:
+                yield _Statement(same, found, own)
+    untested: dict[tuple[str, str], list[Claim]] = {}
+    for one in said:
+        if one.kind == "untested":
+            untested.setdefault((one.metric, one.says), []).append(one)
+    yield from map(_Statement, untested.values())
 
 
-def _verdict(data: str, level: float, pair: "Pair", least: float, same: list[Claim]) -> Verdict:
-    first = same[0]
-    sign = 1.0 if pair.system == first.better else -1.0
-    ends = sorted((sign * pair.low, sign * pair.high))
-    sure = {one.significant for one in same}
-    significant = sure.pop() if len(sure) == 1 else None
-    agrees = "agrees" if sign * pair.difference > 0 else "disagrees"
-    if significant is False:  # the paper calls them level
-        agrees = "disagrees" if pair.significant else "agrees"
-    elif not pair.significant:
-        agrees += ", within noise"
-    elif pair.p_corrected_t is not None and pair.p_corrected_t >= least:
-        agrees += ", unsure"
+def _levels(claim: Claim, levels: list[float]) -> list[tuple[float, ...]]:
+    """The levels that a claim is held against: each alone, or all that an interaction is about together."""
+    if claim.kind == "difference":
+        return [(level,) for level in levels if claim.level in (None, level)]
+    used = claim.levels or tuple(levels)
+    return [used] if claim.kind == "interaction" and len(used) > 1 and set(used) <= set(levels) else []
+
+
+def _verdict(
+    one: _Statement, found: Contrast | None = None, apart: float = 1.0, within: float | None = None, least: float = 0.0
+) -> Verdict:
+    """Put a statement and what was found together, by the corrected p-values of its tests."""
+    first = one.same[0]
+    low, high = found.interval(1.0 - least) if found else (None, None)
+    word, p = _word(found, apart, within, least) if found else ("not tested", None)
+    levels = found.levels if found else ()
+    plain = f"{first.better} {'≈' if within is not None else '>'} {first.worse}"
+    if first.kind == "interaction":
+        plain = f"{first.better} gains on {first.worse} as the level grows"
     return Verdict(
-        data=data,
-        level=level,
-        metric=pair.metric,
+        data=found.data if found else "",
+        level=levels[0] if len(levels) == 1 else None,
+        levels=levels,
+        metric=first.metric,
         better=first.better,
         worse=first.worse,
-        published_on=", ".join(dict.fromkeys(one.data for one in same)),
-        published_significant=significant,
+        says=first.says or plain,
+        published_on=", ".join(dict.fromkeys(claim.data for claim in one.same)),
+        same_data=one.same_data,
+        published_significant=one.significant,
         source=first.source,
-        difference=sign * pair.difference,
-        low=ends[0],
-        high=ends[1],
-        significant=pair.significant,
-        verdict=agrees,
+        note=first.note,
+        difference=found.difference if found else None,
+        low=low,
+        high=high,
+        p_adjusted=p,
+        covers=", ".join(found.tests) if found else "",
+        verdict=word,
     )
+
+
+def _word(found: Contrast, apart: float, within: float | None, least: float) -> tuple[str, float]:
+    """The verdict, and the p-value that it rests on."""
+    limited = "" if SPLITS in found.tests else " on this split"
+    if within is not None and within < least:
+        return "agrees" + limited, within
+    if within is not None:  # the paper calls them level
+        return ("disagrees" + limited, apart) if apart < least else ("open", within)
+    if apart < least:
+        return ("agrees" if found.difference > 0.0 else "disagrees") + limited, apart
+    same = {1.0: " (same direction)", -1.0: " (other direction)"}
+    return "open" + same.get(float(np.sign(found.difference)), ""), apart

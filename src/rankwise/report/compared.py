@@ -84,13 +84,14 @@ def level_tables(view: View) -> list[Tabled]:
 
 
 def agreement(view: View) -> list[Tabled]:
-    """The paper's claims beside what was found here, and whether the direction agrees."""
+    """The paper's claims beside what was found here, and whether they hold."""
     table = verdict_table(view.results)
     if table is None:
         return []
     frame = pl.DataFrame(verdicts(view.results), infer_schema_length=None)
+    frame = frame.with_columns(pl.col("levels").cast(pl.List(pl.String)).list.join(" "))  # for files of plain columns
     caption = (
-        "Which of two methods is better, in the paper and here. Data sets of the paper are held against the claim "
+        "What the paper says of two methods, and what was found here. Data sets of the paper are held against the "
+        "claim about themselves, others against every claim. Agrees and disagrees: that is sure."
     )
-    caption += "about themselves, others against every claim."
     return [Tabled(name="agreement", title="Claim by claim", caption=caption, table=table, frame=frame)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.verdict import Verdict, gain, listed
-from rankwise.experiments.verdicts import verdicts
+from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
@@ -65,13 +65,6 @@ def _interval(comparison: Comparison, metric: str, system: str) -> str:
 
 
 def agreement(results: "Results") -> list[str]:
-    """Say how many statements of the paper have the same direction here; nothing where there is no paper."""
+    """Say how many statements of the paper hold here, and how surely; nothing where there is no paper."""
     found = verdicts(results)
-    if not found:
-        return []
-    same = [one for one in found if one.verdict.startswith("agrees")]
-    sure = sum(one.verdict == "agrees" for one in same)
-    text = (
-        f"The paper: {len(same)} of {tables.count(len(found), 'statement')} about these methods point the same way here"
-    )
-    return [f"{text}, {sure or 'none'} of them by more than chance."]
+    return [f"The paper's {tables.count(len(found), 'statement')}, here: {counted(found)}."] if found else []

@@ -2,8 +2,14 @@
 
 Each file holds one paper, each section one table or figure. ``columns`` and ``rows`` are the table as it is published;
 ``±`` after a metric is the half-width of its 95% interval and ``sd`` a standard deviation, both in the metric's unit;
-``scale`` turns percentages into shares. ``claims`` are statements that stand in the text or that figures show; where
-there is a ``baseline``, figures claim only what is better or worse than it.
+``scale`` turns percentages into shares. ``note`` says where a section has no numbers in print. Where there is a
+``baseline``, figures claim only what is better or worse than it.
+
+``claims`` are statements that stand in the text or that curves show; about two methods they stand for what the figures
+would claim. ``kind`` is "difference" (one method is better than another, at a level or at each), "interaction" (it
+gains on the other from level to level: between two levels the difference of differences, over more the slope) or
+"untested" (it cannot be held against results of ours, and ``says`` why). ``says`` puts a statement into words, and
+``source`` says where it stands if that is not the source of the section.
 """
 
 import tomllib
@@ -23,9 +29,12 @@ _SPREADS = ("±", "sd")
 PAPERS = ("bruch2019", "bruch2020", "bruch2021", "kang2024", "westerborg2022")
 
 
+KINDS = ("difference", "interaction", "untested")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One method is better than another, in the paper."""
+    """One method is better than another, in the paper, or gains on it from level to level."""
 
     data: str
     metric: str
@@ -36,6 +45,18 @@ class Claim:
     significant: bool | None
     """Whether the paper says so, or its intervals are apart; None: not said. False: it says that they are level."""
     source: str
+    note: str = ""
+    """What the source lacks, such as numbers in print."""
+    kind: str = "difference"
+    levels: tuple[float, ...] = ()
+    """Those that an interaction is about; none: all that there are."""
+    says: str = ""
+    """The statement in words, where they are not that ``better`` is better than ``worse``."""
+
+    @property
+    def about(self) -> tuple[str, str, frozenset[str]]:
+        """What it is about: data, metric, and the two methods, whichever is better."""
+        return self.data, self.metric, frozenset((self.better, self.worse))
 
 
 def figures(name: str) -> "pl.DataFrame":
@@ -55,27 +76,37 @@ def figures(name: str) -> "pl.DataFrame":
 def claims(name: str) -> list[Claim]:
     """Give what the paper says is better than what: the claims of a section, and those that its figures make.
 
-    >>> claims("bruch2019.table1")[0]
-    Claim(data='mslr-web30k', metric='ndcg@5', level=0.0, better='LambdaMART', worse='ListNet', significant=True, ...)
+    >>> claims("bruch2021.table1")[0]
+    Claim(data='mslr-web30k', metric='ndcg@5', level=None, better='XE-NDCG', worse='LambdaMART', significant=True, ...)
     """
     found = []
     for section in _sections(name):
-        found += [
-            Claim(
-                data=data,
-                metric=metric,
-                level=one.get("level"),
-                better=one["better"],
-                worse=one["worse"],
-                significant=one.get("significant"),
-                source=section["source"],
-            )
-            for one in section.get("claims", ())
-            for data in one["data"]
-            for metric in one["metrics"]
-        ]
-        found += _from_figures(section)
+        stated = [claim for one in section.get("claims", ()) for claim in _stated(section, one)]
+        read = {(one.about, one.level) for one in stated if one.kind == "difference"}
+        figured = [one for one in _from_figures(section) if not read & {(one.about, one.level), (one.about, None)}]
+        found += stated + figured
     return found
+
+
+def _stated(section: Json, one: Json) -> list[Claim]:
+    """A statement in words, about each data set and metric that it is about."""
+    return [
+        Claim(
+            data=data,
+            metric=metric,
+            level=one.get("level"),
+            better=one.get("better", ""),
+            worse=one.get("worse", ""),
+            significant=one.get("significant"),
+            source=one["source"] if "source" in one else section["source"],
+            note=section.get("note", ""),
+            kind=check.choice("kind of claim", one.get("kind", "difference"), KINDS),
+            levels=tuple(one.get("levels", ())),
+            says=one.get("says", ""),
+        )
+        for data in one["data"]
+        for metric in one["metrics"]
+    ]
 
 
 def _from_figures(section: Json) -> list[Claim]:
@@ -104,6 +135,7 @@ def _from_figures(section: Json) -> list[Claim]:
                     worse=low[2],
                     significant=True if apart else None,
                     source=section["source"],
+                    note=section.get("note", ""),
                 )
             )
     return found

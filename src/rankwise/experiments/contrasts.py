@@ -1,0 +1,135 @@
+"""By how much one method is ahead of another, at one level or from level to level, and the tests of that.
+
+A contrast is a weighted sum, over levels, of the paired difference of two methods. At one level it is that difference.
+Over several, it is by how much the difference changes from the least level to the greatest on the line fitted to it by
+least squares: over two levels a difference of differences. All levels of a trial share its split and its seed, so a
+trial has one value, and is one unit of the tests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from rankwise.evaluation.significance import TTest, holm, t_test
+from rankwise.experiments.protocols import FOLDS, POOLED
+
+if TYPE_CHECKING:
+    from rankwise.experiments.results import Results
+
+SPLITS, DRAWS, QUERIES = "splits", "draws", "queries"
+"""What a test covers, other than which the trials could have been."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """What ``better`` gains on ``worse``, by one metric, on one data set."""
+
+    data: str
+    metric: str
+    better: str
+    worse: str
+    levels: tuple[float, ...]
+    tests: dict[str, TTest]
+    """By what they cover. Trials that divide the data anew cover other splits, by the correction of Nadeau and Bengio.
+    Folds do, too, and the queries that they are put together of are tested beside them. Trials on one and the same
+    split cover what is drawn in training, and a single trial other test queries."""
+
+    @property
+    def difference(self) -> float:
+        """The mean: over queries, where folds were put together, else over trials."""
+        return list(self.tests.values())[-1].mean
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The interval that holds those of all tests."""
+        ends = [test.interval(confidence) for test in self.tests.values()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def weights_of(levels: Sequence[float]) -> dict[float, float]:
+    """Give the weight of each level's difference: the rise of the fitted line from the least level to the greatest.
+
+    >>> weights_of([0.3])
+    {0.3: 1.0}
+    >>> weights_of([0.0, 1.0])
+    {0.0: -1.0, 1.0: 1.0}
+    >>> weights_of([0.0, 1.0, 2.0])
+    {0.0: -1.0, 1.0: 0.0, 2.0: 1.0}
+    """
+    if len(levels) == 1:
+        return {levels[0]: 1.0}
+    apart = np.asarray(levels) - np.mean(levels)
+    weights = apart * np.ptp(apart) / (apart @ apart)
+    return dict(zip(levels, weights.tolist(), strict=True))
+
+
+def contrast(
+    results: "Results", data: str, levels: Sequence[float], metric: str, better: str, worse: str
+) -> Contrast | None:
+    """Test what one method gains on another; None where there are not two trials, or two queries of one, to test.
+
+    Only trials count in which both methods are there at each of the levels.
+    """
+    weights, signs = weights_of(levels), {better: 1.0, worse: -1.0}
+    here = (pl.col("data") == data) & pl.col("level").is_in(list(weights)) & pl.col("method").is_in(list(signs))
+    trials = _weighted(results.trial_means().filter(here), "trial", metric, weights, signs)
+    protocol = results.spec.get("protocol", "trials")
+    tests = {}
+    if protocol in POOLED:
+        parts = trials.join(_folds(results, data), on="trial").group_by("fold").agg(pl.col("value").mean())
+        if parts.height > 1:
+            tests[SPLITS] = t_test(parts.sort("fold")["value"].to_numpy(), overlap=POOLED[protocol])
+    elif trials.height > 1 and protocol == "trials":
+        split = results.spec["split"]
+        tests[SPLITS] = t_test(trials["value"].to_numpy(), overlap=split[-1] / split[0])
+    if trials.height > 1 and not tests:
+        tests[DRAWS] = t_test(trials["value"].to_numpy())
+    if metric in results.queries.columns and (trials.height == 1 or (protocol in POOLED and DRAWS not in tests)):
+        kept = results.queries.filter(here & pl.col("trial").is_in(trials["trial"].to_list()))
+        values = kept.group_by("query", "level", "method", maintain_order=True).agg(
+            pl.col(metric).cast(pl.Float64).mean(), pl.col("weight").first()
+        )
+        queries = _weighted(values, "query", metric, weights, signs)
+        if (queries["weight"] > 0.0).sum() > 1:
+            tests[QUERIES] = t_test(queries["value"].to_numpy(), queries["weight"].to_numpy())
+    if not tests:
+        return None
+    return Contrast(data=data, metric=metric, better=better, worse=worse, levels=tuple(levels), tests=tests)
+
+
+def adjusted(tests: Sequence[dict[str, float]]) -> list[float]:
+    """Correct p-values for their number by Holm's method, each among all that cover the same; the greatest decides.
+
+    >>> adjusted([{"splits": 0.01, "queries": 0.001}, {"splits": 0.04, "queries": 0.03}])
+    [0.02, 0.04]
+    """
+    greatest = [0.0] * len(tests)
+    for covered in dict.fromkeys(name for one in tests for name in one):
+        family = [place for place, one in enumerate(tests) if covered in one]
+        corrected = holm([tests[place][covered] for place in family]).tolist()
+        for place, p in zip(family, corrected, strict=True):
+            greatest[place] = max(greatest[place], p)
+    return greatest
+
+
+def _weighted(
+    frame: pl.DataFrame, unit: str, metric: str, weights: dict[float, float], signs: dict[str, float]
+) -> pl.DataFrame:
+    """The weighted sum of every trial or query that has all its parts."""
+    factor = pl.col("level").replace_strict(weights, return_dtype=pl.Float64)
+    factor = factor * pl.col("method").replace_strict(signs, return_dtype=pl.Float64)
+    weight = pl.col("weight").first() if "weight" in frame.columns else pl.lit(1.0).alias("weight")
+    whole = pl.len() == len(weights) * len(signs)
+    parts = frame.filter(pl.col(metric).is_not_null() & pl.col(metric).is_not_nan())
+    sums = parts.group_by(unit).agg((factor * pl.col(metric)).sum().alias("value"), weight, whole=whole)
+    return sums.filter("whole").sort(unit)
+
+
+def _folds(results: "Results", data: str) -> pl.DataFrame:
+    """Which fold each trial is: the folds of ratings come in turn, and others are known by the queries they test."""
+    rows = results.queries.filter(pl.col("data") == data)
+    if results.spec["protocol"] == "ratings":
+        return rows.select("trial").unique().with_columns(fold=pl.col("trial") % FOLDS)
+    return rows.group_by("trial").agg(fold=pl.col("query").min())
