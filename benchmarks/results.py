@@ -54,6 +54,7 @@ CHANGED = ("queries", "protocol", "split", "seed", "levels", "metrics", "early_s
 NEED_DOCUMENTS = "cutoffs"  # the figure of metrics that were not computed
 COLOURS = 256
 WRITTEN_AS = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
+NAMED = re.compile(r"^([\w-]+)=.*")
 BLOCK = re.compile(r"<!-- (?P<what>\w+) (?P<run>[\w/.-]+):begin -->.*?<!-- (?P=what) (?P=run):end -->", re.DOTALL)
 FIGURE = re.compile(
     r'<figure id="([^"]+)"><h3>(.*?)</h3>\n<svg[^>]* aria-label="([^"]*)">.*?<figcaption>(.*?)</figcaption>', re.DOTALL
@@ -98,7 +99,7 @@ class Shelf:
 def command(results: Results) -> str:
     """What to type for these results, where DIR holds the data."""
     spec, recipe = results.spec, find_spec(results.spec["name"]).plain()
-    named = (re.sub(r"^([\w-]+)=.*", r"\1", one) for one in spec["data"])
+    named = (NAMED.sub(r"\1", one) for one in spec["data"])
     data = [shlex.quote(WRITTEN_AS.get(name, name)) for name in named]
     words = ["rankwise reproduce", spec["name"], *(f"--data {name}" for name in data), "--data-folder DIR"]
     if spec["trials"] != recipe["trials"]:
@@ -342,6 +343,12 @@ def differences(shelf: Shelf, only: list[str]) -> list[str]:
     return found
 
 
+def public(results: Results) -> Results:
+    """Give results without the folders of the machine that they were computed on."""
+    named = [NAMED.sub(r"\1", one) for one in results.spec["data"]]
+    return replace(results, spec=results.spec | {"data": named}, about=results.about | {"command": command(results)})
+
+
 def keep(folder: Path, shelf: Shelf, only: list[str]) -> None:
     """Pack the results of every experiment in a folder."""
     shelf.results.mkdir(parents=True, exist_ok=True)
@@ -351,8 +358,14 @@ def keep(folder: Path, shelf: Shelf, only: list[str]) -> None:
         if only and run not in only:
             continue
         shown = any(f"<!-- figure {run}/{NEED_DOCUMENTS}" in text for text in texts)
-        path = Results.read(description.parent).pack(shelf.pack(run), documents=shown)
-        print(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        results = Results.read(description.parent)
+        if not results.queries.height:
+            print(f"{description.parent}: none of its trials is there, left out", file=sys.stderr)
+            continue
+        path = public(results).pack(shelf.pack(run), documents=shown)
+        wanted, there = len(json.loads(description.read_bytes())["files"]), results.trial_means().height
+        missing = f", {there} of {wanted} trainings" if there < wanted else ""
+        print(f"{path}: {path.stat().st_size / 1000:,.0f} kB{missing}")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,12 @@ def test_the_same_results_make_the_same_bytes_also_once_read(found, tmp_path):
     assert first == second
     assert Results.read(tmp_path / "a.zip").pack(tmp_path / "a.zip").read_bytes() == first
     assert len(first) < 100_000
+
+
+def test_results_without_trials_are_not_packed(found, tmp_path):
+    with pytest.raises(ValueError, match=r"there are no trials to pack: got 2021-table1\. Hint: run the experiment"):
+        replace(found, queries=found.queries.head(0)).pack(tmp_path / "all.zip")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_report_is_made_of_a_pack_beside_it(found, tmp_path):

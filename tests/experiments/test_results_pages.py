@@ -89,6 +89,17 @@ def test_packs_fill_pages_as_folders_do_and_keep_their_bytes(filler, results, tm
     assert rw.Results.read(kept.pack("2021-table1")).documents.height
 
 
+def test_what_is_kept_names_no_folder_of_another_machine(filler, results):
+    found = rw.Results.read(results / "2021-table1")
+    spec = found.spec | {"data": ["mq2008", "mq2007-partial=/home/me/mq2007.txt"]}
+    about = found.about | {"command": "rankwise reproduce 2021-table1 --data-folder /home/me --jobs 4 -o /home/me/out"}
+    kept = filler.public(replace(found, spec=spec, about=about))
+    assert "/home" not in repr((kept.spec, kept.about))
+    assert filler.command(kept) == filler.command(replace(found, spec=spec, about=about)) == kept.about["command"]
+    assert "--data mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz" in kept.about["command"]
+    assert kept.about["command"].endswith("--jobs 4")
+
+
 def test_a_check_shows_what_is_not_as_the_trials_have_it(filler, results, tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text(f"Words.\n\n{block('means', '2021-table1')}\n\n{block('figure', '2021-table1/means-synthetic')}\n")

@@ -32,6 +32,9 @@ _HINT = "get the file again, or pack the results again"
 
 def write(path: str | Path, description: Json, frames: Mapping[str, pl.DataFrame]) -> None:
     """Write a description, and those of its frames that are given and not empty, in the place of an old file."""
+    if not frames["queries"].height:
+        hint = "run the experiment first: its folder lists the trials, and none of them is there"
+        raise check.error("there are no trials to pack", got=description["spec"]["name"], hint=hint)
     parts = {_DESCRIPTION: (json.dumps(description, indent=1, ensure_ascii=False) + "\n").encode()}
     for name, whole in frames.items():
         frame = whole.drop(_LEFT_OUT, strict=False)
