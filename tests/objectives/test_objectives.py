@@ -349,7 +349,7 @@ def test_long_lists(name):
 
 
 def test_the_table_knows_every_wrapper():
-    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise"}
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise", "fair"}
 
 
 def test_results_belong_to_whoever_holds_them():

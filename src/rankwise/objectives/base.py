@@ -6,7 +6,7 @@ kernels, ``adapted.py`` that around a user's function.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -108,6 +108,11 @@ class Objective(ABC):
         return ", ".join(dict.fromkeys(part.held_fixed for part in self.inside if part.held_fixed))
 
     @property
+    def uses_groups(self) -> bool:
+        """Whether it looks at the groups of documents, which :meth:`prepare` is then handed as ``groups``."""
+        return any(part.uses_groups for part in self.inside)
+
+    @property
     def score_scale(self) -> float:
         """The difference of scores that matters to the loss: 1/σ or 1/η where it has such a steepness, else 1."""
         if self.steepness:
@@ -157,6 +162,11 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
     return objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
 
 
+def handed(objective: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
+    """What is told to an objective inside another of single documents: groups only where it looks at them."""
+    return {name: column for name, column in documents.items() if name != "groups" or objective.uses_groups}
+
+
 @dataclass(frozen=True, repr=False)
 class Sum(Objective):
     """A weighted sum of objectives; value, gradient, Hessian and numerator add up."""
@@ -171,7 +181,12 @@ class Sum(Objective):
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare every term."""
         factors = tuple(factor for factor, _ in self.terms)
-        return _PreparedSum(factors, [term.prepare(labels, offsets, **documents) for _, term in self.terms])
+        parts = [term.prepare(labels, offsets, **self._columns(term, documents)) for term in self.inside]
+        return _PreparedSum(factors, parts)
+
+    def _columns(self, term: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
+        """Tell groups to the terms that look at them; where none does, all refuse them."""
+        return handed(term, documents) if self.uses_groups else documents
 
     def __repr__(self) -> str:
         expression = ""

@@ -79,6 +79,7 @@ class _Example:
         self.labels: Array = rng.integers(0, 4, self.scores.size).astype(np.float64)
         self.labels[self.offsets[6] : self.offsets[7]] = 0.0
         self.labels[self.offsets[2] : self.offsets[3]] = 2.0
+        self.groups = np.arange(self.scores.size) % 3 % 2
         self.ids = np.arange(len(_SIZES)) + 100
 
     def at(self, scores: Array, queries: slice | list[int] = slice(None)) -> Derivatives:
@@ -86,7 +87,8 @@ class _Example:
         numbers = np.arange(len(_SIZES))[queries]
         rows, offsets = rows_of(numbers, self.offsets)
         stream = Stream(7, 0, self.ids[numbers])
-        return self.objective(scores[rows], self.labels[rows], offsets, stream)
+        groups = {"groups": self.groups[rows]} if self.objective.uses_groups else {}
+        return self.objective(scores[rows], self.labels[rows], offsets, stream, **groups)
 
 
 def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:

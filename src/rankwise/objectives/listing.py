@@ -79,6 +79,8 @@ def _entry(name: str, kind: str, cls: Any) -> Entry:
         sure, unsure = cls(ApproxNDCG(curvature="exact")), cls(ApproxNDCG())
         if sure.exact_hessian == unsure.exact_hessian:  # it does not ask what is inside
             exact = sure.exact_hessian
+        if unsure.estimator:  # though what is inside is none
+            estimator = True
     else:
         plain = cls()
         exact, estimator = plain.exact_hessian, plain.estimator

@@ -29,7 +29,7 @@ from rankwise.metrics.base import Gain, checked_gain, discounts, longest_of
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
-from rankwise.objectives.base import Objective, Prepared
+from rankwise.objectives.base import Objective
 from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys
 from rankwise.objectives.plackett_luce_table import (
     AFTER,
@@ -105,7 +105,7 @@ class PLRank(Objective):
         """The estimated Hessian is unbiased; what replaces it is described in ``curvature``."""
         return self.curvature == "estimated"
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> PreparedKernel:
         """Compute the reward of every document.
 
         ``document_rewards``, one number per document, negative ones included, take the place of what the labels are

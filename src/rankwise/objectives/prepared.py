@@ -15,7 +15,11 @@ from rankwise.objectives.base import Derivatives, Objective, Prepared, drawing
 from rankwise.stream import Stream
 from rankwise.threads import Kernel, over_queries
 
-_COLUMNS = {"document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise", "document_rewards": "PLRank"}
+_COLUMNS = {
+    "document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise",
+    "document_rewards": "PLRank",
+    "groups": "fair",
+}
 """The columns of single documents that there are, and who takes them."""
 
 

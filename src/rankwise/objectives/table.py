@@ -8,6 +8,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.bounded import bounded
 from rankwise.objectives.bpr import BPR
 from rankwise.objectives.clickwise import clickwise
+from rankwise.objectives.fair import fair
 from rankwise.objectives.listmle import ListMLE
 from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
 from rankwise.objectives.plrank import PLRank
@@ -34,7 +35,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         ListMLE,
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted, clickwise)}
+WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair)}
 
 
 def objective(expression: ObjectiveLike) -> Objective:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch.loss import PreparedLoss, TorchLoss
@@ -55,7 +55,7 @@ class NetLearner:
 
     objective: Objective
     train: RankingDataset
-    documents: Mapping[str, Array]
+    documents: Mapping[str, Column]
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
     seed: int
     module: torch.nn.Module

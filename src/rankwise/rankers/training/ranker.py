@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, first_use
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
@@ -239,8 +239,15 @@ class Trained(Ranker):
         model._check_fitted()
         return model
 
-    def _documents(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:
+    def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
         """What the objective is told about single documents."""
+        found: dict[str, Column] = {**self._weights(train, objective)}
+        if train.groups is not None and objective is not None and objective.uses_groups:
+            found["groups"] = train.groups
+        return found
+
+    def _weights(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:
+        """The weights of single documents, where there are any."""
         weights = train.document_weights
         if weights is not None and objective is None:
             self._check_weighs_documents()

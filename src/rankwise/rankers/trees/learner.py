@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
@@ -78,7 +78,7 @@ class TreeLearner(Trees):
     objective: Objective | None
     """None for the library's own, ``settings.builtin``."""
     train: RankingDataset
-    documents: Mapping[str, Array]
+    documents: Mapping[str, Column]
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
     seed: int
     block: int | None
