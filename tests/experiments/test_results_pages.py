@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,8 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.evaluation import tables
+from rankwise.experiments.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -24,8 +27,16 @@ def filler() -> ModuleType:
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))  # where it looks for its parts when it is run
+        found.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def blocks(filler: ModuleType) -> ModuleType:
+    """That part of it which makes tables of one experiment."""
+    return sys.modules[filler.BLOCKS["made"].__module__]
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +58,12 @@ def block(what: str, run: str) -> str:
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
     whats = ("made", "means", "beside", "paper", "verdicts")
     text = "My words.\n\n" + "\n\n".join(block(what, "2019-table1") for what in whats) + "\n\nMore words.\n"
-    shelf = filler.Shelf(results, tmp_path, tmp_path)
-    page = filler.filled(shelf, text, "page")
+    folders = filler.Folders(results, tmp_path, tmp_path)
+    page = filler.filled(folders, text, "page")
     assert page.startswith("My words.\n")
     assert page.endswith("\nMore words.\n")
     assert " old " not in page
-    assert filler.filled(shelf, page, "page") == page
+    assert filler.filled(folders, page, "page") == page
     assert "rankwise reproduce 2019-table1 --data 'synthetic(n_docs=15)' --data-folder DIR --trials 2" in page
     assert "Trials: 2 (paper: 5)" in page
     assert "| mslr-web30k | 0 | ListNet | 0.4672 ± 0.0008 | 0.4898 ± 0.0009 |" in page
@@ -72,13 +83,13 @@ def test_packs_fill_pages_as_folders_do_and_keep_their_bytes(filler, results, tm
     whats = ("made", "means", "beside", "paper", "verdicts")
     page = tmp_path / "page.md"
     page.write_text("\n\n".join(block(what, run) for run in RUNS for what in whats) + block("overview", "all"))
-    kept = filler.Shelf(tmp_path / "trials", None, tmp_path)
+    kept = filler.Folders(tmp_path / "trials", None, tmp_path)
     filler.keep(results, kept, [])
     assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         str(kept.pack(run)) for run in RUNS
     ]
     text = page.read_text()
-    folders = filler.Shelf(results, None, tmp_path)
+    folders = filler.Folders(results, None, tmp_path)
     assert filler.filled(kept, text, "page.md") == filler.filled(folders, text, "page.md")
     before = [kept.pack(run).read_bytes() for run in RUNS]
     filler.keep(results, kept, ["2021-table1"])
@@ -89,13 +100,13 @@ def test_packs_fill_pages_as_folders_do_and_keep_their_bytes(filler, results, tm
     assert rw.Results.read(kept.pack("2021-table1")).documents.height
 
 
-def test_what_is_kept_names_no_folder_of_another_machine(filler, results):
+def test_what_is_kept_names_no_folder_of_another_machine(filler, blocks, results):
     found = rw.Results.read(results / "2021-table1")
     spec = found.spec | {"data": ["mq2008", "mq2007-partial=/home/me/mq2007.txt"]}
     about = found.about | {"command": "rankwise reproduce 2021-table1 --data-folder /home/me --jobs 4 -o /home/me/out"}
     kept = filler.public(replace(found, spec=spec, about=about))
     assert "/home" not in repr((kept.spec, kept.about))
-    assert filler.command(kept) == filler.command(replace(found, spec=spec, about=about)) == kept.about["command"]
+    assert blocks.command(kept) == blocks.command(replace(found, spec=spec, about=about)) == kept.about["command"]
     assert "--data mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz" in kept.about["command"]
     assert kept.about["command"].endswith("--jobs 4")
 
@@ -112,30 +123,30 @@ def test_a_check_shows_what_is_not_as_the_trials_have_it(filler, results, tmp_pa
     assert "-<!-- means 2021-table1:begin --> old <!-- means 2021-table1:end -->" in changes
     assert "+| a | ListNet |" in changes
     assert page.read_text() == old
-    shelf = filler.Shelf(results, None, tmp_path)
-    page.write_text(filler.filled(shelf, old, "page.md"))
+    folders = filler.Folders(results, None, tmp_path)
+    page.write_text(filler.filled(folders, old, "page.md"))
     assert block("figure", "2021-table1/means-synthetic") in page.read_text()
-    assert filler.differences(shelf, []) == []
+    assert filler.differences(folders, []) == []
     with pytest.raises(SystemExit, match="False"):
         filler.main()
     page.write_text(page.read_text().replace("| a | ListNet | 0.", "| a | ListNet | 1.", 1))
-    assert any(line.startswith("-| a | ListNet | 1.") for line in filler.differences(shelf, []))
+    assert any(line.startswith("-| a | ListNet | 1.") for line in filler.differences(folders, []))
 
 
-def test_the_command_holds_all_that_was_changed(filler, results):
+def test_the_command_holds_all_that_was_changed(blocks, results):
     found = rw.Results.read(results / "2019-table1")
-    assert filler.command(found).endswith(
+    assert blocks.command(found).endswith(
         "--data-folder DIR --trials 2 --set queries=40 --set settings.rounds=5 --set settings.patience=20 "
         "--set settings.leaves=4 --set settings.min_documents=5 --set settings.threads=1"
     )
     everywhere = found.spec | {"settings_for": {}, "queries": None, "trials": 5, "levels": [0.0, 0.5]}
-    assert filler.command(replace(found, spec=everywhere)).endswith("--data-folder DIR --set levels='[0.0, 0.5]'")
+    assert blocks.command(replace(found, spec=everywhere)).endswith("--data-folder DIR --set levels='[0.0, 0.5]'")
 
 
-def test_what_the_full_protocol_takes_is_said_where_there_is_less(filler, results):
+def test_what_the_full_protocol_takes_is_said_where_there_is_less(blocks, results):
     found = rw.Results.read(results / "2021-table1")
     about = found.about | {"seconds": {"a": [60.0, 180.0], "b": [30.0, 30.0]}, "machine": "Linux-6.1-x86_64, 16 cores"}
-    text = filler.made(replace(found, about=about))
+    text = blocks.made(replace(found, about=about))
     assert "on Linux with 16 cores." in text
     assert "Training took 5 minutes, added up over 4 models." in text
     assert "- Trials: 2 (paper: 100)." in text
@@ -144,20 +155,20 @@ def test_what_the_full_protocol_takes_is_said_where_there_is_less(filler, result
         f"The full protocol, 100 trials, would take about {hours:.1f} hours of training on these data (measured: 75.0"
     )
     assert line in text
-    recipe = filler.find_spec("2021-table1")
+    recipe = blocks.find_spec("2021-table1")
     fewer = replace(recipe, trials=2)
-    assert filler.full_protocol(replace(found, about=about), fewer) == []
-    searched = filler.full_protocol(replace(found, about=about), replace(fewer, tune_trials=9))
+    assert blocks.full_protocol(replace(found, about=about), fewer) == []
+    searched = blocks.full_protocol(replace(found, about=about), replace(fewer, tune_trials=9))
     assert "2 trials with searches of 9 each, would take about 50 minutes" in searched[0]
     uneven = pl.concat([found.queries, found.queries.filter(trial=0).with_columns(data=pl.lit("other"))])
-    assert filler.trials(replace(found, queries=uneven)) == "synthetic 2, other 1 (paper: 100)"
+    assert blocks.trials(replace(found, queries=uneven)) == "synthetic 2, other 1 (paper: 100)"
 
 
-def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(filler, results, monkeypatch):
+def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(blocks, results, monkeypatch):
     found = rw.Results.read(results / "2021-table1")
-    assert "| ndcg@10 |" in filler.judged(found)
-    monkeypatch.setattr(filler, "ROWS", 4)
-    short = filler.judged(found)
+    assert "| ndcg@10 |" in blocks.judged(found)
+    monkeypatch.setattr(blocks, "ROWS", 4)
+    short = blocks.judged(found)
     assert "| ndcg@10 |" not in short
     assert short.count("| ndcg@5 |") == 3
     assert "6 statements: " in short
@@ -167,20 +178,41 @@ def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(fill
 
 def test_the_overview_has_a_line_for_each_experiment_with_a_page(filler, results, tmp_path):
     (tmp_path / "a.md").write_text(block("made", "2021-table1") + block("made", "2024-figure3-at10"))
-    lines = filler.overview(filler.Shelf(results, tmp_path, tmp_path)).splitlines()
+    lines = filler.overview(filler.Folders(results, tmp_path, tmp_path)).splitlines()
     assert len(lines) == 3
     assert lines[2].startswith("| [`2021-table1`](a.md) | synthetic | 2 (paper: 100) |")
 
 
+def test_statements_of_a_paper_stand_beside_our_evidence(filler, results, tmp_path):
+    (tmp_path / "a.md").write_text(block("made", "2021-table1"))
+    (tmp_path / "b.md").write_text(block("made", "2019-table1"))
+    page = filler.filled(filler.Folders(results, None, tmp_path), block("holds", "bruch2019"), "page")
+    lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
+    found = rw.Results.read(results / "2019-table1")
+    said = [one for one in verdicts(found) if one.metric == "ndcg@5"]
+    ahead: list[Any] = [one for one in said if len(one.levels) == 1]
+    assert len(ahead) == 2
+    assert len(lines) == 1 + len(said) - 2
+    assert lines[0].startswith(
+        "| LambdaMART > ListNet | Table 1, page 4 | [`2019-table1`](b.md), synthetic | 2 | ndcg@5 | "
+    )
+    least, most = sorted(ahead, key=lambda one: one.difference)
+    for one, text in zip((least, most), lines[0].split(" to "), strict=True):
+        assert tables.interval(one.low, one.high, signed=True) in text
+    assert ", by level (2) | " in lines[0]
+    other = filler.filled(filler.Folders(results, None, tmp_path), block("holds", "kang2024"), "page")
+    assert "There are no kept results." in other
+
+
 def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, results, tmp_path, capsys):
-    shelf = filler.Shelf(results, tmp_path, tmp_path)
+    folders = filler.Folders(results, tmp_path, tmp_path)
     text = block("means", "2024-figure3-at10")
-    assert filler.filled(shelf, text, "page.md") == text
+    assert filler.filled(folders, text, "page.md") == text
     assert "page.md: no results of 2024-figure3-at10" in capsys.readouterr().err
     with pytest.raises(ValueError, match="needs its"):
-        filler.filled(shelf, "<!-- means 2021-table1:begin -->", "page.md")
+        filler.filled(folders, "<!-- means 2021-table1:begin -->", "page.md")
     with pytest.raises(ValueError, match="unknown block: got 'maens'"):
-        filler.filled(shelf, block("maens", "2021-table1"), "page.md")
+        filler.filled(folders, block("maens", "2021-table1"), "page.md")
 
 
 def test_figures_are_copied_with_their_words(filler, tmp_path):
@@ -197,7 +229,7 @@ def test_figures_are_copied_with_their_words(filler, tmp_path):
         '<figure id="means"><h3>Means &amp; more</h3>\n<svg role="img" aria-label="E[A] is 1">x</svg>\n'
         "<figcaption>What it is.</figcaption></figure>"
     )
-    written = filler.figure(filler.Shelf(tmp_path, tmp_path / "reports", tmp_path), "run", "means")
+    written = filler.figure(filler.Folders(tmp_path, tmp_path / "reports", tmp_path), "run", "means")
     assert written == "![E(A) is 1](img/run-means.png)\n\n*Means & more.* What it is."
     with Image.open(tmp_path / "img" / "run-means.png") as small:
         for place, colour in enumerate(rare):
