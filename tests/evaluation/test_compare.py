@@ -12,7 +12,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.evaluation import significance
-from rankwise.evaluation.verdict import Verdict
+from rankwise.evaluation.verdict import Verdict, gain
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)
@@ -320,6 +320,23 @@ def test_a_lead_that_its_interval_does_not_bear_out_is_no_lead():
     assert pair.low < 0 < pair.high
     assert Verdict.of(shared, "ap").close == ["b"]
     assert Verdict.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]
+
+
+def test_a_lead_over_trials_that_share_data_must_be_sure_among_all_pairs():
+    noise = np.array([0.3, -1.2, 0.8, 1.1, -1.0, 0.4, -0.9, 0.5])
+    systems = {
+        "a": [0.5] * 8,
+        "b": (0.5 + 0.001 * np.roll(noise, 3)).tolist(),
+        "c": (0.5 + 0.018 + 0.01 * noise).tolist(),
+    }
+    found = rw.compare({name: [{"ap": one} for one in means] for name, means in systems.items()}, split=(0.6, 0.2, 0.2),
+                       test="t")  # fmt: skip
+    leads = [pair for pair in found.pairs if pair.system == "c"]
+    assert all(pair.significant and pair.low > 0.0 for pair in leads)  # each on its own, and by the plain test
+    p = sorted(pair.p_corrected_t for pair in found.pairs if pair.p_corrected_t is not None)
+    assert 0.05 / 3 < p[0] < 0.05
+    assert Verdict.of(found, "ap").beaten == []
+    assert gain(found, "ap", "c", "a").p == pytest.approx(3 * p[0], abs=1e-3)
 
 
 def test_columns_have_titles():

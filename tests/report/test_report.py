@@ -276,6 +276,20 @@ def test_levels_have_paired_differences(results):
         )
 
 
+def test_differences_by_level_have_the_intervals_of_verdicts(results):
+    found = replace(results, spec=results.spec | {"protocol": "trials", "split": [0.6, 0.2, 0.2]})
+    one, other = (np.array(by_hand(results, "ndcg@5", name, 0.5)) for name in ("XE-NDCG", "LambdaMART"))
+    half = stats.t.ppf(0.975, 3) * np.std(one - other, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
+    apart = levels.level_means(View(found)).filter(pl.col("level") == 0.5, pl.col("against") == "LambdaMART")
+    assert apart["high"][0] - apart["mean"][0] == pytest.approx(half)
+    assert "Those of differences allow for trials that share data." in levels.noise_curves(View(found))[0].caption
+    assert "share data" not in levels.noise_curves(View(results))[0].caption  # runs on one split
+
+
+def test_a_report_of_one_split_says_what_it_does_not_cover(page):
+    assert page.count("the test covers what is drawn in training, and nothing else") == 2  # in words, and by the claims
+
+
 def test_curves_of_trials_that_stopped_keep_their_last_value(results):
     means = training.curve_means(View(results), ["valid ndcg@5"]).filter(pl.col("method") == "XE-NDCG")
     own = results.curves.filter(pl.col("method") == "XE-NDCG", pl.col("series") == "valid ndcg@5")

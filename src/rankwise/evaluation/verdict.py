@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankwise.evaluation import tables
+from rankwise.evaluation.significance import holm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,6 @@ class Verdict(NamedTuple):
         ranked = sorted(means, key=lambda name: -means[name])
         best, *others = ranked
         gains = {name: gain(comparison, metric, best, name) for name in others}
-        # An interval may allow for more than the test does, such as trials that share their data.
         beaten = [name for name, one in gains.items() if one.p < comparison.alpha and one.low > 0.0]
         return cls(metric, ranked, [name for name in others if name not in beaten], beaten)
 
@@ -76,13 +76,21 @@ class Verdict(NamedTuple):
 
 
 def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain:
-    """Give the difference between two systems, whichever way round it was tested."""
-    for pair in comparison.pairs:
-        if pair.metric == metric and {pair.system, pair.against} == {better, worse}:
-            n, unit = pair.wins + pair.ties + pair.losses, comparison.paired.unit
+    """Give the difference between two systems, whichever way round it was tested.
+
+    The p-value is that of the test that decides, or of the one that allows for trials that share data, if that is less
+    sure: a comparison may follow a paper whose test does not.
+    """
+    tested = [pair for pair in comparison.pairs if pair.metric == metric]
+    careful = [pair.p_adjusted if pair.p_corrected_t is None else pair.p_corrected_t for pair in tested]
+    if comparison.overlap is not None and comparison.correction == "holm":
+        careful = holm(careful).tolist()
+    for pair, p in zip(tested, careful, strict=True):
+        if {pair.system, pair.against} == {better, worse}:
+            n, unit, p = pair.wins + pair.ties + pair.losses, comparison.paired.unit, max(p, pair.p_adjusted)
             if pair.system == better:
-                return Gain(pair.difference, pair.low, pair.high, pair.p_adjusted, pair.wins, n, unit)
-            return Gain(-pair.difference, -pair.high, -pair.low, pair.p_adjusted, pair.losses, n, unit)
+                return Gain(pair.difference, pair.low, pair.high, p, pair.wins, n, unit)
+            return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, n, unit)
     raise KeyError(f"{better} and {worse} were not compared")
 
 

@@ -34,7 +34,7 @@ def noise_curves(view: View) -> list[Plot]:
         return []
     pairs = ", ".join(f"{name} − {against}" for name, against in view.pairs.items())
     caption = f"Above: mean {view.main} on test data. Below: the paired difference, {pairs}. "
-    caption += view.bands(datasets[0])
+    caption += view.bands(datasets[0]) + view.shared
     falls = _falls(view, frame, datasets)
 
     def draw(drawing: "Figure") -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.verdict import Verdict, gain, listed
+from rankwise.experiments.contrasts import DRAWS
+from rankwise.experiments.summary import COVERED
 from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
 
@@ -32,8 +34,12 @@ def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
 
 
 def summary(view: View, comparisons: Mapping[str, Comparison]) -> list[str]:
-    """One paragraph per data set."""
-    return [verdict(data, comparison, view.main) for data, comparison in comparisons.items()]
+    """One paragraph per data set, and what the tests do not cover where all trials share one split."""
+    found = [verdict(data, comparison, view.main) for data, comparison in comparisons.items()]
+    drawn = view.results.spec.get("protocol") == "runs" and any(
+        one.paired.unit == "trial" for one in comparisons.values()
+    )
+    return [*found, f"{COVERED[DRAWS]}."] if drawn else found
 
 
 def verdict(data: str, comparison: Comparison, metric: str) -> str:

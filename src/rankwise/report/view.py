@@ -14,6 +14,7 @@ from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.figures.comparisons import colours_of
 from rankwise.evaluation.significance import FEWEST, t_test
 from rankwise.experiments.comparisons import alpha
+from rankwise.experiments.contrasts import contrast
 from rankwise.experiments.schema import KEY
 from rankwise.metrics.base import weighted_mean
 
@@ -144,7 +145,10 @@ class View:
         return both.with_columns(difference=pl.col("value") - pl.col("other"))
 
     def mean(self, data: str, level: float, method: str, metric: str, against: str | None = None) -> Mean:
-        """The mean of a method, or of its paired difference to another, with an interval over trials or queries."""
+        """The mean of a method, or of its paired difference to another, with an interval over trials or queries.
+
+        That of a difference is the interval of a verdict, which allows for trials that share data.
+        """
         rows = self.by_trial.filter(pl.col("data") == data, pl.col("level") == level)
         trials = rows.filter(pl.col("method").is_in([method, against or method]))
         wide = trials.pivot("method", index="trial", values=metric).drop_nulls()
@@ -156,7 +160,11 @@ class View:
         if not wide.height or method not in wide.columns or (against or method) not in wide.columns:
             return Mean(math.nan, math.nan, math.nan, 0)
         values = wide[method].to_numpy() - (wide[against].to_numpy() if against else 0.0)
-        return student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
+        found = student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
+        apart = contrast(self.results, data, [level], metric, method, against) if against else None
+        if apart is None or math.isnan(found.low):
+            return found
+        return Mean(apart.difference, *apart.interval(self.confidence), found.units)
 
     @cached_property
     def pairs(self) -> dict[str, str]:
@@ -189,6 +197,12 @@ class View:
         if 1 < n < FEWEST:
             return f"{n} trials are too few for bands."
         return f"Bands are {self.percent} intervals over {f'{n} trials' if n > 1 else 'queries'}."
+
+    @property
+    def shared(self) -> str:
+        """Say of intervals of differences what they allow for, beside what those of means do."""
+        shares = self.results.spec.get("protocol") != "runs" and self.by_trial["trial"].n_unique() >= FEWEST
+        return " Those of differences allow for trials that share data." if shares else ""
 
 
 def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None, confidence: float = 0.95) -> Mean:
