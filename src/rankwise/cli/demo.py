@@ -17,7 +17,7 @@ def demo(
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
-    """Show what rankwise does, on synthetic data, in half a minute.
+    """Show what rankwise does, on synthetic data.
 
     Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
     two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A report with a

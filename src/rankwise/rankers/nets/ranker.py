@@ -162,8 +162,7 @@ class NeuralRanker(TorchRanker):
         The gradient is averaged over 64 points on the straight way, in transformed features, from the mean document of
         the training data to the document, and multiplied by how far they are apart: exact for linear models and close
         for others. What the 64 points leave over goes to the features in proportion to their contributions, so that
-        rows add up to the scores: on MQ2008 1 to 2 thousandths of a score for three layers of rectifiers, a hundredth
-        for the seven of ``"2020"``, and nothing to speak of for smooth activations.
+        rows add up to the scores; ``contributions(data).left`` says how much that is.
         """
         features = self._features(data)
         check.explainable(features)
