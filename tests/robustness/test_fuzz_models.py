@@ -271,6 +271,9 @@ def _data(categorical: bool = False) -> rw.RankingDataset:
 
 
 TREES: dict[str, Any] = {"rounds": 4, "leaves": 6, "min_documents": 5, "threads": 1}
+CASES = 400
+"""Forged models of each kind."""
+
 KINDS: dict[str, Any] = {
     "lightgbm": lambda: rw.LightGBMRanker("xendcg", **TREES).fit(_data()),
     "lightgbm with categories": lambda: rw.LightGBMRanker("xendcg", **TREES, cat_smooth=1).fit(_data(True)),
@@ -337,7 +340,7 @@ def test_forged_models(kind, features, tmp_path):
         pytest.skip(str(missing))
     worker, wrong, count = Worker(features, tmp_path / "said"), [], 0
     with contextlib.closing(worker):
-        for case, chance in fuzzing.cases(400):
+        for case, chance in fuzzing.cases(CASES):
             path = tmp_path / "forged" / f"model-{count}"
             path.parent.mkdir(exist_ok=True)
             how = forger.forge(path, chance)

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from tests.robustness.test_fuzz_models import CASES, KINDS
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "promises.md"
 
@@ -17,3 +19,12 @@ def test_what_the_page_names_is_there() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name in re.findall(r"`([\w/]*test_\w+\.py)`", page):
         assert (HERE.parent / name).is_file() or (HERE / name).is_file(), name
+
+
+def test_cases_of_the_fuzzers_add_up() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `(test_fuzz_\w+)\.py` \|.*\| ([\d,]+) [\w ]+ \|[^|]*\|$", page)
+    counts = {name: int(count.replace(",", "")) for name, count in rows}
+    assert set(counts) == {path.stem for path in HERE.glob("test_fuzz_*.py")}
+    assert f"The fuzzers have {sum(counts.values()):,} cases" in page
+    assert counts["test_fuzz_models"] == CASES * len(KINDS)
