@@ -26,6 +26,7 @@ _WEYL_1 = np.uint32(0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 _12 = np.uint64(12)
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel(inline=True)
@@ -60,6 +61,27 @@ def uniform(key, query, index, draw):  # type: ignore[no-untyped-def]
     """One uniform strictly inside (0, 1): number ``draw`` of document ``index`` of ``query``."""
     pair = uniform_pair(key, query, index, draw >> 1)
     return pair[draw & 1]
+
+
+@kernel(inline=True)
+def philox_word(key, query):  # type: ignore[no-untyped-def]
+    """64 random bits of a query, to seed other generators with."""
+    c0, c1, _, _ = philox(np.uint64(0), np.uint64(0), query & _LOW, query >> _32, key & _LOW, key >> _32)
+    return (c0 << _32) | c1
+
+
+@kernel(inline=True)
+def split_mix(state):  # type: ignore[no-untyped-def]
+    """Two 32-bit words, held in uint64, of a SplitMix64 generator (Steele et al. 2014) and its next state.
+
+    A tenth of the price of Philox, for millions of draws that are only ever made one after another: seed it with a word
+    of Philox for every block of them.
+    """
+    state += _GAMMA
+    word = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    return word >> _32, word & _LOW, state
 
 
 @kernel

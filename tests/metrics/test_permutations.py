@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
+from rankwise.metrics.drawn import drawn, favoured
 from rankwise.metrics.mann_whitney import counted, discordant_pairs, inverted
 from rankwise.metrics.permutations import (
     AP,
@@ -17,6 +18,7 @@ from rankwise.metrics.permutations import (
     ndcg_orderings,
     quantiles,
 )
+from rankwise.threads import use_threads
 
 
 def every_ordering(labels):
@@ -151,6 +153,67 @@ def test_drawn_distributions_have_the_right_moments_and_repeat():
         orderings = np.array([rng.permutation(labels) for _ in range(20_000)])
         assert stats.ks_2samp(np.repeat(drawn.values, np.round(drawn.chances * 20_000).astype(int)),
                               ranked_values(metric, orderings)).pvalue > 1e-3  # fmt: skip
+
+
+def by_hand(ordering, favour):
+    """The chance of an ordering in Plackett and Luce's model; documents of one worth are not told apart."""
+    weights = favour ** (ordering / max(ordering.max(), 1e-300))
+    chance = 1.0
+    for r in range(ordering.size):
+        chance *= weights[r:][ordering[r:] == ordering[r]].sum() / weights[r:].sum()
+    return chance
+
+
+@pytest.mark.parametrize("favour", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("labels", [[1, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1], [0, 0], [2, 1, 1, 0, 0]])
+def test_favoured_orderings_by_listing_them_all(labels, favour):
+    labels = np.array(labels, float)
+    orderings, n = every_ordering(labels)
+    found = ndcg_orderings(labels, np.array([0, n]))
+    kinds = {LINEAR: ranked_values("ndcg(empty=0)", orderings)}
+    worths = dict.fromkeys(kinds, found.worths)
+    gains = 2.0**orderings - 1.0
+    if labels.max() <= 1:
+        kinds |= {AP: ranked_values("ap(empty=0)", orderings), DISCORDANCE: discordance(orderings)}
+        worths |= dict.fromkeys((AP, DISCORDANCE), labels)
+    chances = np.array([by_hand(one, favour) for one in gains])
+    np.testing.assert_allclose(chances.sum(), 1.0)
+    for kind, values in kinds.items():
+        whole = distribution(kind, worths[kind], found.thetas if kind == LINEAR else np.empty(0), favour=favour)
+        levels, which = np.unique(values.round(12), return_inverse=True)
+        assert whole.exact
+        np.testing.assert_allclose(whole.values, levels, atol=1e-11)
+        np.testing.assert_allclose(whole.chances, np.bincount(which, chances), atol=1e-12)
+
+
+@pytest.mark.parametrize("favour", [1.0, 5.0])
+def test_drawn_orderings_come_as_often_as_listed_ones_by_any_number_of_threads(favour):
+    labels = np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    found = ndcg_orderings(labels, np.array([0, 7]))
+    relevant = (labels > 0).astype(float)
+    for kind, worths in ((LINEAR, found.worths), (AP, relevant), (DISCORDANCE, relevant)):
+        thetas = found.thetas if kind == LINEAR else np.empty(0)
+        whole = distribution(kind, worths, thetas, favour=favour)
+        few = 34 if kind != LINEAR else 104  # one less than there are
+        assert whole.exact
+        if kind == DISCORDANCE and favour == 1.0:
+            continue
+        assert not distribution(kind, worths, thetas, favour=favour, orderings=few).exact
+        made = [np.unique(_made(kind, worths, found.thetas, favour, n).round(12), return_counts=True) for n in (1, 3)]
+        np.testing.assert_array_equal(made[0][1], made[1][1])
+        np.testing.assert_allclose(made[0][0], whole.values, atol=1e-11)
+        assert stats.chisquare(made[0][1], whole.chances * 40_000).pvalue > 1e-4
+
+
+def _made(kind, worths, thetas, favour, threads):
+    levels, counts = np.unique(worths, return_counts=True)
+    thetas = np.arange(float(worths.size)) if kind == DISCORDANCE else thetas
+    about = {"is_ap": kind == AP, "orderings": 40_000, "seed": 1}
+    with use_threads(threads):
+        if favour == 1.0:
+            return drawn(worths, thetas, **about)
+        values = favoured(levels, counts, favour ** (levels / levels[-1]), thetas, **about)
+    return values - (3 if kind == DISCORDANCE else 0)
 
 
 def test_quantiles_keep_mean_and_order():

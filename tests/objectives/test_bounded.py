@@ -10,9 +10,16 @@ from rankwise.metrics.permutations import distribution
 from rankwise.objectives import bounds
 from rankwise.objectives.bounded import metric_orderings
 from rankwise.objectives.bounds import sigmoid_gain
+from rankwise.objectives.prepared import checked_lists
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
+
+
+def forget():
+    """Be as a new process is."""
+    bounds._capped.cache_clear()
+    bounds._whole.cache_clear()
 
 
 def sharp(text):
@@ -112,9 +119,13 @@ def test_the_capped_gain_keeps_a_slope_up_to_the_ideal_and_the_thesis_gain_does_
 def test_equation_3_13():
     whole = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))  # 0, 1, 2
     assert sigmoid_gain(whole, 0.0, 2.0, "thesis") == 3 / 2
+    # Numbers of discordant pairs lie 1 apart, however long the list.
+    many = distribution("discordance", np.repeat([1.0, 0.0], 3_000), np.empty(0))
+    assert sigmoid_gain(many, 0.0, 9e6, "thesis") == pytest.approx(1.0, abs=1e-3)
 
 
-def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch):
+@pytest.mark.parametrize("gain", ["capped", "thesis"])
+def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch, gain):
     made: list[str] = []
 
     def counted(kind, *arguments, **named):
@@ -122,8 +133,8 @@ def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch):
         return distribution(kind, *arguments, **named)
 
     monkeypatch.setattr(bounds, "distribution", counted)
-    bounds._smoothed.cache_clear()  # be as a new process is
-    objective = rw.bounded(rw.SmoothAP(), method="distribution")
+    forget()
+    objective = rw.bounded(rw.SmoothAP(), method="distribution", gain=gain)
     kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
     for batch in ((0, 1), (1, 0), (0, 0, 1), (1,)):
         labels = np.concatenate([kinds[one] for one in batch])
@@ -134,10 +145,57 @@ def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch):
     assert len(made) == 2
 
 
+def every_share(values, chances, gain, x):
+    """Algorithm 2 in a line, and its derivative."""
+    s = 1.0 / (1.0 + np.exp(-np.clip(gain * (x[:, None] - values), -700, 700)))
+    return s @ chances, gain * (s * (1 - s)) @ chances
+
+
+@pytest.mark.parametrize("favour", [1.0, 3.0])
+@pytest.mark.parametrize("metric", ["approx_ndcg", "smooth_ap"])
+def test_the_thesis_gain_smooths_every_value_that_was_drawn(metric, favour):
+    # 20,000 sigmoids, each so narrow that a fifth of them, spread evenly, would be a staircase.
+    labels, draws = np.repeat([1.0, 0.0], [20, 40]), 20_000
+    inner = rw.objective(metric)
+    seen = metric_orderings(inner, labels, np.array([0, 60]))
+    thetas = seen.thetas if seen.kind == "linear" else np.empty(0)
+    whole = distribution(seen.kind, seen.worths, thetas, orderings=draws, favour=favour)
+    gain = whole.different / (whole.values[-1] - whole.values[0])
+    x = np.linspace(whole.values[0], whole.values[-1], 301)
+    share, slope = every_share(whole.values, whole.chances, gain, x)
+    wrapper = rw.bounded(inner, method="distribution", gain="thesis", orderings=draws, favour=favour)
+    lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
+    np.testing.assert_allclose(-wrapper.mapped(-x, *lists), share, atol=1e-9)
+    found = wrapper._bounds(checked_lists(*lists)).apply(-x)[1]
+    np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-9 * slope.max())
+
+
+def test_fewer_orderings_bound_the_same_under_the_capped_gain():
+    labels = np.repeat([1.0, 0.0], [25, 50])
+    x = -np.linspace(0.5, 1.0, 50)
+    lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
+    few, many = (
+        rw.bounded(rw.ApproxNDCG(), method="distribution", orderings=n).mapped(x, *lists) for n in (5_000, 50_000)
+    )
+    np.testing.assert_allclose(few, many, atol=0.02)
+
+
+def test_favoured_orderings_lower_the_share_of_a_good_one():
+    labels, scores = [1, 0, 1, 0, 0], [5.0, 4.0, 3.0, 2.0, 1.0]
+    for metric in METRICS:
+        values = [
+            -rw.bounded(sharp(metric), method="distribution", favour=favour)(scores, labels, [0, 5]).value[0]
+            for favour in (1.0, 3.0, 9.0)
+        ]
+        assert values[0] > values[1] > values[2]
+    with pytest.raises(ValueError, match="favour must be .* got 0"):
+        rw.objective("bounded(smooth_ap, method=distribution, favour=0)")
+
+
 def test_bounding_writes_nothing(tmp_path, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME", "RANKWISE_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
-    bounds._smoothed.cache_clear()
+    forget()
     rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
     assert list(tmp_path.iterdir()) == []
 

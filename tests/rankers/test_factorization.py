@@ -310,7 +310,24 @@ def test_interactions_are_measured_beside_the_validation_data(parts, negatives):
     assert best == pytest.approx(rw.evaluate(model, lists, "ndcg@5").mean["ndcg@5"], abs=1e-12)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sparse_adam"])
+def test_sgd_steps_down_the_gradient(parts):
+    train, _ = parts
+    settings: Any = SMALL | {"optimizer": "sgd", "batch_users": 10**6, "epochs": 1, "patience": None}
+    start, after = (
+        rw.FactorizationRanker("softmax_ce", **settings | {"learning_rate": rate}).fit(train).model_
+        for rate in (1e-30, 20.0)
+    )
+    data = train.dataset(settings.get("negatives", 1), seed=settings.get("seed", 0))
+    users = np.repeat(np.searchsorted(start.users, data.query_ids), data.sizes)
+    items = np.searchsorted(start.items, data.document_ids)
+    scores = (start.user_vectors[users] * start.item_vectors[items]).sum(1).astype(np.float64)
+    slope = rw.SoftmaxCE()(scores, data.labels, data.offsets).gradient / data.n_queries
+    expected = start.user_vectors.astype(np.float64)
+    np.subtract.at(expected, users, 20.0 * slope[:, None] * start.item_vectors[items])
+    np.testing.assert_allclose(after.user_vectors, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sparse_adam", "sgd"])
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(parts, tmp_path: Path, optimizer):
     settings = SMALL | {
         "optimizer": optimizer,
@@ -445,7 +462,7 @@ def test_rankings_are_sampled_and_scores_taken(model, parts):
     [
         ({"factors": 0}, "factors must be a whole number of at least 1: got 0"),
         ({"initial": 0.0}, r"initial must be a number in \(0, inf\): got 0.0"),
-        ({"optimizer": "sgd"}, "unknown optimizer: got 'sgd'. Hint: choose one of adam, sparse_adam"),
+        ({"optimizer": "sgm"}, "unknown optimizer: got 'sgm'. Hint: did you mean 'sgd'"),
         ({"optimizer": "sparse_adam", "weight_decay": 0.1}, "sparse_adam has no weight decay: got weight_decay=0.1"),
         ({"unknown": "zero"}, "unknown way to treat unknown users and items: got 'zero'"),
         ({"batch_users": 0}, "batch_users must be a whole number of at least 1"),

@@ -17,9 +17,9 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.kernels import kernel
 from rankwise.metrics.base import discounts
+from rankwise.metrics.drawn import drawn, favoured, worth_of
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.mann_whitney import discordant_pairs
-from rankwise.stream import Stream, uniform
 from rankwise.threads import over_queries
 
 LINEAR, AP, DISCORDANCE = "linear", "ap", "discordance"
@@ -93,34 +93,48 @@ def ndcg_orderings(
 
 
 def distribution(
-    kind: str, worths: Array, thetas: Array, *, orderings: int = EXACT_UP_TO, seed: int = 0
+    kind: str, worths: Array, thetas: Array, *, orderings: int = EXACT_UP_TO, favour: float = 1.0, seed: int = 0
 ) -> Distribution:
     """Give the distribution of a metric over all orderings of one list.
 
     Exact where the number of different orderings is at most ``orderings``, and for the discordance always, to twelve
-    digits; drawn from ``orderings`` random ones otherwise.
+    digits; drawn from ``orderings`` random ones otherwise. With ``favour`` orderings are not alike: from the first rank
+    on, the document that is worth most is so many times likelier to come next than one that is worth nothing (Plackett
+    and Luce's model), and the discordance is drawn, too.
 
     >>> found = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))
     >>> found.values, found.chances.round(4)
     (array([0., 1., 2.]), array([0.3333, 0.3333, 0.3333]))
+    >>> distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0), favour=2.0).chances  # 2/4, then 2/3 of it
+    array([0.5       , 0.33333333, 0.16666667])
     """
     check.choice("kind of metric", kind, (LINEAR, AP, DISCORDANCE))
     check.integer("orderings", orderings, least=1)
+    alike = check.number("favour", favour, least=0.0, open_ends=True) == 1.0
     if kind == DISCORDANCE:
         relevant = int(worths.sum())
-        others = worths.size - relevant
-        return Distribution(*discordant_pairs(relevant, others), relevant * others + 1, True)
+        if alike:
+            values, chances = discordant_pairs(relevant, worths.size - relevant)
+            return Distribution(values, chances, round(values[-1] - values[0]) + 1, True)
+        # The others before each relevant document are its rank from 0 on, less the relevant ones before it.
+        ranks = distribution(LINEAR, worths, np.arange(float(worths.size)), orderings=orderings, favour=favour)
+        return ranks._replace(values=ranks.values - relevant * (relevant - 1) / 2)
     levels, counts = np.unique(worths, return_counts=True)
+    weights = favour ** (levels / levels[-1]) if levels[-1] > 0.0 else np.ones(levels.size)
     exact = _distinct_orderings(counts, orderings) <= orderings
+    shares = None
     if exact:
         found = np.empty(_distinct_orderings(counts, orderings))
-        _list_all(np.repeat(np.arange(levels.size), counts), levels, thetas, kind == AP, found)
+        shares = np.empty(found.size)
+        _list_all(np.repeat(np.arange(levels.size), counts), levels, weights, thetas, kind == AP, found, shares)
+    elif alike:
+        found = drawn(worths, thetas, is_ap=kind == AP, orderings=orderings, seed=seed)
     else:
-        found = np.empty(orderings)
-        draws = np.arange(orderings + 1)
-        _over_draws(draws, Stream(seed).key, np.sort(worths), thetas, kind == AP, found)
-    values, times = np.unique(_rounded(found), return_counts=True)
-    return Distribution(values, times.astype(np.float64) / found.size, values.size, exact)
+        ranked = (levels, counts, weights, thetas)
+        found = favoured(*ranked, is_ap=kind == AP, orderings=orderings, seed=seed)
+    values, which, times = np.unique(_rounded(found), return_inverse=True, return_counts=True)
+    weighed = times if alike or shares is None else np.bincount(which, shares)
+    return Distribution(values, weighed / weighed.sum(), values.size, exact)
 
 
 def quantiles(distribution: Distribution, most: int = 4096) -> Distribution:
@@ -133,11 +147,6 @@ def quantiles(distribution: Distribution, most: int = 4096) -> Distribution:
     means = np.bincount(group, distribution.chances * distribution.values, most)
     some = chances > 0.0
     return Distribution(means[some] / chances[some], chances[some], distribution.different, distribution.exact)
-
-
-def _over_draws(draws: NDArray[np.int64], *arguments: object) -> None:
-    worths: Array = arguments[1]  # type: ignore[assignment]
-    over_queries(_draw, draws, *arguments, work=np.full(draws.size - 1, 20.0 * worths.size))
 
 
 def _distinct_orderings(counts: NDArray[np.int64], enough: int) -> int:
@@ -184,30 +193,19 @@ def _least_ap(first, last, offsets, relevant, least):  # type: ignore[no-untyped
 
 
 @kernel
-def _worth_of(ranked, thetas, is_ap):  # type: ignore[no-untyped-def]
-    """The metric of one ordering, given the worths by rank."""
-    total = 0.0
-    if is_ap:
-        seen = 0.0
-        for r in range(ranked.size):
-            if ranked[r] > 0.0:
-                seen += 1.0
-                total += seen / (r + 1.0)
-        return total / max(seen, 1.0)
-    for r in range(min(ranked.size, thetas.size)):
-        total += thetas[r] * ranked[r]
-    return total
-
-
-@kernel
-def _list_all(levels_by_rank, levels, thetas, is_ap, out):  # type: ignore[no-untyped-def]
-    """Go through all distinct orderings of a multiset in lexicographic order."""
+def _list_all(levels_by_rank, levels, weights, thetas, is_ap, out, shares):  # type: ignore[no-untyped-def]
+    """Go through all distinct orderings of a multiset in lexicographic order: their worths, and their chances."""
     now = levels_by_rank.copy()
-    ranked = np.empty(now.size)
+    ranked, left = np.empty(now.size), np.empty(levels.size)
     for k in range(out.size):
-        for r in range(now.size):
+        left[:] = 0.0
+        share, total = 1.0, 0.0
+        for r in range(now.size - 1, -1, -1):
+            left[now[r]] += weights[now[r]]
+            total += weights[now[r]]
+            share *= left[now[r]] / total
             ranked[r] = levels[now[r]]
-        out[k] = _worth_of(ranked, thetas, is_ap)
+        out[k], shares[k] = worth_of(ranked, thetas, is_ap), share
         i = now.size - 2
         while i >= 0 and now[i] >= now[i + 1]:
             i -= 1
@@ -218,23 +216,3 @@ def _list_all(levels_by_rank, levels, thetas, is_ap, out):  # type: ignore[no-un
             j -= 1
         now[i], now[j] = now[j], now[i]
         now[i + 1 :] = now[i + 1 :][::-1].copy()
-
-
-@kernel
-def _draw(first, last, draws, key, worths, thetas, is_ap, out):  # type: ignore[no-untyped-def]
-    """Shuffle only as many ranks as matter: those of the few documents that are worth something."""
-    n = worths.size
-    some = 0
-    for worth in worths:
-        some += worth != 0.0
-    ranked, place = np.zeros(n), np.arange(n)
-    for d in range(first, last):
-        for k in range(some):
-            other = k + int(uniform(key, np.uint64(draws[d]), k, 0) * (n - k))
-            place[k], place[other] = place[other], place[k]
-            ranked[place[k]] = worths[n - 1 - k]  # worths ascend: the last ``some`` are not zero
-        out[d] = _worth_of(ranked, thetas, is_ap)
-        for k in range(some):
-            ranked[place[k]] = 0.0
-        for k in range(n):
-            place[k] = k

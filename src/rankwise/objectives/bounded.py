@@ -14,6 +14,7 @@ from rankwise.objectives.base import Derivatives, Objective, Prepared
 from rankwise.objectives.bounds import Bounds, bounds
 from rankwise.objectives.prepared import Lists, checked_lists
 from rankwise.objectives.wrappers import stochastic, times_lists, weighted
+from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 _METHODS = ("min_max", "expectation", "expectation_max", "distribution")
@@ -40,12 +41,17 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
     ``gain="thesis"`` takes the sigmoid's gain from eq. 3.13, under which the function is flat above the best ordering
     drawn; ``"capped"`` lowers it until the slope at the ideal ordering is a twentieth of the mean slope. Under
     ``"thesis"`` the Hessian leaves out the map's own second derivative, which such a gain makes enormous.
+
+    ``favour`` takes up section 6.2: orderings are not alike, since rankers do better than chance. They are built
+    from the first rank on, and a relevant document is ``favour`` times likelier to come next than another one, so that
+    it stands before it with a probability of favour/(1 + favour). Between are grades, by their share in the best gain.
     """
 
     inner: Objective
     method: str = field(default="min_max", kw_only=True)
     gain: str = field(default="capped", kw_only=True)
     orderings: int = field(default=300_000, kw_only=True)
+    favour: float = field(default=1.0, kw_only=True)
     name: ClassVar[str] = "bounded"
     paper: ClassVar[str] = "Westerborg 2022"
 
@@ -54,6 +60,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
         check.choice("method of bounding", self.method, _METHODS)
         check.choice("gain of the smoothed distribution", self.gain, _GAINS)
         check.integer("orderings", self.orderings, least=1)
+        check.number("favour", self.favour, least=0.0, open_ends=True)
         if not isinstance(metric_inside(self.inner), _Metric):
             raise _not_a_metric(self.inner)
 
@@ -90,7 +97,8 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
             if isinstance(layer, weighted):
                 weights = weights * layer.weights(lists)
             layer = layer.inner
-        return bounds(metric_orderings(layer, *lists), weights, self.method, self.gain, self.orderings)
+        rule: Keywords = {"gain": self.gain, "orderings": self.orderings, "favour": self.favour}
+        return bounds(metric_orderings(layer, *lists), weights, self.method, **rule)
 
 
 @runtime_checkable

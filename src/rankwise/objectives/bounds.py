@@ -12,6 +12,7 @@ from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Ord
 from rankwise.objectives.fastmath import sigmoid
 from rankwise.threads import over_queries
 
+_SATURATED = 40.0  # σ(−40) is lost in the last digit of anything that it is added to
 _LEAST_SLOPE = 0.05  # of the distribution function at the best ordering, as a share of its mean slope
 
 
@@ -48,17 +49,26 @@ class Bounds(NamedTuple):
         return self._replace(scale=scale, shift=shift, slope=slope, tables=tables)
 
 
+class Rule(NamedTuple):
+    """How a distribution is made and smoothed."""
+
+    gain: str
+    orderings: int
+    favour: float
+
+
 class _Tables(NamedTuple):
     """Distributions one after another, and which of them each list has."""
 
     which: NDArray[np.int64]
     starts: NDArray[np.int64]
     values: Array
-    chances: Array
+    shares: Array
+    """How many orderings are worth as much as each value or less."""
     gains: Array
 
 
-def bounds(seen: Orderings, weights: Array, method: str, rule: str, orderings: int) -> Bounds:
+def bounds(seen: Orderings, weights: Array, method: str, *, gain: str, orderings: int, favour: float = 1.0) -> Bounds:
     """Find the map of each list; ``weights`` are what wrappers multiply the metric by before it is bounded."""
     least, mean, most = seen.extremes()
     alive = (most - least > 1e-12) & (weights > 0.0)
@@ -72,13 +82,12 @@ def bounds(seen: Orderings, weights: Array, method: str, rule: str, orderings: i
         }[method]
         slope = np.where(alive, 1.0 / span, 0.0)
     sign = 1.0 if seen.kind == DISCORDANCE else -1.0
-    tables = _tables(seen, rule, orderings, alive, least, most, sign) if method == "distribution" else None
+    rule = Rule(gain, orderings, favour)
+    tables = _tables(seen, rule, alive, least, most, sign) if method == "distribution" else None
     return Bounds(sign, scale, np.where(alive, shift, 0.0), slope, tables)
 
 
-def _tables(
-    seen: Orderings, rule: str, orderings: int, alive: NDArray[np.bool_], least: Array, most: Array, sign: float
-) -> _Tables:
+def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array, most: Array, sign: float) -> _Tables:
     known: dict[bytes, int] = {}
     found: list[Distribution] = []
     gains: list[float] = []
@@ -91,26 +100,49 @@ def _tables(
             thetas = seen.thetas[: worths.size].tobytes() if seen.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
             span = most[q] - least[q]
-            one, gain = _smoothed(seen.kind, key, thetas, orderings, float(best), float(span), rule)
+            one, gain = _smoothed(seen.kind, key, thetas, float(best), float(span), rule)
             found.append(one)
             gains.append(gain)
         which[q] = known[key]
     if not found:
         found, gains = [Distribution(np.zeros(1), np.ones(1), 1, True)], [1.0]
     starts = offsets_of([one.values.size for one in found])
-    values, chances = (np.concatenate(parts) for parts in zip(*(one[:2] for one in found), strict=True))
-    return _Tables(*map(read_only, (which, starts, values, chances, np.array(gains))))
+    values = np.concatenate([one.values for one in found])
+    shares = np.concatenate([np.cumsum(one.chances) for one in found])
+    return _Tables(*map(read_only, (which, starts, values, shares, np.array(gains))))
+
+
+def _smoothed(
+    kind: str, worths: bytes, thetas: bytes, best: float, span: float, rule: Rule
+) -> tuple[Distribution, float]:
+    """A distribution and its gain.
+
+    Sigmoids as narrow as eq. 3.13 has them show every value by itself, so all are kept; wider ones need fewer.
+    """
+    if rule.gain == "thesis":
+        found = _whole(kind, worths, thetas, rule)
+        return found, sigmoid_gain(found, best, span, rule.gain)
+    return _capped(kind, worths, thetas, best, span, rule)
 
 
 @lru_cache(maxsize=1024)
-def _smoothed(
-    kind: str, worths: bytes, thetas: bytes, orderings: int, best: float, span: float, rule: str
+def _capped(
+    kind: str, worths: bytes, thetas: bytes, best: float, span: float, rule: Rule
 ) -> tuple[Distribution, float]:
-    """A distribution and its gain; batches are made of other lists every time, but of lists of the same kinds."""
-    found = quantiles(
-        distribution(kind, np.frombuffer(worths).copy(), np.frombuffer(thetas).copy(), orderings=orderings)
-    )
-    return found, sigmoid_gain(found, best, span, rule)
+    """Batches are made of other lists every time, but of lists of the same kinds."""
+    found = quantiles(_made(kind, worths, thetas, rule))
+    return found, sigmoid_gain(found, best, span, rule.gain)
+
+
+@lru_cache(maxsize=256)
+def _whole(kind: str, worths: bytes, thetas: bytes, rule: Rule) -> Distribution:
+    """As ``_capped``, but 300,000 values take 5 MB, where quantiles take 64 kB."""
+    return _made(kind, worths, thetas, rule)
+
+
+def _made(kind: str, worths: bytes, thetas: bytes, rule: Rule) -> Distribution:
+    arrays = (np.frombuffer(part).copy() for part in (worths, thetas))
+    return distribution(kind, *arrays, orderings=rule.orderings, favour=rule.favour)
 
 
 def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str) -> float:
@@ -123,7 +155,7 @@ def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str
     while gain > 1.0 / span:
         tables = (
             *map(read_only, (np.zeros(1, np.int64), offsets_of([distribution.values.size]))),
-            *map(read_only, (distribution.values, distribution.chances)),
+            *map(read_only, (distribution.values, np.cumsum(distribution.chances))),
             read_only(np.array([gain])),
         )
         _smooth_share(0, 1, read_only(np.arange(2)), read_only(np.array([best])), *tables, mapped, first, second)
@@ -134,16 +166,24 @@ def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str
 
 
 @kernel(fastmath=REORDERED)
-def _smooth_share(first, last, _, metric, which, starts, values, chances, gains, share, slope, bend):  # type: ignore[no-untyped-def]
-    """Algorithm 2: Σ chance · σ(a(M − value)), with its first and second derivative."""
+def _smooth_share(first, last, _, metric, which, starts, values, shares, gains, share, slope, bend):  # type: ignore[no-untyped-def]
+    """Algorithm 2: Σ chance · σ(a(M − value)), with its first and second derivative.
+
+    Sigmoids that are 0 or 1 to the last digit are not looked at one by one.
+    """
     for q in range(first, last):
         own = slice(starts[which[q]], starts[which[q] + 1])
-        x, p, a = values[own], chances[own], gains[which[q]]
-        total, first_sum, second_sum = 0.0, 0.0, 0.0
-        for k in range(x.size):
+        x, upto, a = values[own], shares[own], gains[which[q]]
+        low = np.searchsorted(x, metric[q] - _SATURATED / a)
+        high = np.searchsorted(x, metric[q] + _SATURATED / a)
+        total, first_sum, second_sum = upto[low - 1] if low else 0.0, 0.0, 0.0
+        before = total
+        for k in range(low, high):
             s = sigmoid(a * (metric[q] - x[k]))
-            w = p[k] * s * (1.0 - s)
-            total += p[k] * s
+            p = upto[k] - before
+            before = upto[k]
+            w = p * s * (1.0 - s)
+            total += p * s
             first_sum += w
             second_sum += w * (1.0 - 2.0 * s)
         # Where every sigmoid is 0 or 1 to the last digit, a floor keeps the map rising.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.weights import Weights
 
-_OPTIMIZERS = ("adam", "sparse_adam")
+_OPTIMIZERS = ("adam", "sparse_adam", "sgd")
 
 
 class FactorizationRanker(Recommends, TorchRanker):
@@ -51,7 +51,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         initial: First vectors are uniform in (−initial, initial), drawn by the ids of users and items.
         optimizer: ``"adam"`` steps all vectors in every batch, as torch does unless told otherwise: those of users and
             items that are not in the batch move on by their momentum. ``"sparse_adam"`` steps those of the batch only,
-            which is another method, and faster where there are many more items than a batch holds.
+            which is another method, and faster where there are many more items than a batch holds. ``"sgd"`` steps down
+            the gradient itself, which is small while vectors are: it wants rates in the tens or hundreds.
         learning_rate: Of the optimizer.
         weight_decay: Of the optimizer: times the vectors, added to their gradient. Not for ``"sparse_adam"``.
         regularization: λ: what is minimised is the sum of all users' losses plus λ (Σ‖u‖² + Σ‖v‖²), as in ALS. The same
@@ -360,7 +361,9 @@ class FactorizationRanker(Recommends, TorchRanker):
         import torch
 
         rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
-        if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "adam":
+        if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "sgd":
+            return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
+        if self.optimizer == "adam":
             return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         if decay:
             raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
