@@ -26,6 +26,7 @@ from rankwise.experiments.trial import parts_of
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"
 LOSSES = {"ndcg": "ndcg", "ap": "ap", "nrbp": "nrbp(p=0.95)"}
+NRBP_OF_MQ2008 = "nrbp"  # at p = .8, whose levels are those that the thesis has
 BOUNDED = ("none", "min_max", "expectation", "distribution", "expectation_max")
 
 
@@ -53,7 +54,8 @@ def test_thesis_recipes_name_methods_and_metrics_as_its_table_does(data, loss):
     spec = find_spec(f"thesis-{data}-{loss}")
     printed = figures(spec.published).filter(pl.col("data") == spec.paper_data[0])
     assert set(printed["method"]) == set(BOUNDED) <= set(spec.methods)
-    assert set(printed["metric"]) == {spec.decide} == {LOSSES[loss]}
+    own = NRBP_OF_MQ2008 if (data, loss) == ("mq2008", "nrbp") else LOSSES[loss]
+    assert set(printed["metric"]) == {spec.decide} == {own}
     assert set(printed["level"]) == set(spec.levels)
     assert {f"ndcg@{k}" for k in (*range(1, 11), 15, 20)} <= set(spec.metrics)
     assert {str(rw.metric(f"nrbp(p={p})")) for p in (0.8, 0.9, 0.95)} <= set(spec.metrics)
@@ -62,7 +64,9 @@ def test_thesis_recipes_name_methods_and_metrics_as_its_table_does(data, loss):
         assert objectives[name].method == name
         assert objectives[name].inner == objectives["none"]
     assert objectives["none"].eta == 1.0
-    assert objectives["distribution, eq. 3.13"].gain == "thesis"
+    assert (objectives["distribution"].gain, objectives["distribution"].orderings) == ("thesis", 300_000)
+    assert objectives["distribution, capped"].gain == "capped"
+    assert set(spec.methods) == {*BOUNDED, "distribution, capped"}
     settings = [spec.settings_of(name, "x", spec.levels[0]) for name in spec.methods]
     assert all(one == settings[0] for one in settings)  # what is not printed is the same for all
 
@@ -73,10 +77,31 @@ def test_the_thesis_is_run_with_what_it_prints():
     ranker: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 1.0), {})
     assert (ranker.factors, ranker.initial, ranker.batch_users, ranker.optimizer) == (32, 0.01, 32, "adam")
     spec = find_spec("thesis-mq2008-ap")
-    assert (spec.protocol, spec.relevant, spec.trials) == ("folds", 2.0, 5)
+    assert (spec.protocol, spec.relevant, spec.trials) == ("folds", 1.0, 5)
     assert {"ap(empty=0)", "ap(empty=1)"} <= set(spec.metrics)
     net: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 0.0), {})
     assert net.settings.hidden == (46,)
+
+
+def test_searches_of_the_thesis_differ_in_what_is_searched_alone():
+    def made(name):
+        spec = find_spec(name)
+        level = spec.levels[0]
+        return {one: method.build(spec.settings_of(one, "x", level), {}) for one, method in spec.parsed().items()}
+
+    rankers: Any = made("thesis-movielens-factors")
+    sizes = {name: ranker.factors for name, ranker in rankers.items()}
+    assert sizes == {f"{method}, {n}": n for n in (16, 32, 64) for method in ("none", "min_max")}
+    nets: Any = made("thesis-mq2008-units")
+    assert {name: net.settings.hidden for name, net in nets.items()} == {
+        f"{n} units": (n,) for n in (6, 12, 23, 46, 69, 92)
+    }
+    optimizers: Any = made("thesis-movielens-sgd")
+    assert {name: one.optimizer for name, one in optimizers.items()} == {
+        f"{method}, {name}": name.lower() for method in ("none", "min_max") for name in ("Adam", "SGD")
+    }
+    favoured: Any = {name: rw.objective(one.objective) for name, one in made("thesis-movielens-favoured").items()}
+    assert {one.favour for name, one in favoured.items() if name != "none"} == {1, 3, 10, 30}
 
 
 def test_nets_of_2020_have_the_printed_settings():
@@ -259,21 +284,30 @@ def _cell(spec):
 # Nets.
 
 
-def test_only_the_highest_grade_is_relevant_and_counted(tmp_path):
-    spec = find_spec("thesis-mq2008-nrbp").changed(
-        {"data": (DOCUMENTS,), "trials": 1, "settings.epochs": 1, "settings.hidden": "4"}
+@pytest.mark.parametrize("relevant", [1, 2])
+def test_grades_that_are_relevant_are_counted_and_queries_without_are_skipped(tmp_path, relevant):
+    spec = find_spec("thesis-mq2008-nrbp")
+    assert spec.relevant == 1.0
+    spec = spec.changed(
+        {
+            "data": (DOCUMENTS,),
+            "relevant": relevant,
+            "trials": 1,
+            "methods": {"none": spec.methods["none"]},
+            "settings.epochs": 1,
+            "settings.hidden": "4",
+        }
     )
-    spec = spec.changed({"methods": {"none": spec.methods["none"]}})
     assert relevant_label(spec, 0.0) == 1.0
     plain = PROTOCOLS["folds"](Source(DOCUMENTS), spec, 0)[2]
     rows = engine.run(spec, tmp_path, jobs=1, estimate=False).queries
-    counts = np.add.reduceat(plain.labels >= 2, plain.offsets[:-1], dtype=np.int64)
+    counts = np.add.reduceat(plain.labels >= relevant, plain.offsets[:-1], dtype=np.int64)
     assert rows["relevant"].to_list() == counts.tolist()
-    assert 0 in counts
     empty = rows.filter(pl.col("relevant") == 0)
-    assert empty["nrbp(p=0.95)"].null_count() == empty.height
-    assert set(empty["nrbp(p=0.95, empty=0)"]) == {0.0}
-    assert set(empty["nrbp(p=0.95, empty=1)"]) == {1.0}
+    assert empty.height or relevant == 1
+    assert empty["nrbp"].null_count() == empty.height
+    assert set(empty["nrbp(empty=0)"]) <= {0.0}
+    assert set(empty["nrbp(empty=1)"]) <= {1.0}
 
 
 def test_a_net_recipe_gives_the_numbers_of_the_public_interface(tmp_path):
