@@ -22,11 +22,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 import paired
 import rankwise as rw
 from quality import whole
+from rankwise.evaluation.significance import t_test
 from rankwise.experiments.spec import find_spec
 
 Floats = NDArray[np.float64]
@@ -121,8 +122,8 @@ def measure(job: Job) -> tuple[float, ...]:
 
 def corrected(gaps: Floats) -> str:
     """Mean and half of the 95% interval over splits (Nadeau and Bengio)."""
-    half = stats.t.ppf(0.975, gaps.size - 1) * gaps.std(ddof=1) * np.sqrt(1 / gaps.size + TESTED / (1.0 - TESTED))
-    return f"{gaps.mean():+.4f} ± {half:.4f}"
+    test = t_test(gaps, overlap=TESTED / (1.0 - TESTED))
+    return f"{test.mean:+.4f} ± {test.interval()[1] - test.mean:.4f}"
 
 
 def best(means: dict[str, Floats], split: int) -> str:
