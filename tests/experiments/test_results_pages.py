@@ -55,6 +55,15 @@ def block(what: str, run: str) -> str:
     return f"<!-- {what} {run}:begin --> old <!-- {what} {run}:end -->"
 
 
+def test_differences_by_round_are_those_of_the_curves(filler, results, tmp_path):
+    shelf = filler.Folders(results, tmp_path, tmp_path)
+    page = filler.filled(shelf, block("rounds", "2021-table1"), "page")
+    curves = rw.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5", round=5)
+    low, high = (curves.filter(method=name)["value"].to_numpy().mean() for name in ("LambdaMART", "XE-NDCG"))
+    gap = f"{high - low:+.4f}".replace("-", "−")
+    assert f"| synthetic | 5 | LambdaMART | XE-NDCG | {low:.4f} | {high:.4f} | {gap} |" in page
+
+
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
     whats = ("made", "means", "beside", "paper", "verdicts")
     text = "My words.\n\n" + "\n\n".join(block(what, "2019-table1") for what in whats) + "\n\nMore words.\n"
