@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rankwise.experiments.trial import Untrained
     from rankwise.rankers.base import Ranker
 
-_POINTS = 250  # of a curve
+_FIRST, _LATER, _STEPS = 50, 200, (1, 5, 25, 100, 500, 2500)  # rounds of a curve that are kept
 _MOST_DOCUMENTS = 300_000
 _MOST_NUMBERS = 6_000_000
 _MOST_EXPLAINED = 1_500_000  # contributions of a method
@@ -97,15 +97,21 @@ def curves(key: Mapping[str, object], ranker: "Ranker | Untrained") -> pl.DataFr
     for name, column in ranker.history_.items():
         series = name if name == "loss" or name.partition(" ")[0] in KINDS else f"valid {name}"
         first = 0 if name == "loss" else 1
-        rows += [(i + first, series, float(column[i])) for i in _spread(0, len(column) - 1, _POINTS)]
+        rows += [(number - 1 + first, series, float(column[number - 1])) for number in _spread(len(column))]
     frame = pl.DataFrame(rows, schema=["round", "series", "value"], orient="row")
     return frame.with_columns(_constant(key)).select(list(CURVES)).cast(CURVES)
 
 
-def _spread(first: int, last: int, most: int) -> list[int]:
-    """Whole numbers from the first to the last, evenly, at most so many."""
-    points: list[int] = np.unique(np.linspace(first, last, most).round().astype(np.int64)).tolist()
-    return [point for point in points if point <= last]
+def _spread(length: int) -> list[int]:
+    """Which rounds of a curve are kept, counted from 1: the first all, later ones in whole steps, and the last.
+
+    Steps are whole numbers, so that curves of different lengths have rounds in common: 50, 100, 200, …
+
+    >>> _spread(3), _spread(1000)[48:53], len(_spread(1000)), len(_spread(4000))
+    ([1, 2, 3], [49, 50, 55, 60, 65], 240, 208)
+    """
+    step = next((step for step in _STEPS if (length - _FIRST) / step <= _LATER), length)
+    return sorted({*range(1, min(length, _FIRST) + 1), *range(_FIRST, length + 1, step), length} - {0})
 
 
 def _constant(key: Mapping[str, object]) -> list[pl.Expr]:
