@@ -25,23 +25,31 @@ def overview(folders: Folders) -> str:
 
 def holds(folders: Folders, paper: str) -> str:
     """Each statement of a paper with our evidence for and against it: one line by experiment and data set."""
-    rows, levels = [], set()
-    for page, run in folders.subjects():
-        results = folders.read(run) if folders.has(run) else None
-        if results is None or not results.spec.get("published", "").startswith(f"{paper}."):
-            continue
-        levels.add(f"{100 * (1 - alpha(results)):g}%")
+    rows, percents = {}, set()
+    runs = [(page, run) for page, run in folders.subjects() if folders.has(run) and _about(folders.read(run), paper)]
+    for page, run in sorted(runs, key=lambda one: ("table" not in one[1], one[1])):  # numbers first, then curves
+        results = folders.read(run)
+        percents.add(f"{100 * (1 - alpha(results)):g}%")
         for same in _statements(verdicts(results), results.spec["decide"]):
             first = same[0]
-            where = f"[`{run}`]({page.name})" + (f", {first.data}" if first.data else "")
-            ours = _ours(same) if first.data else tables.NOTHING
-            count = _count(results, first.data) if first.data else tables.NOTHING
-            word = first.verdict if len(same) == 1 else counted(same)
-            rows.append((first.says, first.source, where, count, first.metric, ours, word))
+            said = f"{first.says} ({first.source})"
+            if first.data:
+                count = results.queries.filter(data=first.data)["trial"].n_unique()
+                where = f"[`{run}`]({page.name}): {first.data}, {tables.count(count, 'trial')}"
+                word = first.verdict if len(same) == 1 else counted(same)
+                rows[said, where] = (said, where, f"{first.metric}: {_ours(same)}", word)
+            else:  # said once, however many experiments it could be about
+                rows[said, ""] = (said, tables.NOTHING, tables.NOTHING, first.verdict)
     if not rows:
         return "There are no kept results."
-    head = ("the paper says", "where", "our evidence", "trials", "metric", "ours, with interval", "verdict")
-    return _table(head, rows) + f"\n\nIntervals are of {' or '.join(sorted(levels))}."
+    head = ("the paper says", "our evidence", "ours, with interval", "verdict")
+    ordered = sorted(rows.values(), key=lambda row: row[1] == tables.NOTHING)
+    return f"{_table(head, ordered)}\n\nIntervals: {' or '.join(sorted(percents))}."
+
+
+def _about(results: Results, paper: str) -> bool:
+    """Whether an experiment is held against statements of a paper."""
+    return str(results.spec.get("published", "")).startswith(f"{paper}.")
 
 
 def _statements(found: Iterable[Verdict], decide: str) -> list[list[Verdict]]:
@@ -60,11 +68,7 @@ def _ours(same: list[Verdict]) -> str:
         for one in (ordered[:1] if len(same) == 1 else (ordered[0], ordered[-1]))
         if one.difference is not None and one.low is not None and one.high is not None
     ]
-    return " to ".join(texts) + (f", by level ({len(same)})" if len(same) > 1 else "")
-
-
-def _count(results: Results, data: str) -> str:
-    return str(results.queries.filter(data=data)["trial"].n_unique())
+    return " to ".join(texts) + (f", over {len(same)} levels" if len(same) > 1 else "")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.evaluation import tables
+from rankwise.experiments.published import PAPERS
 from rankwise.experiments.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
@@ -203,12 +204,12 @@ def test_statements_of_a_paper_stand_beside_our_evidence(filler, results, tmp_pa
     assert len(ahead) == 2
     assert len(lines) == 1 + len(said) - 2
     assert lines[0].startswith(
-        "| LambdaMART > ListNet | Table 1, page 4 | [`2019-table1`](b.md), synthetic | 2 | ndcg@5 | "
+        "| LambdaMART > ListNet (Table 1, page 4) | [`2019-table1`](b.md): synthetic, 2 trials | "
     )
     least, most = sorted(ahead, key=lambda one: one.difference)
     for one, text in zip((least, most), lines[0].split(" to "), strict=True):
         assert tables.interval(one.low, one.high, signed=True) in text
-    assert ", by level (2) | " in lines[0]
+    assert ", over 2 levels | " in lines[0]
     other = filler.filled(filler.Folders(results, None, tmp_path), block("holds", "kang2024"), "page")
     assert "There are no kept results." in other
 
@@ -255,3 +256,13 @@ def test_the_pages_have_all_their_pictures_and_no_others():
     assert sum(kept.values()) < 3_000_000
     empty = r"<!-- .*:begin -->\s*<!-- (?!commands:)"
     assert not [text for text in texts if re.search(empty, text)]
+
+
+def test_what_holds_names_tests_that_there_are():
+    page = (PAGES / "what-holds.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    files = (ROOT / "tests").glob("*/test_*.py")
+    there = {name for path in files for name in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)}
+    assert len(named) > 10
+    assert named <= there
+    assert {paper for paper in PAPERS if f"<!-- holds {paper}:begin -->" in page} == set(PAPERS)
