@@ -103,17 +103,20 @@ def _draw(first, last, blocks, key, worths, by_rank, is_ap, out):  # type: ignor
 
 @kernel
 def _draw_favoured(first, last, blocks, key, levels, counts, weights, thetas, is_ap, out):  # type: ignore[no-untyped-def]
-    """Rank by rank: which level comes next, by the weights of what is left."""
+    """Rank by rank: which level comes next, by the weights of what is left, until only the lowest one is."""
     n = counts.sum()
     ranked, left = np.empty(n), np.empty(levels.size)
     for block in range(first, last):
         state = philox_word(key, np.uint64(block))
         for d in range(blocks[block], blocks[block + 1]):
-            total = 0.0
+            total, higher = 0.0, n - counts[0]
             for k in range(levels.size):
                 left[k] = counts[k] * weights[k]
                 total += left[k]
             for r in range(n):
+                if higher == 0:
+                    ranked[r:] = levels[0]
+                    break
                 high, low, state = split_mix(state)
                 rest = (np.float64((high << _32) | low) + 0.5) * 2.0**-64 * total
                 k = 0
@@ -123,6 +126,7 @@ def _draw_favoured(first, last, blocks, key, levels, counts, weights, thetas, is
                 while left[k] < 0.5 * weights[k]:  # none is left: what is left of others was rounded
                     k = k - 1 if k else levels.size - 1
                 ranked[r] = levels[k]
+                higher -= k > 0
                 left[k] -= weights[k]
                 total -= weights[k]
             out[d] = worth_of(ranked, thetas, is_ap)
