@@ -397,6 +397,22 @@ def test_bounded_losses_end_where_the_thesis_says(drawn, metric):
                 assert bounded[-1] > 0.0  # worse than a random order
 
 
+def test_the_map_by_distribution_is_the_thesis_own(drawn):
+    frame = drawn["orderings-distribution"].filter(
+        pl.col("panel") == "nDCG, same ratio", pl.col("line") == "N = 75, P = 25"
+    )
+    best = frame.sort("loss").head(5)["bounded loss"].to_numpy()
+    np.testing.assert_allclose(best, -1.0, atol=1e-12)  # flat above the best of the orderings that were drawn, eq. 3.13
+
+
+def test_favoured_orderings_do_better(drawn):
+    frame = drawn["orderings-favoured"].filter(pl.col("panel") == "AP, N = 75, P = 25", pl.col("share") < 0.5)
+    medians = frame.group_by("line", maintain_order=True).agg(pl.col("value").max())
+    assert medians["line"].to_list() == [f"favour {n}" for n in (1, 3, 10, 30)]
+    assert medians["value"].is_sorted()
+    assert medians["value"][0] < 0.4 < 0.8 < medians["value"][-1]
+
+
 def test_share_of_orderings_is_counted(drawn):
     frame = drawn["orderings-gains"].filter(pl.col("panel") == "AP, N = 8, P = 4", pl.col("line") == "exact")
     found = [worths("AP", ranked) for ranked in set(itertools.permutations([1] * 4 + [0] * 4))]
@@ -504,7 +520,7 @@ def test_orderings_alone_have_a_report(tmp_path):
     found = Results(spec={"name": "x", "figures": ["orderings"]}, queries=empty(QUERIES))
     page = write_report(found, tmp_path).read_text()
     assert "(Figure 3.7.)" in page
-    assert len(list((tmp_path / FILES).glob("orderings-*.svg"))) == 8
+    assert len(list((tmp_path / FILES).glob("orderings-*.svg"))) == 9
 
 
 # What the explorer is given

@@ -25,6 +25,7 @@ METRICS = {"nDCG": "approx_ndcg", "AP": "smooth_ap", "nRBP": "smooth_rbp"}
 _SAME_RATIO = ((15, 5), (30, 10), (75, 25))
 _RATIOS = ((20, 10), (30, 10), (40, 10))
 _GAINS = (1, 4, 16, 64)
+_FAVOURS = (1, 3, 10, 30)
 _DRAWS = 20_000  # orderings that are drawn where they are too many to be listed
 _POINTS = 80
 
@@ -49,11 +50,11 @@ class Instance(NamedTuple):
         least, _, most = (float(value[0]) for value in self.orderings(metric).extremes())
         return np.linspace(least, most, _POINTS) if metric == "nRBP" else np.linspace(-most, -least, _POINTS)
 
-    def spread(self, metric: str) -> Distribution:
+    def spread(self, metric: str, favour: float = 1.0) -> Distribution:
         """The distribution of a metric over the orderings of the list."""
         seen = self.orderings(metric)
         thetas = seen.thetas if seen.kind == LINEAR else np.empty(0)
-        return distribution(seen.kind, seen.worths, thetas, orderings=_DRAWS)
+        return distribution(seen.kind, seen.worths, thetas, orderings=_DRAWS, favour=favour)
 
     def __str__(self) -> str:
         return f"N = {self.documents}, P = {self.relevant}"
@@ -70,7 +71,7 @@ def belong(spec: Json) -> bool:
 
 
 def without_training() -> list[Plot]:
-    """Every figure of chapter 3, and figure 1.1."""
+    """Every figure of chapter 3, figure 1.1, and what section 6.2 is about."""
     methods = {
         "min_max": "by least and largest value",
         "expectation": "by expectation",
@@ -78,7 +79,7 @@ def without_training() -> list[Plot]:
         "distribution": "by distribution",
     }
     maps = [_bounding(method, words) for method, words in methods.items()]
-    return [_lower_bounds(), _expectations(), *maps[:3], _smoothing(), _functions(), maps[3]]
+    return [_lower_bounds(), _expectations(), *maps[:3], _smoothing(), _functions(), maps[3], _favoured()]
 
 
 def _lower_bounds() -> Plot:
@@ -119,7 +120,7 @@ def _bounding(method: str, words: str) -> Plot:
     rows = []
     for kind, instances in (("same ratio", _SAME_RATIO), ("ratios 1, 2, 3", _RATIOS)):
         for metric, name in METRICS.items():
-            wrapper = bounded(objective(name), method=method, orderings=_DRAWS)
+            wrapper = bounded(objective(name), method=method, gain="thesis", orderings=_DRAWS)
             for one in map(Instance._make, instances):
                 losses = one.losses(metric)
                 mapped = wrapper.mapped(losses, *one.labels(losses.size))
@@ -166,6 +167,25 @@ def _functions() -> Plot:
         "The smoothed share of orderings that do no better than x, for lists of one ratio (above) and of ten relevant "
         f"documents (below). Exact where there are at most {_DRAWS:,} orderings, and for nRBP; drawn otherwise. "
         "(Figure 3.6.)",
+        _frame(rows, "value", "share"), "value of the metric", "share of orderings up to x", free=True,
+    )  # fmt: skip
+
+
+def _favoured() -> Plot:
+    rows = []
+    for metric in METRICS:
+        one = Instance(75, 25)
+        for favour in _FAVOURS:
+            found = one.spread(metric, favour)
+            share = np.cumsum(found.chances)
+            step = max(1, share.size // (4 * _POINTS))
+            pairs = zip(found.values[::step], share[::step], strict=True)
+            rows += [(f"{metric}, {one}", f"favour {favour}", x, y) for x, y in pairs]
+    return _plot(
+        "orderings-favoured", "Orderings that favour relevant documents",
+        "The share of orderings that do no better than x, where a relevant document is 1, 3, 10 or 30 times likelier "
+        f"to come next than another one. {_DRAWS:,} orderings are drawn; that of nRBP with favour 1 is exact. "
+        "nRBP counts pairs in the wrong order, fewer are better. (What section 6.2 proposes.)",
         _frame(rows, "value", "share"), "value of the metric", "share of orderings up to x", free=True,
     )  # fmt: skip
 
