@@ -46,12 +46,11 @@ def _written(value: object) -> str:
 
 
 def trials(results: Results) -> str:
-    """How many trials there are on each data set, and how many the paper has, where that is not the same."""
-    full = find_spec(results.spec["name"]).trials
+    """How many trials there are on each data set, and how many the paper has, where it has published such figures."""
     counts = dict(results.queries.group_by("data", maintain_order=True).agg(pl.col("trial").n_unique()).iter_rows())
     same = len(set(counts.values())) == 1
     ours = str(next(iter(counts.values()))) if same else ", ".join(f"{data} {n}" for data, n in counts.items())
-    return ours if set(counts.values()) == {full} else f"{ours} (paper: {full})"
+    return f"{ours} (paper: {find_spec(results.spec['name']).trials})" if results.spec.get("published") else ours
 
 
 def made(results: Results) -> str:

@@ -172,6 +172,7 @@ def test_what_the_full_protocol_takes_is_said_where_there_is_less(blocks, result
     assert "2 trials with searches of 9 each, would take about 50 minutes" in searched[0]
     uneven = pl.concat([found.queries, found.queries.filter(trial=0).with_columns(data=pl.lit("other"))])
     assert blocks.trials(replace(found, queries=uneven)) == "synthetic 2, other 1 (paper: 100)"
+    assert blocks.trials(replace(found, spec=found.spec | {"published": ""})) == "2"
 
 
 def test_long_tables_of_verdicts_are_cut_to_the_deciding_metric_and_counted(blocks, results, monkeypatch):
