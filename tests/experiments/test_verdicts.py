@@ -1,6 +1,7 @@
 """Does it hold here? What verdicts say, against tests that are computed by hand."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rankwise.experiments import published, summary
-from rankwise.experiments.contrasts import contrast
+from rankwise.experiments.contrasts import contrast, curve_contrast
 from rankwise.experiments.published import claims, figures
 from rankwise.experiments.results import Results
-from rankwise.experiments.schema import QUERIES
+from rankwise.experiments.schema import CURVES, QUERIES
 from rankwise.experiments.verdicts import Verdict, verdicts
 from rankwise.report.summary import agreement
 
@@ -203,7 +204,7 @@ def test_trials_that_share_data_are_not_taken_for_more_than_they_are():
     for _ in range(150):
         gaps = 0.01 * (np.sqrt(shared) * rng.normal() + rng.normal(size=20))
         plain.append(stats.ttest_1samp(gaps, 0.0).pvalue < 0.05)
-        (one,) = verdicts(made({("mine", 0.0, "ndcg@5"): gaps}, published="bruch2021.figure1", queries=1))
+        (one,) = judged(made({("mine", 0.0, "ndcg@5"): gaps}, published="bruch2021.figure1", queries=1))
         ours.append(not one.verdict.startswith("open"))
     assert np.mean(plain) > 0.3
     assert np.mean(ours) < 0.1
@@ -264,6 +265,68 @@ def test_the_lead_on_binary_labels_is_held_against_that_on_graded_ones():
     assert verdicts(made(turned, methods=names, published="bruch2019.table1"))[2].verdict == "disagrees"
     only = {key: values for key, values in gaps.items() if key[1] == 1.0}
     assert len(verdicts(made(only, methods=names, published="bruch2019.table1"))) == 1
+
+
+# Learning curves.
+
+
+def with_curves(results: Results, paths: dict[tuple[int, str], tuple[list[int], Any]]) -> Results:
+    rows = [
+        ("mine", 0.0, trial, method, step, "valid ndcg@5", float(value))
+        for (trial, method), (steps, values) in paths.items()
+        for step, value in zip(steps, values, strict=True)
+    ]
+    return replace(results, curves=pl.DataFrame(rows, schema=CURVES, orient="row"))
+
+
+def test_curves_are_compared_by_their_mean_over_rounds_and_by_their_change():
+    rng = np.random.default_rng(17)
+    full, short = list(range(1, 31)), list(range(1, 21))  # LambdaMART stops early, and keeps its last value
+    paths: dict[tuple[int, str], Any] = {}
+    means, slopes = [], []
+    for trial in range(6):
+        ahead = 0.5 + 0.002 * rng.normal(size=30) + 0.01 * rng.normal()
+        behind = 0.45 + 0.001 * np.arange(20) + 0.002 * rng.normal(size=20)
+        paths |= {(trial, "XE-NDCG"): (full, ahead), (trial, "LambdaMART"): (short, behind)}
+        gap = ahead - np.concatenate([behind, np.full(10, behind[-1])])
+        means.append(gap.mean())
+        slopes.append(np.polyfit(full, gap, 1)[0] * 29)
+    results = with_curves(made({("mine", 0.0, "ndcg@5"): [0.01] * 6}), paths)
+    mean = curve_contrast(results, "mine", 0.0, "valid ndcg@5", "XE-NDCG", "LambdaMART")
+    change = curve_contrast(results, "mine", 0.0, "valid ndcg@5", "XE-NDCG", "LambdaMART", change=True)
+    for found, values in ((mean, means), (change, slopes)):
+        assert found is not None
+        assert found.rounds == (1, 30)
+        assert found.difference == pytest.approx(np.mean(values))
+        assert found.tests["splits"].p == pytest.approx(corrected(values, 1 / 3))
+    figure = replace(results, spec=results.spec | {"published": "bruch2021.figure1"})
+    table = summary.verdict_table(figure)
+    assert table is not None
+    assert [row[1] for row in table.rows] == ["0", "rounds 1 to 30"]
+    assert table.rows[1][-1] == "agrees"  # the lead falls from .05 to .03
+    assert verdicts(figure)[1].difference == pytest.approx(-np.mean(slopes))
+
+
+def test_rounds_that_were_not_kept_do_not_count_for_less():
+    paths: dict[tuple[int, str], Any] = {}
+    for trial, ahead in enumerate((0.1, 0.2)):
+        for method, values in (("XE-NDCG", [0.5 + ahead] * 4), ("LambdaMART", [0.5, 0.5, 0.5, 0.5 + ahead])):
+            paths[trial, method] = ([1, 2, 3, 103], values)
+    results = with_curves(made({("mine", 0.0, "ndcg@5"): [0.01] * 2}), paths)
+    found = curve_contrast(results, "mine", 0.0, "valid ndcg@5", "XE-NDCG", "LambdaMART")
+    assert found is not None
+    assert found.difference == pytest.approx(0.15 * 3 / 103)
+    change = curve_contrast(results, "mine", 0.0, "valid ndcg@5", "XE-NDCG", "LambdaMART", change=True)
+    line = np.polyfit([1, 2, 3, 103], [0.15, 0.15, 0.15, 0.0], 1, w=np.sqrt([1, 1, 1, 100]))
+    assert change is not None
+    assert change.difference == pytest.approx(line[0] * 102)
+
+
+def test_one_curve_of_each_method_is_no_test():
+    steps = [1, 2, 3]
+    paths = {(0, "XE-NDCG"): (steps, [0.5, 0.6, 0.7]), (0, "LambdaMART"): (steps, [0.4, 0.5, 0.7])}
+    results = with_curves(made({("mine", 0.0, "ndcg@5"): [0.01]}, published="bruch2021.figure1"), paths)
+    assert [one.verdict for one in verdicts(results)] == ["agrees on this split", "not tested"]
 
 
 # What is shown.

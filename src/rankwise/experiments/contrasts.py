@@ -3,7 +3,8 @@
 A contrast is a weighted sum, over levels, of the paired difference of two methods. At one level it is that difference.
 Over several, it is by how much the difference changes from the least level to the greatest on the line fitted to it by
 least squares: over two levels a difference of differences. All levels of a trial share its split and its seed, so a
-trial has one value, and is one unit of the tests.
+trial has one value, and is one unit of the tests. Of learning curves, rounds stand in the place of levels: the mean of
+the difference over all rounds says who is ahead during training, and its change who gains.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rankwise.evaluation.significance import TTest, holm, t_test
 from rankwise.experiments.protocols import FOLDS, POOLED
@@ -32,6 +34,8 @@ class Contrast:
     better: str
     worse: str
     levels: tuple[float, ...]
+    rounds: tuple[int, ...] = ()
+    """The first and the last, of learning curves."""
     tests: dict[str, TTest]
     """By what they cover. Trials that divide the data anew cover other splits, by the correction of Nadeau and Bengio.
     Folds do, too, and the queries that they are put together of are tested beside them. Trials on one and the same
@@ -48,8 +52,10 @@ class Contrast:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
 
-def weights_of(levels: Sequence[float]) -> dict[float, float]:
+def weights_of(levels: Sequence[float], shares: NDArray[np.float64] | None = None) -> dict[float, float]:
     """Give the weight of each level's difference: the rise of the fitted line from the least level to the greatest.
+
+    ``shares`` say how much each level counts in the fit; by default all count the same.
 
     >>> weights_of([0.3])
     {0.3: 1.0}
@@ -60,9 +66,9 @@ def weights_of(levels: Sequence[float]) -> dict[float, float]:
     """
     if len(levels) == 1:
         return {levels[0]: 1.0}
-    apart = np.asarray(levels) - np.mean(levels)
-    weights = apart * np.ptp(apart) / (apart @ apart)
-    return dict(zip(levels, weights.tolist(), strict=True))
+    apart = np.asarray(levels) - np.average(levels, weights=shares)
+    pull = apart if shares is None else shares * apart
+    return dict(zip(levels, (pull * np.ptp(apart) / (pull @ apart)).tolist(), strict=True))
 
 
 def contrast(
@@ -75,18 +81,9 @@ def contrast(
     weights, signs = weights_of(levels), {better: 1.0, worse: -1.0}
     here = (pl.col("data") == data) & pl.col("level").is_in(list(weights)) & pl.col("method").is_in(list(signs))
     trials = _weighted(results.trial_means().filter(here), "trial", metric, weights, signs)
-    protocol = results.spec.get("protocol", "trials")
-    tests = {}
-    if protocol in POOLED:
-        parts = trials.join(_folds(results, data), on="trial").group_by("fold").agg(pl.col("value").mean())
-        if parts.height > 1:
-            tests[SPLITS] = t_test(parts.sort("fold")["value"].to_numpy(), overlap=POOLED[protocol])
-    elif trials.height > 1 and protocol == "trials":
-        split = results.spec["split"]
-        tests[SPLITS] = t_test(trials["value"].to_numpy(), overlap=split[-1] / split[0])
-    if trials.height > 1 and not tests:
-        tests[DRAWS] = t_test(trials["value"].to_numpy())
-    if metric in results.queries.columns and (trials.height == 1 or (protocol in POOLED and DRAWS not in tests)):
+    tests = _over_trials(results, data, trials)
+    pooled = results.spec.get("protocol") in POOLED and DRAWS not in tests
+    if metric in results.queries.columns and (pooled or trials.height == 1):
         kept = results.queries.filter(here & pl.col("trial").is_in(trials["trial"].to_list()))
         values = kept.group_by("query", "level", "method", maintain_order=True).agg(
             pl.col(metric).cast(pl.Float64).mean(), pl.col("weight").first()
@@ -97,6 +94,55 @@ def contrast(
     if not tests:
         return None
     return Contrast(data=data, metric=metric, better=better, worse=worse, levels=tuple(levels), tests=tests)
+
+
+def curve_contrast(
+    results: "Results", data: str, level: float, series: str, better: str, worse: str, *, change: bool = False
+) -> Contrast | None:
+    """Test who is ahead on a learning curve, on the mean over rounds, or (``change``) who gains; None with one trial.
+
+    A trial that stopped early keeps its last value.
+    """
+    signs = {better: 1.0, worse: -1.0}
+    here = (pl.col("data") == data) & (pl.col("level") == level) & (pl.col("series") == series)
+    curves = results.curves.filter(here & pl.col("method").is_in(list(signs))).sort("round")
+    paths = {key: (one["round"].to_numpy(), one["value"].to_numpy()) for key, one in curves.group_by("trial", "method")}
+    rounds = np.unique(curves["round"].to_numpy())
+    rounds = rounds[rounds >= max((steps[0] for steps, _ in paths.values()), default=0)]
+    if rounds.size < 2:
+        return None
+    # Of a long curve some rounds are kept, not always at the same distance: each counts for those since the one before.
+    weights = np.diff(rounds, prepend=rounds[0] - 1) / (rounds[-1] - rounds[0] + 1)
+    if change:
+        weights = np.array(list(weights_of(rounds.tolist(), weights).values()))
+    rows = [
+        (*key, float(weights @ path[np.searchsorted(steps, rounds, side="right") - 1]))
+        for key, (steps, path) in paths.items()
+    ]
+    values = pl.DataFrame(rows, schema=["trial", "method", "value"], orient="row").with_columns(level=level)
+    trials = _weighted(values, "trial", "value", {level: 1.0}, signs)
+    tests = _over_trials(results, data, trials, valid=series.startswith("valid "))
+    if not tests:
+        return None
+    ends = (int(rounds[0]), int(rounds[-1]))
+    return Contrast(data=data, metric=series, better=better, worse=worse, levels=(level,), rounds=ends, tests=tests)
+
+
+def _over_trials(results: "Results", data: str, trials: pl.DataFrame, *, valid: bool = False) -> dict[str, TTest]:
+    """Test the values of trials, or of the folds that they make up, as their protocol divides the data."""
+    protocol, split = results.spec.get("protocol", "trials"), results.spec.get("split", ())
+    values, overlap = trials["value"].to_numpy(), POOLED.get(protocol)
+    if protocol == "trials":
+        overlap = split[1 if valid else -1] / split[0]
+    elif overlap is not None:
+        parts = trials.join(_folds(results, data), on="trial").group_by("fold").agg(pl.col("value").mean())
+        if parts.height > 1:
+            values = parts.sort("fold")["value"].to_numpy()
+        else:
+            overlap = None  # one and the same fold again and again
+    if values.size < 2:
+        return {}
+    return {DRAWS: t_test(values)} if overlap is None else {SPLITS: t_test(values, overlap=overlap)}
 
 
 def adjusted(tests: Sequence[dict[str, float]]) -> list[float]:

@@ -33,11 +33,12 @@ def verdict_table(results: "Results") -> tables.Table | None:
     if not found:
         return None
     words = {True: ", significant", False: ", level", None: ""}
-    levels = len({one.levels for one in found if one.levels}) > 1
+    levels = len({one.levels + one.rounds for one in found if one.levels}) > 1
     rows = []
     for one in found:
         row = [one.data or tables.NOTHING]
-        row += [" to ".join(f"{level:g}" for level in one.levels[:1] + one.levels[1:][-1:])] * levels
+        span = [f"{level:g}" for level in one.levels[:1] + one.levels[1:][-1:]]
+        row += [f"rounds {one.rounds[0]} to {one.rounds[-1]}" if one.rounds else " to ".join(span)] * levels
         row += [one.metric, one.says]
         row += [f"{'' if one.same_data else 'other data: '}{one.published_on}{words[one.published_significant]}"]
         ours, low, high, p = (
@@ -76,6 +77,11 @@ def _read(found: list[Verdict]) -> Iterator[str]:
         yield (
             "Over several levels: by how much the difference of the two methods changes from the first to the last, on "
             "the least-squares line through all of them."
+        )
+    if any(one.rounds for one in found):
+        yield (
+            "Over rounds: the mean of the difference over all rounds of training, or its change from the first to the "
+            "last where the paper says that one method gains. A trial that stopped early keeps its last value."
         )
     if any(one.published_significant is False for one in found):
         yield f"Level: agrees if the difference surely is within ±{MARGIN:g}."

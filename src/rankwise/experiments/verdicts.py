@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rankwise.experiments.comparisons import alpha, measured, places
-from rankwise.experiments.contrasts import SPLITS, Contrast, adjusted, contrast
+from rankwise.experiments.contrasts import SPLITS, Contrast, adjusted, contrast, curve_contrast
 from rankwise.experiments.published import Claim, claims
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Verdict:
     level: float | None
     """None: a statement about several levels, or about none."""
     levels: tuple[float, ...]
+    rounds: tuple[int, ...]
+    """The first and the last that a learning curve was compared over."""
     metric: str
     better: str
     worse: str
@@ -104,16 +106,26 @@ def _statements(results: "Results") -> Iterator[_Statement]:
         here.setdefault(data, []).append(level)
     for data, levels in here.items():
         own = any(one.data == data for one in said)
-        asked: dict[tuple[int, tuple[float, ...], int, str, str], list[Claim]] = {}
+        asked: dict[tuple[object, ...], tuple[tuple[float, ...], list[Claim]]] = {}
         for one in said:
             if one.metric in measured(results) and (one.data == data or not own):
-                place = measured(results).index(one.metric)
                 for used in _levels(one, levels):
-                    asked.setdefault((len(used), used, place, one.better, one.worse), []).append(one)
-        for (_, used, *_), same in sorted(asked.items(), key=lambda item: item[0][:3]):
-            found = contrast(results, data, used, same[0].metric, same[0].better, same[0].worse)
+                    key = (one.kind, used, one.measure, one.better, one.worse)
+                    asked.setdefault(key, (used, []))[1].append(one)
+        order = measured(results).index
+        for used, same in sorted(
+            asked.values(), key=lambda one: (bool(one[1][0].curve), len(one[0]), one[0], order(one[1][0].metric))
+        ):
+            first = same[0]
+            if first.curve:
+                change = first.kind == "interaction"
+                found = curve_contrast(results, data, used[0], first.measure, first.better, first.worse, change=change)
+            else:
+                found = contrast(results, data, used, first.metric, first.better, first.worse)
             if found is not None:
                 yield _Statement(same, found, own)
+            elif first.curve and {first.better, first.worse} <= set(results.methods):
+                yield _Statement(same, None, own)
     untested: dict[tuple[str, str], list[Claim]] = {}
     for one in said:
         if one.kind == "untested":
@@ -122,7 +134,12 @@ def _statements(results: "Results") -> Iterator[_Statement]:
 
 
 def _levels(claim: Claim, levels: list[float]) -> list[tuple[float, ...]]:
-    """The levels that a claim is held against: each alone, or all that an interaction is about together."""
+    """The levels that a claim is held against: each alone, or all that an interaction is about together.
+
+    Learning curves are those of the least level.
+    """
+    if claim.curve:
+        return [(levels[0],)]
     if claim.kind == "difference":
         return [(level,) for level in levels if claim.level in (None, level)]
     used = claim.levels or tuple(levels)
@@ -137,14 +154,17 @@ def _verdict(
     low, high = found.interval(1.0 - least) if found else (None, None)
     word, p = _word(found, apart, within, least) if found else ("not tested", None)
     levels = found.levels if found else ()
-    plain = f"{first.better} {'≈' if within is not None else '>'} {first.worse}"
+    plain = (
+        f"{first.better} {'≈' if within is not None else '>'} {first.worse}{', during training' * bool(first.curve)}"
+    )
     if first.kind == "interaction":
-        plain = f"{first.better} gains on {first.worse} as the level grows"
+        plain = f"{first.better} gains on {first.worse} as {'training goes on' if first.curve else 'the level grows'}"
     return Verdict(
         data=found.data if found else "",
         level=levels[0] if len(levels) == 1 else None,
         levels=levels,
-        metric=first.metric,
+        rounds=found.rounds if found else (),
+        metric=first.measure,
         better=first.better,
         worse=first.worse,
         says=first.says or plain,

@@ -89,7 +89,9 @@ def agreement(view: View) -> list[Tabled]:
     if table is None:
         return []
     frame = pl.DataFrame(verdicts(view.results), infer_schema_length=None)
-    frame = frame.with_columns(pl.col("levels").cast(pl.List(pl.String)).list.join(" "))  # for files of plain columns
+    frame = frame.with_columns(
+        pl.col("levels", "rounds").cast(pl.List(pl.String)).list.join(" ")
+    )  # for files of plain columns
     caption = (
         "What the paper says of two methods, and what was found here. Data sets of the paper are held against the "
         "claim about themselves, others against every claim. Agrees and disagrees: that is sure."

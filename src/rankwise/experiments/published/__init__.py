@@ -8,8 +8,9 @@ Each file holds one paper, each section one table or figure. ``columns`` and ``r
 ``claims`` are statements that stand in the text or that curves show; about two methods they stand for what the figures
 would claim. ``kind`` is "difference" (one method is better than another, at a level or at each), "interaction" (it
 gains on the other from level to level: between two levels the difference of differences, over more the slope) or
-"untested" (it cannot be held against results of ours, and ``says`` why). ``says`` puts a statement into words, and
-``source`` says where it stands if that is not the source of the section.
+"untested" (it cannot be held against results of ours). With a ``curve``, of "train", "valid" or "test" data, a
+difference is the mean over all rounds of training, and rounds are the levels of an interaction. ``says`` puts a
+statement into words, and ``source`` says where it stands if that is not the source of the section.
 """
 
 import tomllib
@@ -30,6 +31,7 @@ PAPERS = ("bruch2019", "bruch2020", "bruch2021", "kang2024", "westerborg2022")
 
 
 KINDS = ("difference", "interaction", "untested")
+CURVES = ("train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ class Claim:
     kind: str = "difference"
     levels: tuple[float, ...] = ()
     """Those that an interaction is about; none: all that there are."""
+    curve: str = ""
+    """Of which part of the data, if it is about learning curves."""
     says: str = ""
     """The statement in words, where they are not that ``better`` is better than ``worse``."""
 
@@ -57,6 +61,11 @@ class Claim:
     def about(self) -> tuple[str, str, frozenset[str]]:
         """What it is about: data, metric, and the two methods, whichever is better."""
         return self.data, self.metric, frozenset((self.better, self.worse))
+
+    @property
+    def measure(self) -> str:
+        """The metric, or the series of the learning curve."""
+        return f"{self.curve} {self.metric}" if self.curve else self.metric
 
 
 def figures(name: str) -> "pl.DataFrame":
@@ -82,7 +91,7 @@ def claims(name: str) -> list[Claim]:
     found = []
     for section in _sections(name):
         stated = [claim for one in section.get("claims", ()) for claim in _stated(section, one)]
-        read = {(one.about, one.level) for one in stated if one.kind == "difference"}
+        read = {(one.about, one.level) for one in stated if one.kind == "difference" and not one.curve}
         figured = [one for one in _from_figures(section) if not read & {(one.about, one.level), (one.about, None)}]
         found += stated + figured
     return found
@@ -102,6 +111,7 @@ def _stated(section: Json, one: Json) -> list[Claim]:
             note=section.get("note", ""),
             kind=check.choice("kind of claim", one.get("kind", "difference"), KINDS),
             levels=tuple(one.get("levels", ())),
+            curve=check.choice("curve", one["curve"], CURVES) if "curve" in one else "",
             says=one.get("says", ""),
         )
         for data in one["data"]
