@@ -1,65 +1,85 @@
 """Which curvature trains trees best: LightGBM on MQ2008's five folds, with every treatment of each objective.
 
-python benchmarks/curvature.py FOLDER_OF_MQ2008 [OBJECTIVE …] [--seed 0] [--rounds 300] [--threads 1]
+    python benchmarks/curvature.py FOLDER [OBJECTIVE …] [--seeds 3] [--processes 2] [--out curvature.csv]
 
-OBJECTIVE is the expression of an objective that takes ``curvature``, by default plrank and the smooth metrics. Two
-learning rates are tried for each treatment and the better one on the validation parts is shown; test figures decide
-nothing.
+FOLDER is that of `benchmarks/quality.py`. OBJECTIVE is the expression of an objective that takes ``curvature``, by
+default plrank and the smooth metrics. Two learning rates are tried for each treatment and the better one on the
+validation parts is shown; test figures decide nothing. Training stops by the validation parts, too.
+
+The second table holds the paired differences to ``gradient`` in validation NDCG@5, with 95% t-intervals over seeds and
+folds, which share queries.
 """
 
 import argparse
-import time
+import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import paired
 import rankwise as rw
+from quality import FOLDS, parts
 
 TREATMENTS = ("gradient", "floored", "absolute", "ones", "raw")
 METRICS = ("ndcg@5", "ndcg@10")
+Job = tuple[str, int, int, int, str, str, float]
+Found = tuple[float, float, float, float]
 
 
-def with_curvature(text: str, treatment: str) -> object:
+def rates(treatment: str) -> tuple[float, float]:
+    return (1.0, 3.0) if treatment == "ones" else (0.05, 0.15)
+
+
+def with_curvature(text: str, treatment: str) -> Any:
     """The objective with a treatment; ``raw`` is its own word for none."""
-    import dataclasses
-
     plain: Any = rw.objective(text)
     word = "estimated" if plain.estimator else "exact"
     return dataclasses.replace(plain, curvature=word if treatment == "raw" else treatment)
 
 
-def study(folds: list[Any], objective: Any, rate: float, options: argparse.Namespace) -> Any:
-    """Mean over folds of validation ndcg@5, test ndcg@5 and @10, and the number of trees."""
-    rows = []
-    for train, valid, test in folds:
-        ranker = rw.LightGBMRanker(
-            objective, rounds=options.rounds, learning_rate=rate, leaves=15, min_documents=20, patience=40,
-            metrics=METRICS[:1], seed=options.seed, threads=options.threads, min_sum_hessian_in_leaf=1e-6,
-        ).fit(train, valid)  # fmt: skip
-        found = rw.evaluate(ranker, test, METRICS).mean
-        rows.append([ranker.history_["ndcg@5"][ranker.best_round_ - 1], *found.values(), ranker.best_round_])
-    return np.mean(rows, axis=0)
+def measure(job: Job) -> Found:
+    """Train a model; give its validation NDCG@5, its test NDCG@5 and @10, and its number of trees."""
+    folder, rounds, seed, fold, text, treatment, rate = job
+    train, valid, test = parts(folder, "mq2008", fold)
+    ranker = rw.LightGBMRanker(
+        with_curvature(text, treatment), rounds=rounds, learning_rate=rate, leaves=15, min_documents=20, patience=40,
+        metrics=METRICS[:1], seed=seed, threads=1, progress=False, min_sum_hessian_in_leaf=1e-6,
+    ).fit(train, valid)  # fmt: skip
+    found = rw.evaluate(ranker, test, METRICS).mean
+    return ranker.history_["ndcg@5"][ranker.best_round_ - 1], found["ndcg@5"], found["ndcg@10"], ranker.best_round_
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
     parser.add_argument("objectives", nargs="*", default=["plrank", "approx_ndcg", "smooth_ap", "smooth_rbp"])
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    folds = [rw.load_dataset("mq2008", fold=k, folder=options.folder) for k in range(1, 6)]
-    print(f"{'objective':<14} {'curvature':<10} {'rate':>5}  valid@5  test@5 test@10  trees   seconds")
-    for text in options.objectives:
-        for treatment in TREATMENTS:
-            objective, start = with_curvature(text, treatment), time.perf_counter()
-            rates = (1.0, 3.0) if treatment == "ones" else (0.05, 0.15)
-            results = [(study(folds, objective, rate, options), rate) for rate in rates]
-            best, rate = max(results, key=lambda pair: pair[0][0])
-            row = f"{best[0]:.4f}  {best[1]:.4f}  {best[2]:.4f}  {best[3]:5.0f}"
-            print(f"{text:<14} {treatment:<10} {rate:5g}   {row}  {time.perf_counter() - start:7.1f}", flush=True)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("curvature.csv"))
+    args = parser.parse_args()
+    trials = list(itertools.product(range(args.seeds), range(1, FOLDS + 1)))
+    settings = [(text, how, rate) for text in args.objectives for how in TREATMENTS for rate in rates(how)]
+    jobs: list[Job] = [(args.folder, args.rounds, *trial, *setting) for trial in trials for setting in settings]
+    rows = zip(jobs, paired.measured(jobs, measure, args.processes, args.out), strict=True)
+    found: dict[tuple[str, str, float], list[Found]] = {setting: [] for setting in settings}
+    for job, values in rows:
+        found[job[4:]].append(values)
+    print(
+        "\n| objective | curvature | rate | validation NDCG@5 | test NDCG@5 | test NDCG@10 | trees |\n"
+        + "|---" * 7
+        + "|"
+    )
+    differences: list[paired.Result] = []
+    for text, how in itertools.product(args.objectives, TREATMENTS):
+        rate = max(rates(how), key=lambda rate: np.mean([one[0] for one in found[text, how, rate]]))
+        means = np.mean(found[text, how, rate], axis=0)
+        print(f"| `{text}` | {how} | {rate:g} | {' | '.join(f'{mean:.4f}' for mean in means[:3])} | {means[3]:.0f} |")
+        values = [one[0] for one in found[text, how, rate]]
+        differences += [((f"`{text}`",), how, trial, value) for trial, value in zip(trials, values, strict=True)]
+    print("\n" + paired.table(differences, ("objective",), "gradient"))
 
 
 if __name__ == "__main__":
