@@ -65,6 +65,15 @@ def test_differences_by_round_are_those_of_the_curves(filler, results, tmp_path)
     assert f"| synthetic | 5 | LambdaMART | XE-NDCG | {low:.4f} | {high:.4f} | {gap} |" in page
 
 
+def test_bounds_are_counted_and_put_beside_their_metrics(filler):
+    curves = {"test rr": (0.5, 0.6, 0.8), "bound rr": (0.1, 0.3, 0.2)}
+    rows = [("d", 0.0, 0, "a", 1 + k, name, value) for name, line in curves.items() for k, value in enumerate(line)]
+    schema = ["data", "level", "trial", "method", "round", "series", "value"]
+    found = rw.Results({}, pl.DataFrame(), curves=pl.DataFrame(rows, schema=schema, orient="row"))
+    text = filler.BLOCKS["bounds"](found)
+    assert "| d | rr | a | 3 | 0 | 0.5000 ≥ 0.1000 | 0.8000 ≥ 0.2000 | +0.50 to +0.50 |" in text
+
+
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
     whats = ("made", "means", "beside", "paper", "verdicts")
     text = "My words.\n\n" + "\n\n".join(block(what, "2019-table1") for what in whats) + "\n\nMore words.\n"
