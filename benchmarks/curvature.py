@@ -77,8 +77,8 @@ def main() -> None:
         rate = max(rates(how), key=lambda rate: np.mean([one[0] for one in found[text, how, rate]]))
         means = np.mean(found[text, how, rate], axis=0)
         print(f"| `{text}` | {how} | {rate:g} | {' | '.join(f'{mean:.4f}' for mean in means[:3])} | {means[3]:.0f} |")
-        values = [one[0] for one in found[text, how, rate]]
-        differences += [((f"`{text}`",), how, trial, value) for trial, value in zip(trials, values, strict=True)]
+        valid = [one[0] for one in found[text, how, rate]]
+        differences += [((f"`{text}`",), how, trial, value) for trial, value in zip(trials, valid, strict=True)]
     print("\n" + paired.table(differences, ("objective",), "gradient"))
 
 
