@@ -1,7 +1,8 @@
-"""PLRank: how fast and how noisy. (Which curvature trains best: curvature.py.)
+"""PLRank: how fast, how noisy, and where its Hessian is negative. (Which curvature trains best: curvature.py.)
 
 python benchmarks/plrank.py speed
 python benchmarks/plrank.py error
+python benchmarks/plrank.py signs
 """
 
 import itertools
@@ -22,10 +23,15 @@ Array = NDArray[np.float64]
 Lists = tuple[Array, Array, NDArray[np.int64]]
 
 
-def lists(n_queries: int, spread: float, seed: int = 0) -> Lists:
-    """Lists of log-normal length with five grades; ``spread`` 0.1 makes flat scores, 10 very peaked ones."""
+def lists(n_queries: int, spread: float, seed: int = 0, length: int | None = None) -> Lists:
+    """Lists of log-normal length, or of one length, with five grades.
+
+    ``spread`` 0 makes equal scores, 0.1 flat ones, 10 very peaked ones.
+    """
     draw = np.random.default_rng(seed)
     sizes = np.exp(draw.normal(np.log(95), 0.65, n_queries)).round().clip(1, 1251).astype(np.int64)
+    if length is not None:
+        sizes = np.full(n_queries, length, np.int64)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     labels = draw.choice(5, offsets[-1], p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     return spread * (draw.normal(size=offsets[-1]) + 0.5 * labels), labels, offsets
@@ -66,29 +72,34 @@ def numpy_plrank(lists: Lists, samples: int, cutoff: int, seed: int) -> tuple[Ar
     return gradient, hessian
 
 
-def speed(n_queries: int = 6000, cutoff: int = 10) -> None:
-    """Milliseconds of gradient and Hessian for about 700,000 documents, beside the NumPy version in the same run."""
-    print(f"{'spread':>6} {'samples':>7} {'NumPy':>9} " + "".join(f"{sampler:>16}" for sampler in SAMPLERS))
+def speed(n_queries: int = 1500, cutoff: int = 10) -> None:
+    """CPU milliseconds of gradient and Hessian for 1,000 lists on one thread, beside the NumPy version in the same run.
+
+    CPU time, because a busy machine slows a program that waits for a core.
+    """
+    print(f"CPU ms for 1,000 lists\n{'spread':>6} {'samples':>7} {'NumPy':>9} " + "".join(f"{s:>16}" for s in SAMPLERS))
     for spread in (0.1, 1.0, 3.0, 10.0):
-        data, part = lists(n_queries, spread), lists(n_queries // 20, spread)
+        data, part = lists(n_queries, spread), lists(n_queries // 10, spread)
         for samples in (10, 100):
             ours = [PLRank(samples=samples, cutoff=cutoff, sampler=sampler) for sampler in SAMPLERS]
             calls: list[Callable[[], object]] = [partial(numpy_plrank, part, samples, cutoff, 0)]
             calls += [partial(plrank, *data, rw.Stream(seed=0)) for plrank in ours]
-            peer, *times = quickest(calls, 4)
+            with rw.use_threads(1):
+                taken = quickest(calls, 4)
+            peer, *times = (1e6 * seconds / n_queries for seconds in taken)
             peer *= data[0].size / part[0].size
-            cells = [f"{1e3 * taken:7.0f} {f'({peer / taken:.0f}x)':>8}" for taken in times]
-            print(f"{spread:6g} {samples:7d} {1e3 * peer:9.0f} " + "".join(cells), flush=True)
+            cells = [f"{one:7.1f} {f'({peer / one:.0f}x)':>8}" for one in times]
+            print(f"{spread:6g} {samples:7d} {peer:9.0f} " + "".join(cells), flush=True)
 
 
 def quickest(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """The least seconds of each call, in rounds, so that a busy machine slows all alike."""
-    found = [[] for _ in calls]  # type: list[list[float]]
+    """The least CPU seconds of each call, in rounds, so that a busy machine slows all alike."""
+    found: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, taken in zip(calls, found, strict=True):
-            start = time.perf_counter()
+            start = time.thread_time()
             call()
-            taken.append(time.perf_counter() - start)
+            taken.append(time.thread_time() - start)
     return [min(taken) for taken in found]
 
 
@@ -105,8 +116,10 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
         data = lists(n_queries, spread)
         exact = PLRank(samples=20_000, curvature="estimated")(*data, rw.Stream(seed=10**6))
         print(
-            f"\nspread {spread}: error of gradient / Hessian at N = 10, 100, 1000; CPU µs per list × error² at N = 100"
+            f"\nspread {spread}: error of gradient / Hessian at N = 10, 100, 1000; CPU µs per list × error² at N = 100;"
+            "\nhow many times fewer samples than plain draws have that error"
         )
+        plain = np.nan
         for sampler, draws, baseline in variants():
             line = f"{sampler:>9} {draws:>12} {'baseline' if baseline else '':>9} "
             for samples in (10, 100, 1000):
@@ -124,7 +137,32 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
                 line += f"{squares[0] ** 0.5:6.3f} / {squares[1] ** 0.5:5.3f}  "
                 if samples == 100:
                     cost = 1e6 * min(taken) / n_queries * squares[0]
-            print(line + f" {cost:7.1f}")
+                    plain = squares[0] if (sampler, draws, baseline) == ("sequence", "independent", False) else plain
+                    fewer = plain / squares[0]
+            print(line + f" {cost:7.1f}   {fewer:.1f}x")
+
+
+def signs(n_queries: int = 300, samples: int = 5000) -> None:
+    """Where the diagonal of the Hessian is negative: the share of documents, over all lists and in single ones."""
+    print("lists of 8 documents and of about 117; share of documents with a negative Hessian, over all and by list;")
+    print("sum of the Hessians of a list over that of their sizes")
+    print(f"{'list':>6} {'spread':>6} {'share':>6}  {'a tenth of lists below, a tenth above':>38}  {'sum':>6}")
+    for length in (8, None):
+        for spread in (0.0, 0.1, 1.0, 3.0):
+            data = lists(n_queries, spread, length=length)
+            found = PLRank(metric="dcg", samples=samples, curvature="estimated")(*data, rw.Stream(seed=0)).hessian
+            offsets = data[2]
+            sizes = np.add.reduceat(np.abs(found), offsets[:-1])
+            with_some = sizes > 0.0  # lists without anything relevant have no derivatives
+            negative = np.add.reduceat((found < 0.0).astype(float), offsets[:-1])[with_some]
+            lengths = np.diff(offsets)[with_some]
+            low, high = np.quantile(negative / lengths, (0.1, 0.9))
+            total = np.add.reduceat(found, offsets[:-1])[with_some].sum() / sizes.sum()
+            share = negative.sum() / lengths.sum()
+            print(
+                f"{length or '':>6} {spread:6g} {share:6.0%}  {f'{low:.0%} to {high:.0%}':>38}  {total:6.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
@@ -133,5 +171,7 @@ if __name__ == "__main__":
             speed()
         case ["error"]:
             error()
+        case ["signs"]:
+            signs()
         case _:
             sys.exit(__doc__)
