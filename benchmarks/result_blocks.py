@@ -130,7 +130,7 @@ def beside(results: Results) -> str:
         compared = comparison(results, data, level)
         if compared is None:
             continue
-        legend = compared.legend().partition(". ")[2]
+        legend = compared.legend(hint=False).partition(". ")[2]
         theirs = {name: published.get((data, level, name, metric), float("nan")) for name in results.methods}
         for name in results.methods:
             row = [f"{level:g}"] * by_level

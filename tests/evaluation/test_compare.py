@@ -181,7 +181,10 @@ def test_trials_of_evaluations_and_dictionaries_say_the_same():
     assert rw.compare(evaluations).pairs == pytest.approx(plain.pairs)
     assert rw.compare(dictionaries).pairs == plain.pairs
     assert plain.pairs[0].p_corrected_t is None
-    assert "Trials that share data make this test too sure" in plain.legend()
+    assert "Trials that share data make this test too sure: split=" in plain.legend()
+    assert plain.legend(hint=False).endswith("Trials that share data make this test too sure.")
+    paper = rw.compare(TRIALS, metrics="ndcg@10", test="t", split=(0.6, 0.2, 0.2))  # a paper's test beside ours
+    assert paper.legend().endswith("make this test too sure; intervals of differences allow for them.")
     low, high = plain.interval["ndcg@10"]["old"]
     expected = stats.ttest_1samp(TRIALS["old"], 0).confidence_interval()
     assert (low, high) == pytest.approx(tuple(expected))

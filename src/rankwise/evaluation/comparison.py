@@ -110,8 +110,8 @@ class Comparison:
         both: NDArray[np.bool_] = ~np.isnan(values)
         return np.asarray(values[both])
 
-    def legend(self) -> str:
-        """Say what the marks mean: the test, the level, the correction."""
+    def legend(self, *, hint: bool = True) -> str:
+        """Say what the marks mean: the test, the level, the correction, and with ``hint`` what to ask for instead."""
         counts = {pair.wins + pair.ties + pair.losses for pair in self.pairs}
         fewest = "" if len(counts) == 1 else "at least "
         units = fewest + tables.count(min(counts), self.paired.unit, {"query": "queries"}.get(self.paired.unit))
@@ -126,10 +126,13 @@ class Comparison:
         text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
         if self.baseline is not None:
             text += f" Only pairs with the baseline, {self.baseline}, were tested."
-        if self.paired.unit == "trial" and self.overlap is None:
-            text += (
-                " Trials that share data make this test too sure: split=(train, …, test) adds the correction for it."
-            )
+        if self.paired.unit == "trial" and self.test != "corrected_t":
+            text += " Trials that share data make this test too sure"
+            if self.overlap is not None:
+                text += "; intervals of differences allow for them"
+            elif hint:
+                text += ": split=(train, …, test) adds the correction for it"
+            text += "."
         return text
 
     @property

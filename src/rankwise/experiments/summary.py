@@ -112,7 +112,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     header = ["", "method"]
     for name in metrics:
         header += [name, "paper"] if name in shown else [name]
-    notes = [compared.legend()] if compared else []
+    notes = [compared.legend(hint=False)] if compared else []
     notes += [f"{_half(results)}."] * (here["trial"].n_unique() >= significance.FEWEST)
     sources = published["source"].unique(maintain_order=True).to_list()
     notes += [f"Paper: {'; '.join(sources)}."] if shown else []
@@ -170,7 +170,7 @@ def levels_table(results: "Results", data: str) -> tables.Table:
     first = next((one for one in compared.values() if one), None)
     half = f" {_half(results)}." if means["trial"].n_unique() >= significance.FEWEST else ""
     notes = [f"{metric}.{half} *: the difference is significant."]
-    notes += [first.legend()] if first else []
+    notes += [first.legend(hint=False)] if first else []
     return tables.Table(header=header, rows=tuple(rows), align="r" * len(header), notes=tuple(notes))
 
 
