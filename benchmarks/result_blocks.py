@@ -20,7 +20,10 @@ from rounds import by_round
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
-CHANGED = ("queries", "protocol", "split", "seed", "levels", "metrics", "early_stopping", "tune_trials", "tune_minutes")
+CHANGED = (
+    *("queries", "protocol", "split", "seed", "treatment", "levels", "relevant", "metrics", "early_stopping"),
+    *("tune_trials", "tune_minutes"),
+)
 WRITTEN_AS = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
 NAMED = re.compile(r"^([\w-]+)=.*")
 
@@ -121,10 +124,11 @@ def means(results: Results) -> str:
 
 
 def beside(results: Results) -> str:
-    """Each method beside the paper's figure for it, and how far it is from the first method, in both."""
+    """Each method beside the paper's figure for it, if there are any, and how far it is from the first, in both."""
     metric, first = results.spec["decide"], results.methods[0]
     published = {row[:4]: row[4] for row in results.published.iter_rows()}
     by_level = len({level for _, level in places(results)}) > 1
+    printed = any(row[3] == metric for row in results.published.iter_rows())
     rows, legend = [], ""
     for data, level in places(results):
         compared = comparison(results, data, level)
@@ -134,14 +138,14 @@ def beside(results: Results) -> str:
         theirs = {name: published.get((data, level, name, metric), float("nan")) for name in results.methods}
         for name in results.methods:
             row = [f"{level:g}"] * by_level
-            row += [name, tables.number(compared.mean[metric][name]), tables.number(theirs[name])]
+            row += [name, tables.number(compared.mean[metric][name]), *[tables.number(theirs[name])] * printed]
             row += _ahead(compared, metric, name, first) if name != first else ["", ""]
-            row += [tables.number(theirs[name] - theirs[first], signed=True) if name != first else ""]
+            row += [tables.number(theirs[name] - theirs[first], signed=True) if name != first else ""] * printed
             rows.append(tuple(row))
-    header = (*[LEVELS.get(results.spec["treatment"], "level")] * by_level, "method", metric, "paper")
-    header += (f"ours − {first}", f"{100 * (1 - alpha(results)):g}% interval", f"paper − {first}")
-    notes = (f"*: significant. {legend}",)
-    return tables.Table(header=header, rows=tuple(rows), align="r" * by_level + "lrrrlr", notes=notes).markdown()
+    header = (*[LEVELS.get(results.spec["treatment"], "level")] * by_level, "method", metric, *["paper"] * printed)
+    header += (f"ours − {first}", f"{100 * (1 - alpha(results)):g}% interval", *[f"paper − {first}"] * printed)
+    notes, align = (f"*: significant. {legend}",), "r" * by_level + ("lrrrlr" if printed else "lrrl")
+    return tables.Table(header=header, rows=tuple(rows), align=align, notes=notes).markdown()
 
 
 def _ahead(compared: Comparison, metric: str, name: str, other: str) -> list[str]:

@@ -74,6 +74,15 @@ def test_bounds_are_counted_and_put_beside_their_metrics(filler):
     assert "| d | rr | a | 3 | 0 | 0.5000 ≥ 0.1000 | 0.8000 ≥ 0.2000 | +0.50 to +0.50 |" in text
 
 
+def test_a_paper_without_figures_has_no_column(filler, results):
+    with_figures, without = (filler.BLOCKS["beside"](rw.Results.read(results / run)) for run in RUNS)
+    assert with_figures.splitlines()[0].count("paper") == 2
+    header, line, *rows = [row for row in without.splitlines() if row.startswith("|")]
+    assert header == "| method | ndcg@5 | ours − ListNet | 99% interval |"
+    assert line == "| :-- | --: | --: | :-- |"
+    assert len(rows) == len(rw.Results.read(results / "2021-table1").methods)
+
+
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
     whats = ("made", "means", "beside", "paper", "verdicts")
     text = "My words.\n\n" + "\n\n".join(block(what, "2019-table1") for what in whats) + "\n\nMore words.\n"
