@@ -16,7 +16,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -93,7 +93,7 @@ GAMMAS: dict[str, Drawn | rw.Objective] = {
     "tight": rw.XENDCG(gamma="tight"),
 }
 
-Job = tuple[str, str, int, int, str]
+Job = tuple[str, int, int, str]
 Row = tuple[str, int, int, str, float, float, float, float]
 
 
@@ -106,9 +106,9 @@ def queries(folder: str, data: str) -> rw.RankingDataset:
     return rw.concatenate([part for part in parts if part is not None])
 
 
-def measure(job: Job) -> tuple[float, ...]:
+def measure(folder: str, job: Job) -> tuple[float, ...]:
     """Train a model; give NDCG@5 where γ is chosen, the metrics on test queries, and the rounds that were kept."""
-    folder, data, split, inner, name = job
+    data, split, inner, name = job
     others, test = rw.split(queries(folder, data), (1.0 - TESTED, TESTED), seed=0, trial=split)
     train, stopping, choosing = rw.split(others, (0.7, 0.15, 0.15), seed=1 + split, trial=inner)
     settings = RECIPE.settings_of("XE-NDCG", data, 0.0)
@@ -118,6 +118,15 @@ def measure(job: Job) -> tuple[float, ...]:
     chosen = rw.evaluate(model, choosing, [RECIPE.decide]).mean[RECIPE.decide]
     tested = rw.evaluate(model, test, METRICS).mean
     return (chosen, *(tested[metric] for metric in METRICS), float(model.best_round_))
+
+
+def read(path: Path) -> list[Row]:
+    """The measurements of a file."""
+    with path.open(newline="") as file:
+        return [
+            (data, int(split), int(inner), name, *map(float, values))  # type: ignore[misc]
+            for data, split, inner, name, *values in csv.reader(file)
+        ]
 
 
 def corrected(gaps: Floats) -> str:
@@ -173,15 +182,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.tables is None:
         runs = itertools.product(range(args.splits), range(args.inner), args.data, GAMMAS)
-        jobs: list[Job] = [(args.folder, data, split, inner, name) for split, inner, data, name in runs]
-        for _ in paired.measured(jobs, measure, args.processes, args.out):
+        jobs: list[Job] = [(data, split, inner, name) for split, inner, data, name in runs]
+        for _ in paired.measured(jobs, partial(measure, args.folder), args.processes, args.out):
             pass
-    with (args.tables or args.out).open(newline="") as file:
-        rows: list[Row] = [
-            (data, int(split), int(inner), name, *map(float, values))  # type: ignore[misc]
-            for _, data, split, inner, name, *values in csv.reader(file)
-        ]
-    print(tables(rows))
+    print(tables(read(args.tables or args.out)))
 
 
 if __name__ == "__main__":
