@@ -40,6 +40,7 @@ def evaluate(
     confidence: options.Confidence = 0.95,
     policy: options.Policy = None,
     samples: options.Samples = None,
+    exposure_cutoff: options.ExposureCutoff = None,
     seed: options.Seed = 0,
     reading: Reading,
     progress: options.Progress = None,
@@ -60,17 +61,21 @@ def evaluate(
     [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
     [cyan]rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref[/cyan]
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
+    [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
+    how["exposure_cutoff"] = exposure_cutoff
     asked = _Asked(metrics, conventions, qrels, titles)
     found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}} | asked.described()
-    table = asked.noted(_summary({name: one.table(titles=asked.titles) for name, one in found.items()}))
+    first, *others = zip(*(one.tables(titles=asked.titles) for one in found.values()), strict=True)
+    about = [_summary(dict(zip(found, tables, strict=True))) for tables in others]
+    tables = [asked.noted(_summary(dict(zip(found, first, strict=True)))), *about]
     if output is not None:
         summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=[table], frame=summaries, force=force)
+        outputs.save(output, document=document, tables=tables, frame=summaries, force=force)
     if per_query is not None:
         outputs.save_frame(
             per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking"), force=force
@@ -78,7 +83,8 @@ def evaluate(
     if json:
         screen.document(document)
     else:
-        screen.table(table)
+        for table, title in zip(tables, ("", "Exposure by group", "Disparity"), strict=False):
+            screen.table(table, title=title)
         outputs.said(output, per_query)
 
 

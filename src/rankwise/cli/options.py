@@ -104,14 +104,22 @@ Confidence = Annotated[float, typer.Option(metavar="X", help="Confidence of the 
 Policy = Annotated[
     str | None,
     typer.Option(
-        metavar="plackett_luce",
-        help="Value scores as a policy that draws a ranking for every visitor: expected metrics under Plackett-Luce.",
+        metavar="plackett_luce|deterministic",
+        help="Value scores as a policy that draws a ranking for every visitor, by Plackett-Luce, or always ranks by "
+        "score: expected metrics, and with --groups the exposure of groups.",
     ),
 ]
 Samples = Annotated[
     int | None,
     typer.Option(
         min=2, metavar="N", help="With --policy: how many rankings of each query are drawn.", show_default="256"
+    ),
+]
+
+ExposureCutoff = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="K", help="With --policy: only the first K ranks expose documents.", show_default="all ranks"
     ),
 ]
 

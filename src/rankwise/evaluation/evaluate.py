@@ -23,6 +23,7 @@ def evaluate(
     *,
     policy: None = None,
     samples: None = None,
+    exposure_cutoff: None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -35,6 +36,7 @@ def evaluate(
     *,
     policy: str,
     samples: int | None = None,
+    exposure_cutoff: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -46,6 +48,7 @@ def evaluate(
     *,
     policy: str | None = None,
     samples: int | None = None,
+    exposure_cutoff: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -60,7 +63,9 @@ def evaluate(
     the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
 
     With ``policy="plackett_luce"`` rankings are drawn from the scores, ``samples`` (256) of each query: the values are
-    expectations, and ``.exposure`` says how much each document is seen (see :class:`PolicyEvaluation`).
+    expectations, and ``.exposure`` says how much each document is seen, by its rank up to the ``exposure_cutoff``; of
+    data with groups ``.groups`` says what each group gets (see :class:`PolicyEvaluation`). ``policy="deterministic"``
+    measures the same of the ranking by score, with equal scores in random order.
 
     Metrics are expressions, or functions of one's own (see :class:`Metric`).
 
@@ -79,9 +84,12 @@ def evaluate(
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
-        return evaluate_policy(scores, data, asked, policy, samples=drawn, **settings)
-    if samples is not None:
-        raise check.error("samples belong to a policy", got=f"samples={samples!r}", hint="set policy='plackett_luce'")
+        settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
+        return evaluate_policy(scores, data, asked, policy, **settings)
+    for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
+        if value is not None:
+            what = f"{name} belong{'s' * (name != 'samples')} to a policy"
+            raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}

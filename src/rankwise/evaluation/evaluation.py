@@ -180,11 +180,15 @@ class Evaluation:
             )
         return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
 
+    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
+        """Give all that there is to show: the summary, and what a policy adds to it."""
+        return [self.table(titles=titles)]
+
     def __repr__(self) -> str:
-        return self.table().text()
+        return "\n\n".join(table.text() for table in self.tables())
 
     def _repr_html_(self) -> str:
-        return self.table().html()
+        return "".join(table.html() for table in self.tables())
 
 
 @kernel

@@ -17,17 +17,22 @@ from rankwise import check
 from rankwise.arrays import Array, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.groups import GroupExposure, GroupMoments
+from rankwise.evaluation.moments import Moments
+from rankwise.evaluation.tables import Table
+from rankwise.evaluation.titles import Titles
 from rankwise.metrics.base import Metric, discounts
 from rankwise.objectives.plackett_luce import sample
-from rankwise.plain import Json
+from rankwise.plain import Json, Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-POLICIES = ("plackett_luce",)
+POLICIES = ("plackett_luce", "deterministic")
 SAMPLES = 256
+_APART = 1000.0  # scores whose order is certain, e^1000 to 1
 _AT_ONCE = 32  # rankings that are held in memory; a fixed number, so that draws do not depend on the data's size
 
 
@@ -42,6 +47,8 @@ class PolicyEvaluation(Evaluation):
     policy: str
     samples: int
     """How many rankings of each query were drawn."""
+    exposure_cutoff: int | None = None
+    """Only documents among the first so many ranks are exposed; None: all are."""
     errors: dict[str, Array]
     """Metric -> (n_queries,) standard errors of the values, from the draws."""
     exposure: Array
@@ -49,6 +56,8 @@ class PolicyEvaluation(Evaluation):
     exposure_error: Array
     """(n_docs,) standard errors of the exposure, from the draws."""
     data: RankingDataset
+    groups: GroupExposure | None = None
+    """What each group gets of the exposure, and how unfair that is, where the data have groups."""
 
     @cached_property
     def exposure_interval(self) -> tuple[Array, Array]:
@@ -79,7 +88,12 @@ class PolicyEvaluation(Evaluation):
 
     def to_dict(self) -> Json:
         """Give what :meth:`summary` says, and by what policy, as plain data that JSON can hold."""
-        return {**super().to_dict(), "policy": self.policy, "samples": self.samples}
+        about = {"policy": self.policy, "samples": self.samples, "exposure_cutoff": self.exposure_cutoff}
+        return {**super().to_dict(), **about, **({} if self.groups is None else self.groups.to_dict())}
+
+    def tables(self, *, titles: Titles | None = None) -> list[Table]:
+        """Give the metrics as a table; the shares of groups and the disparity between them as two more."""
+        return super().tables(titles=titles) + ([] if self.groups is None else self.groups.tables())
 
 
 def evaluate_policy(
@@ -89,6 +103,7 @@ def evaluate_policy(
     policy: str = "plackett_luce",
     *,
     samples: int = SAMPLES,
+    exposure_cutoff: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -98,29 +113,49 @@ def evaluate_policy(
     check.integer("samples", samples, least=2)
     values = check.scores(scores, data.offsets, data.query_ids)
     chosen = list(metrics)
-    exposure, columns = _Moments(data.n_docs), [_Moments(data.n_queries) for _ in chosen]
+    exposure, columns = Moments(data.n_docs), [Moments(data.n_queries) for _ in chosen]
+    groups = GroupMoments(data)
     discount = discounts(int(data.sizes.max(initial=0)))
+    if exposure_cutoff is not None:
+        shown_ranks = np.arange(discount.size) < check.integer("exposure_cutoff", exposure_cutoff, least=1)
+        discount = np.where(shown_ranks, discount, 0.0)
+    if policy == "deterministic":
+        values = _far_apart(values, data)
     for ranks in _rankings(values, data, Stream(seed, query_ids=data.query_ids).child("rankings"), samples):
         shown = ranks > 0
-        exposure.add(np.where(shown, discount[ranks - shown], 0.0))
+        seen = np.where(shown, discount[ranks - shown], 0.0)
+        exposure.add(seen)
+        groups.add(seen)
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
         for one, column in zip(chosen, columns, strict=True):
             column.add(one(order, data.labels, data.offsets, data.judged))
     names = [str(one) for one in chosen]
+    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     return PolicyEvaluation(
         {name: column.mean() for name, column in zip(names, columns, strict=True)},
         np.arange(data.n_queries) if data.query_ids is None else data.query_ids,
         data.weights,
-        seed=seed,
-        confidence=confidence,
-        resamples=resamples,
+        **settings,
         policy=policy,
         samples=samples,
         errors={name: column.error() for name, column in zip(names, columns, strict=True)},
         exposure=exposure.mean(),
         exposure_error=exposure.error(),
+        exposure_cutoff=exposure_cutoff,
         data=data,
+        groups=groups.finish(exposure.mean(), settings),
     )
+
+
+def _far_apart(scores: Array, data: RankingDataset) -> Array:
+    """Scores of the same order, so far apart that draws from them are that order, with equal ones at random."""
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((scores, queries))
+    ranked = scores[order]
+    level = np.cumsum(np.concatenate(([False], ranked[1:] != ranked[:-1])))
+    found = np.full(scores.size, -np.inf)
+    found[order] = _APART * level
+    return np.where(scores > -np.inf, found, -np.inf)
 
 
 def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int) -> Iterable[NDArray[np.int64]]:
@@ -142,32 +177,3 @@ def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int)
 
 def _drawn(scores: Array, offsets: NDArray[np.int64], stream: Stream, count: int) -> Sequence[NDArray[np.int64]]:
     return sample(scores, offsets, stream, count) if scores.size else np.empty((count, 0), np.int64)  # type: ignore[return-value]
-
-
-class _Moments:
-    """Mean and standard error of numbers that come one draw at a time.
-
-    Sums are of differences from the first draw: what is the same in every draw has an error of exactly 0.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.count, self.first = 0, np.zeros(size)
-        self.sum, self.squares = np.zeros(size), np.zeros(size)
-
-    def add(self, values: Array) -> None:
-        """Take the numbers of one more draw."""
-        if not self.count:
-            self.first = values
-        self.count += 1
-        difference = values - self.first
-        self.sum += difference
-        self.squares += difference**2
-
-    def mean(self) -> Array:
-        """The mean over draws."""
-        return self.first + self.sum / self.count
-
-    def error(self) -> Array:
-        """The standard error of the mean."""
-        spread = np.maximum(self.squares - self.sum**2 / self.count, 0.0) / (self.count - 1)
-        return np.sqrt(spread / self.count)

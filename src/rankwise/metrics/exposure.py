@@ -48,14 +48,15 @@ class GroupShares:
         """(n_queries,) how many groups of each list have merit."""
         return np.bincount(self.queries, self.merit > 0.0).astype(np.int64)
 
-    def summed(self, values: Array) -> Array:
-        """Add up one number per document over each cell."""
-        return np.bincount(self.cells, values, self.queries.size).astype(np.float64, copy=False)
+    def share(self, exposure: Array) -> Array:
+        """(n_cells,) the share s of its list's exposure, from the exposure of each document."""
+        total = np.bincount(self.queries[self.cells], exposure)
+        seen = np.bincount(self.cells, exposure, self.queries.size)
+        return np.asarray(seen / np.where(total > 0.0, total, 1.0)[self.queries])
 
     def deviations(self, exposure: Array) -> Array:
         """(n_cells,) a_g − ā: how far exposure over merit is from its mean over the list; 0 for cells without merit."""
-        total = np.bincount(self.queries[self.cells], exposure)
-        share = self.summed(exposure) / np.where(total > 0.0, total, 1.0)[self.queries]
+        share = self.share(exposure)
         fair = self.merit > 0.0
         mean = np.bincount(self.queries, np.where(fair, share, 0.0))[self.queries]
         return np.where(fair, share / np.where(fair, self.merit, 1.0) - mean, 0.0)

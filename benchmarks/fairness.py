@@ -1,0 +1,191 @@
+"""What fair exposure costs: expected NDCG@10 against the disparity of exposure, as its weight grows.
+
+    python benchmarks/fairness.py FOLDER [--trials 10] [--processes 2] [--out fairness.csv] [--quick]
+    python benchmarks/fairness.py --draw docs/results/fairness.csv --page docs/fairness.md   # from what was measured
+
+FOLDER is that of `benchmarks/quality.py`, of which MQ2008 is used. Its documents have no groups, so that these are
+drawn: document d is in the protected group with probability 1 / (1 + exp(6 (u_d − 1/2))), where u_d in (0, 1) is the
+place of its feature 40 (LMIR.JM of the whole document) among the documents of its list that have the same label. So
+protected documents are as relevant as others, and look worse. Groups are no feature, but features tell of them.
+
+Each trial splits the queries anew (60/20/20), draws groups, and trains ``fair(plrank, weight=λ, merit=…)`` for every λ:
+trees of LightGBM and a net, with fixed settings, without early stopping. All is measured on test queries: expected
+NDCG@10, the disparity of both kinds and the protected group's share of the exposure under rankings drawn from the
+scores, and the same of the ranking by score. The disparity that was penalised is measured on the training queries too.
+"""
+
+import argparse
+import csv
+import functools
+import itertools
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import t
+
+import paired
+import rankwise as rw
+from quality import parts
+from rankwise.evaluation.figures.comparisons import COLOURS, figure
+
+FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
+MERITS = ("equal", "proportional")
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+RANKERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "trees": (rw.LightGBMRanker, {"rounds": 100, "learning_rate": 0.1, "leaves": 15, "min_documents": 20}),
+    "net": (rw.NeuralRanker, {"epochs": 30, "hidden": (64,), "learning_rate": 0.01}),
+}
+QUICK: dict[str, dict[str, Any]] = {"trees": {"rounds": 10}, "net": {"epochs": 3}}
+METRIC, CUTOFF, SAMPLES = "ndcg@10", 10, 256
+MEASURES = (
+    *("ndcg", "equal", "proportional", "protected"),
+    *("ranked_ndcg", "ranked_equal", "ranked_proportional", "ranked_protected"),
+    *("protected_merit", "trained_equal", "trained_proportional"),
+)
+COLUMNS = ("trial", "ranker", "merit", "weight", *MEASURES)
+MARKS = re.compile(r"(<!-- fairness:begin -->).*(<!-- fairness:end -->)", re.DOTALL)
+Job = tuple[int, str, str, float]
+
+
+def grouped(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
+    """Draw the group of every document."""
+    place = np.empty(data.n_docs)
+    labels = np.unique(data.labels)
+    for (first, last), label in itertools.product(itertools.pairwise(data.offsets), labels):
+        rows = first + np.flatnonzero(data.labels[first:last] == label)
+        values = data.features[rows, FEATURE]
+        below, up_to = (np.sort(values).searchsorted(values, side) for side in ("left", "right"))
+        place[rows] = (below + up_to) / (2.0 * max(rows.size, 1))
+    chance = 1.0 / (1.0 + np.exp(6.0 * (place - 0.5)))
+    protected = np.random.default_rng(seed).uniform(size=data.n_docs) < chance
+    return data.with_(groups=np.where(protected, "protected", "other"))
+
+
+@functools.lru_cache(maxsize=2)
+def trial(folder: str, seed: int) -> list[rw.RankingDataset]:
+    """Training and test queries of a trial; the validation queries are left over for choosing settings."""
+    whole = grouped(rw.concatenate(parts(folder, "mq2008", 1)), seed)
+    return list(rw.split(whole, (0.6, 0.2, 0.2), seed=seed))
+
+
+def measure(job: Job, folder: str, quick: bool, part: int = 2) -> tuple[float, ...]:
+    """Train with one weight; give the MEASURES, on test queries."""
+    seed, ranker, merit, weight = job
+    data = trial(folder, seed)
+    cls, settings = RANKERS[ranker]
+    if quick:
+        settings = {**settings, **QUICK[ranker]}
+    objective = rw.fair(rw.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
+    model = cls(objective, seed=seed, threads=1, progress=False, **settings).fit(data[0])
+    found: list[float] = []
+    for policy in ("plackett_luce", "deterministic"):
+        seen = exposed(model, data[part], policy)
+        found += [seen[name] for name in (METRIC, *MERITS, "exposure of protected")]
+    trained = exposed(model, data[0], "plackett_luce")
+    return *found, seen["merit of protected"], *(trained[kind] for kind in MERITS)
+
+
+def exposed(model: Any, data: rw.RankingDataset, policy: str) -> dict[str, float]:
+    """The mean of NDCG, of both disparities and of the shares of groups."""
+    seen = rw.evaluate(model, data, [METRIC], policy=policy, samples=SAMPLES, exposure_cutoff=CUTOFF)
+    if seen.groups is None or seen.groups.disparity is None:
+        raise SystemExit("the data have no groups")
+    return {**seen.mean, **seen.groups.disparity.mean, **seen.groups.shares.mean}
+
+
+def jobs(trials: int) -> list[Job]:
+    """Every training: without a weight the merit does not matter, and the model is trained once."""
+    runs = itertools.product(range(trials), RANKERS, MERITS, WEIGHTS)
+    return [run for run in runs if run[3] > 0.0 or run[2] == MERITS[0]]
+
+
+def read(path: Path) -> dict[tuple[str, str, float], np.ndarray[Any, Any]]:
+    """(ranker, merit, weight) -> measures by trial, from the file that was written."""
+    found: dict[tuple[str, str, float], list[list[float]]] = defaultdict(list)
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file, COLUMNS):
+            values = [float(row[name]) for name in MEASURES]
+            for merit in MERITS if float(row["weight"]) == 0.0 else (row["merit"],):
+                found[row["ranker"], merit, float(row["weight"])].append(values)
+    return {key: np.array(values) for key, values in found.items()}
+
+
+def reach(values: np.ndarray[Any, Any]) -> float:
+    """Half of Student's 95% interval of a mean over trials, which share queries."""
+    return float(t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
+
+
+def table(found: dict[tuple[str, str, float], np.ndarray[Any, Any]]) -> str:
+    """One row for each merit and weight: NDCG, and the disparity that was penalised, of trees and of nets."""
+    what = ("NDCG@10", "disparity", "disparity in training", "protected exposure")
+    heads = [f"{name}: {one}" for name in RANKERS for one in what]
+    lines = ["| " + " | ".join(["merit", "weight", *heads]) + " |", "|" + " --- |" * (2 + len(heads))]
+    for merit, weight in itertools.product(MERITS, sorted({key[2] for key in found})):
+        cells = [merit, f"{weight:g}"]
+        for ranker in RANKERS:
+            values = found[ranker, merit, weight]
+            columns = ("ndcg", merit, f"trained_{merit}", "protected")
+            picked = [values[:, MEASURES.index(name)] for name in columns]
+            cells += [f"{one.mean():.4f} ± {reach(one):.4f}" for one in picked]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(found: dict[tuple[str, str, float], np.ndarray[Any, Any]], path: Path) -> None:
+    """Expected NDCG@10 against disparity: a panel for each merit, a curve for each ranker, a point for each weight."""
+    with figure(path, 10.0, 4.4, force=True) as drawing:
+        panels = drawing.subplots(1, 2, sharey=True)
+        for column, (panel, merit) in enumerate(zip(panels, MERITS, strict=True), 1):
+            for colour, ranker in zip(COLOURS, RANKERS, strict=False):
+                weights = sorted(key[2] for key in found if key[:2] == (ranker, merit))
+                values = [found[ranker, merit, weight] for weight in weights]
+                x, y = ([one[:, k].mean() for one in values] for k in (column, 0))
+                spread: dict[str, Any] = {
+                    "xerr": [reach(one[:, column]) for one in values],
+                    "yerr": [reach(one[:, 0]) for one in values],
+                }
+                panel.errorbar(x, y, **spread, color=colour, marker="o", markersize=4, linewidth=1.4, elinewidth=0.7)
+                for place, weight in enumerate(weights):
+                    near = {"xytext": (5, -10), "textcoords": "offset points", "fontsize": 7.5, "color": colour}
+                    panel.annotate(f"{weight:g}", (x[place], y[place]), **near)
+                panel.plot([], [], color=colour, marker="o", markersize=4, label=ranker)
+            panel.set_title(f"merit={merit}", loc="left", fontsize=11, fontweight="bold")
+            panel.set_xlabel("disparity of exposure on test queries (0 is fair)")
+            panel.set_xlim(left=0.0)
+            panel.grid(color="#E4E4E4", linewidth=0.6)
+            panel.set_axisbelow(True)
+        panels[0].set_ylabel("expected NDCG@10 on test queries")
+        panels[0].legend(loc="lower right", frameon=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("fairness.csv"))
+    parser.add_argument("--quick", action="store_true", help="few trees and epochs, to try it out")
+    parser.add_argument("--draw", type=Path, metavar="CSV", help="train nothing: table and figure of a file --out")
+    parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    args = parser.parse_args()
+    kept = args.draw or args.out
+    if args.draw is None:
+        if args.folder is None:
+            parser.error("name the FOLDER of the data, or --draw CSV")
+        work = functools.partial(measure, folder=args.folder, quick=args.quick)
+        for _ in paired.measured(jobs(args.trials), work, args.processes, args.out):
+            pass
+    found = read(kept)
+    print(table(found))
+    draw(found, kept.with_suffix(".svg"))
+    if args.page is not None:
+        text = args.page.read_text(encoding="utf-8")
+        made = table(found)
+        args.page.write_text(MARKS.sub(lambda mark: f"{mark[1]}\n{made}\n{mark[2]}", text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

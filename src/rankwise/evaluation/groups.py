@@ -1,0 +1,118 @@
+"""How exposure is shared among groups of documents, and how far that is from what they deserve."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation import tables
+from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.moments import Moments
+from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
+from rankwise.plain import Json
+
+_TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to merit"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupExposure:
+    """The shares of each group, and the disparity between groups; ``metrics/exposure.py`` has the definitions.
+
+    Intervals resample queries, as those of metrics do.
+    """
+
+    names: tuple[str, ...]
+    shares: Evaluation
+    """``"documents of a"``, ``"exposure of a"`` and ``"merit of a"``: the group's share in each list, 0 where it has
+    no documents. Lists without relevant documents have no merit."""
+    disparity: Evaluation | None
+    """``"equal"`` and ``"proportional"``: the disparity of each list, where two groups have merit in some list.
+
+    Draws make no bias in it, so that the disparity of a list that is fair may come out a little below 0."""
+
+    def to_dict(self) -> Json:
+        """Give the tables as plain data that JSON can hold."""
+        about = self.shares.to_dict()["metrics"]
+        measures = ("documents", "exposure", "merit")
+        shares = {
+            name: {one: about[f"{one} of {name}"] for one in measures if f"{one} of {name}" in about}
+            for name in self.names
+        }
+        return {"groups": shares, "disparity": {} if self.disparity is None else self.disparity.to_dict()["metrics"]}
+
+    def tables(self) -> list[tables.Table]:
+        """Give the shares of groups, and the disparity between them, as tables."""
+        found, mean = [], self.shares.mean
+        rows = tuple(
+            (
+                name,
+                tables.number(mean[f"documents of {name}"]),
+                tables.number(mean[f"exposure of {name}"]),
+                tables.interval(*self.shares.interval[f"exposure of {name}"]),
+                tables.number(mean.get(f"merit of {name}", np.nan)),
+            )
+            for name in self.names
+        )
+        header = ("group", "documents", "exposure", f"{100 * self.shares.confidence:g}% interval", "merit")
+        notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
+        found.append(tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,)))
+        if self.disparity is not None:
+            note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
+            table = self.disparity.table(titles=[_TITLES[name] for name in self.disparity.metrics])
+            found.append(replace(table, header=("disparity", *table.header[1:]), notes=(note,)))
+        return found
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self.tables())
+
+
+class GroupMoments:
+    """What draws of rankings say about the groups of data that have them."""
+
+    def __init__(self, data: RankingDataset) -> None:
+        self.data = data
+        self.shares: dict[str, GroupShares] = {}
+        if data.groups is not None:
+            self.shares = {merit: group_shares(data.groups, data.labels, data.offsets, merit) for merit in MERITS}
+        self.moments = {merit: Moments(shares.queries.size) for merit, shares in self.shares.items()}
+
+    def add(self, exposure: Array) -> None:
+        """Take the exposure of every document in one more ranking."""
+        for merit, shares in self.shares.items():
+            self.moments[merit].add(shares.deviations(exposure))
+
+    def finish(self, exposure: Array, settings: Json) -> GroupExposure | None:
+        """Give what was found, with the expected exposure of every document; None for data without groups."""
+        if not self.shares:
+            return None
+        ids = np.arange(self.data.n_queries) if self.data.query_ids is None else self.data.query_ids
+        equal = self.shares["equal"]
+        names = tuple(map(str, equal.names.tolist()))
+        columns: dict[str, Array] = {}
+        of_cells = {
+            "documents": equal.merit,
+            "exposure": equal.share(exposure),
+            "merit": self.shares["proportional"].merit,
+        }
+        for what, values in of_cells.items():
+            matrix = np.zeros((self.data.n_queries, len(names)))
+            matrix[equal.queries, equal.groups] = values
+            if what == "merit":
+                matrix[~(matrix.sum(1) > 0.0)] = np.nan  # nothing there is relevant
+            columns |= {f"{what} of {name}": matrix[:, place] for place, name in enumerate(names)}
+        disparity = {
+            # The square of an estimate is too large by its variance, on average.
+            merit: self.shares[merit].disparity(moments.mean() ** 2 - moments.error() ** 2)
+            for merit, moments in self.moments.items()
+        }
+
+        def evaluation(values: dict[str, Array]) -> Evaluation | None:
+            scored = {name: column for name, column in values.items() if not np.isnan(column).all()}
+            return Evaluation(scored, ids, self.data.weights, **settings) if scored else None
+
+        shared = evaluation(columns)
+        return None if shared is None else GroupExposure(names, shared, evaluation(disparity))
