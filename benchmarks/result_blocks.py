@@ -9,6 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from bounds import by_bound
+from peaks import by_peak
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.comparisons import alpha, comparison, places
@@ -193,5 +194,5 @@ def judged(results: Results) -> str:
 
 BLOCKS: dict[str, Callable[[Results], str]] = {
     "made": made, "means": means, "beside": beside, "paper": paper, "verdicts": judged, "rounds": by_round,
-    "bounds": by_bound,
+    "bounds": by_bound, "peaks": by_peak,
 }  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 import rankwise as rw
 from rankwise.evaluation import tables
 from rankwise.experiments.published import PAPERS
+from rankwise.experiments.schema import CURVES
 from rankwise.experiments.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,24 @@ def test_differences_by_round_are_those_of_the_curves(filler, results, tmp_path)
     low, high = (curves.filter(method=name)["value"].to_numpy().mean() for name in ("LambdaMART", "XE-NDCG"))
     gap = f"{high - low:+.4f}".replace("-", "−")
     assert f"| synthetic | 5 | LambdaMART | XE-NDCG | {low:.4f} | {high:.4f} | {gap} |" in page
+
+
+def test_peaks_are_chosen_by_validation_data_and_held_against_the_last_round(filler):
+    curves = {"valid ndcg@5": (0.5, 0.7, 0.6), "test ndcg@5": (0.8, 0.4, 0.3), "train ndcg@5": (0.5, 0.6, 0.9)}
+    rows = [
+        ("d", 0.0, trial, "a", 10 * (1 + k), name, value + 0.01 * trial)
+        for name, line in curves.items()
+        for trial in range(3)
+        for k, value in enumerate(line)
+    ]
+    keys = {"data": ["d"], "level": [0.0], "trial": [0], "method": ["a"], "query": ["1"], "weight": [1.0]}
+    results = rw.Results(
+        {"decide": "ndcg@5", "alpha": 0.05, "methods": {"a": ""}},
+        pl.DataFrame(keys),
+        curves=pl.DataFrame(rows, schema=CURVES, orient="row"),
+    )
+    row = filler.BLOCKS["peaks"](results).splitlines()[2]
+    assert row == r"| d | a | 20 | 0.4100 | 0.3100 | −0.1000 | \[−0.1000, −0.1000\] | 0.6100 | 0.9100 |"
 
 
 def test_bounds_are_counted_and_put_beside_their_metrics(filler):
