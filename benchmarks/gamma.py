@@ -90,6 +90,7 @@ GAMMAS: dict[str, Drawn | rw.Objective] = {
     f"low to high in {MOVED} rounds": Drawn(annealed(beta(1.0, 4.0), beta(4.0, 1.0))),
     "uniform, one draw a list": Drawn(beta(1.0, 1.0), per="list"),
     "uniform, the same in every round": Drawn(beta(1.0, 1.0), once=True),
+    "half the loss uniform, half tight": 0.5 * rw.XENDCG() + 0.5 * rw.XENDCG(gamma="tight"),
     "tight": rw.XENDCG(gamma="tight"),
 }
 
