@@ -70,6 +70,8 @@ from .objectives.smooth import SmoothRBP as SmoothRBP
 from .objectives.softmax import XENDCG as XENDCG
 from .objectives.softmax import ListNet as ListNet
 from .objectives.softmax import SoftmaxCE as SoftmaxCE
+from .objectives.stochastic_scores import sample_rankings as sample_rankings
+from .objectives.stochastic_scores import sample_scores as sample_scores
 from .objectives.table import objective as objective
 from .objectives.torch_loss import torch_loss as torch_loss
 from .objectives.wrappers import stochastic as stochastic

@@ -46,6 +46,7 @@ WRAPPED = [
     "weighted(stochastic(lambdarank(norm=False), samples=2, noise=logistic), by=relevant)",
     "0.7*xendcg + 0.3*approx_ndcg",
     "stochastic(xendcg - 0.5*softmax_ce, samples=2)",
+    "stochastic(lambdarank, samples=2, scale=0.5, temperature=0.4)",
     "bounded(stochastic(approx_ndcg(curvature=exact), samples=2), method=min_max)",
     "stochastic(bounded(smooth_ap(curvature=exact)), samples=2)",
     "bounded(weighted(smooth_rbp(curvature=exact), by=size), method=expectation)",

@@ -8,16 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets, read_only, reusable
-from rankwise.kernels import FUSED, kernel
+from rankwise.kernels import kernel
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Derivatives, Objective, Prepared, add, drawing
-from rankwise.objectives.fastmath import log
 from rankwise.objectives.prepared import Lists, checked_lists
-from rankwise.stream import Stream, fill_uniforms, uniform_pair
+from rankwise.objectives.stochastic_scores import check_noise, perturb
+from rankwise.plain import Keywords
+from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
-_NOISES = ("gumbel", "logistic", "gaussian")
 _SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/noise.py
 _MEASURES = ("size", "relevant", "ideal_dcg")
 
@@ -32,7 +32,8 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
 
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
     scores that matters to the inner loss (docs/objectives.md says how that was chosen). The paper has 0.25 for trees
-    with σ = 2, which is the same, and 1 for nets.
+    with σ = 2, which is the same, and 1 for nets. ``temperature`` divides noisy scores before the inner loss sees them
+    (eq. 4; see :func:`rankwise.sample_scores`): derivatives are those by the scores themselves.
 
     >>> from rankwise import ApproxNDCG, LambdaRank
     >>> stochastic(LambdaRank(sigma=2.0)).noise_scale, stochastic(ApproxNDCG(eta=10.0)).noise_scale
@@ -43,14 +44,14 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
     samples: int = field(default=8, kw_only=True)
     scale: float | None = field(default=None, kw_only=True)
     noise: str = field(default="gumbel", kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
     name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
 
     def __post_init__(self) -> None:
         check.integer("samples", self.samples, least=1)
-        if self.scale is not None:
-            check.number("scale", self.scale, least=0.0)
-        check.choice("noise", self.noise, _NOISES)
+        check_noise(0.0 if self.scale is None else self.scale, self.noise)
+        check.number("temperature", self.temperature, least=0.0, open_ends=True)
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
@@ -61,7 +62,12 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
     @property
     def noise_scale(self) -> float:
         """The scale of the noise: as set, or half of the inner loss's own scale."""
-        return float(_SHARE * self.inner.score_scale if self.scale is None else self.scale)
+        return float(_SHARE * self.score_scale if self.scale is None else self.scale)
+
+    @property
+    def score_scale(self) -> float:
+        """The difference of scores that matters to the inner loss, before they are divided by the temperature."""
+        return self.inner.score_scale * self.temperature
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the inner objective."""
@@ -76,42 +82,24 @@ class _PreparedStochastic(Prepared):
         """Average the inner derivatives over samples."""
         wrapper = self.objective
         stream = drawing(stream, wrapper)
-        queries = read_only(stream.queries(self.n_queries))
         noisy = reusable(scores.size)
+        settings: Keywords = {"scale": wrapper.noise_scale, "temperature": wrapper.temperature, "noise": wrapper.noise}
         total: Derivatives | None = None
         for sample in range(wrapper.samples):
-            settings = (_NOISES.index(wrapper.noise), wrapper.noise_scale, scores, noisy)
-            over_queries(_perturb, self.offsets, stream.child("noise", sample).key, queries, *settings)
+            perturb(scores, self.offsets, stream, sample, noisy, **settings)
             part = self.inner.differentiate(read_only(noisy), stream.child("sample", sample), hessian)
             total = add(total, 1.0, part)
         if total is None:
             raise check.error("stochastic needs at least one sample")
-        for sum_ in total if total.numerator is not total.gradient else total[:3]:
-            sum_ *= 1.0 / wrapper.samples  # once, and not every sample's
+        mean, inverse = 1.0 / wrapper.samples, 1.0 / wrapper.temperature
+        factors = (mean, mean * inverse, mean * inverse * inverse, mean * inverse)  # once, and not every sample's
+        for sum_, factor in zip(total if total.numerator is not total.gradient else total[:3], factors, strict=False):
+            sum_ *= factor
         return total
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of the inner objective."""
         return _PreparedStochastic(self.objective, self.inner.take(queries))
-
-
-@kernel(fastmath=FUSED)
-def _perturb(first, last, offsets, key, queries, noise, scale, scores, noisy):  # type: ignore[no-untyped-def]
-    for q in range(first, last):
-        start, query = offsets[q], queries[q]
-        mine, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
-        if noise < 2:
-            fill_uniforms(key, query, out)  # loops of their own are vectorised better than one that does it all
-        if noise == 0:
-            for i in range(mine.size):
-                out[i] = mine[i] - scale * log(-log(out[i]))
-        elif noise == 1:
-            for i in range(mine.size):
-                out[i] = mine[i] + scale * log(out[i] / (1.0 - out[i]))
-        else:
-            for i in range(mine.size):
-                u, v = uniform_pair(key, query, i, 0)
-                out[i] = mine[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)
 
 
 @dataclass(frozen=True, repr=False)

@@ -208,17 +208,23 @@ class Ranker(Estimator, ABC):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         cutoff: int | None = None,
+        scale: float = 1.0,
+        noise: str = "gumbel",
     ) -> NDArray[np.int64]:
-        """Draw ``n`` Plackett-Luce rankings of every query: each next document by the softmax of the scores left.
+        """Draw ``n`` rankings of every query: Plackett-Luce's, each next document by the softmax of the scores left.
+
+        Scores are divided by ``scale`` first: a small one stays close to the order of the scores, a large one makes all
+        orders alike. That is to sort scores with Gumbel noise of this scale; ``noise`` may be of another kind
+        (:func:`rankwise.sample_rankings` does the same for any scores).
 
         Rows are documents' numbers within their query, best first; the columns of a query follow those of the query
         before it (as many as it has documents, or ``cutoff`` if that is fewer).
         """
-        from rankwise.objectives.plackett_luce import sample
+        from rankwise.objectives.stochastic_scores import sample_rankings
 
         lists = self._lists(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
-        return sample(self.predict(data), lists.offsets, stream, n, cutoff)
+        return sample_rankings(self.predict(data), lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
 
     def explain(self, data: Documents) -> Array:
         """Say what each feature adds to each document's score, (n_docs, n_features + 1).

@@ -1,0 +1,177 @@
+"""Stochastic scores: scores with noise, as the wrapper ``stochastic`` trains on them, and the rankings that they make.
+
+Algorithm 1 of Bruch et al. (2020) adds noise to scores s and normalises them: ŷ = softmax((s + β·G) / τ), where G is
+Gumbel noise. Two parameters, which do different things:
+
+- ``scale``, β: how far the noise reaches. Sorted, s + β·G is a ranking of the Plackett-Luce distribution of s / β: each
+  next document by the softmax of the scores that are left (eq. 3, which calls β a temperature).
+- ``temperature``, τ: how sharp a sample ŷ of the Concrete distribution is (eq. 4). It divides scores and noise alike:
+  that changes no ranking, but what a loss makes of the scores. As τ goes to 0, ŷ is 1 for the first document, as in
+  the Gumbel-Max method. Scores s / τ under noise of the scale β / τ give the same samples.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Offsets, offsets_of, read_only
+from rankwise.kernels import FUSED, kernel
+from rankwise.objectives import plackett_luce
+from rankwise.objectives.fastmath import log
+from rankwise.stream import Stream, fill_uniforms, uniform_pair
+from rankwise.threads import over_queries
+
+NOISES: Final = ("gumbel", "logistic", "gaussian")
+
+
+def sample_scores(
+    scores: ArrayLike,
+    offsets: ArrayLike,
+    stream: Stream,
+    samples: int = 8,
+    *,
+    scale: float = 1.0,
+    temperature: float = 1.0,
+    noise: str = "gumbel",
+) -> Array:
+    """Draw stochastic scores as Algorithm 1 of Bruch et al. (2020) does, (samples, n_docs).
+
+    They are logarithms: with Gumbel noise, exp of a query's scores is a sample of the Concrete distribution of
+    eq. 4, and adds up to 1. ``stochastic`` evaluates its inner loss on the same samples, drawn from the same stream.
+
+    Args:
+        scores: The scores of a model.
+        offsets: Where the documents of each query begin, and where the last end.
+        stream: The random numbers: ``data.stream(seed)``, or ``rw.Stream(seed)``. Those of a query go by its id.
+        samples: How many to draw.
+        scale: Of the noise, in units of the scores: β. 0 adds none.
+        temperature: What scores and noise are divided by: τ. It changes no order.
+        noise: ``"gumbel"``, ``"logistic"`` or ``"gaussian"``.
+
+    >>> sample_scores([2.0, 1.0, 0.0], [0, 3], Stream(seed=1), samples=2).round(2)
+    array([[-5.29, -0.01, -5.79],
+           [-1.63, -0.32, -2.53]])
+    >>> np.exp(sample_scores([2.0, 1.0, 0.0], [0, 3], Stream(seed=1), samples=2, temperature=4.0)).round(2)
+    array([[0.18, 0.67, 0.16],
+           [0.31, 0.44, 0.25]])
+    """
+    cuts, values = _lists(scores, offsets)
+    check.integer("samples", samples, least=1)
+    check_noise(scale, noise)
+    check.number("temperature", temperature, least=0.0, open_ends=True)
+    _check_stream(stream)
+    drawn = np.empty((samples, values.size))
+    for sample, row in enumerate(drawn):
+        perturb(values, cuts, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
+        over_queries(_normalise, read_only(cuts), row)
+    return drawn
+
+
+def sample_rankings(
+    scores: ArrayLike,
+    offsets: ArrayLike,
+    stream: Stream,
+    samples: int = 8,
+    cutoff: int | None = None,
+    *,
+    scale: float = 1.0,
+    noise: str = "gumbel",
+) -> NDArray[np.int64]:
+    """Draw rankings of every query by sorting stochastic scores: rows of documents' numbers within their query.
+
+    With Gumbel noise these are Plackett-Luce rankings, each next document by the softmax of what is left of
+    ``scores / scale``, and are drawn as such, without a number for every document. The result has the shape (samples,
+    ranks): a query has as many ranks as documents, or ``cutoff`` if that is fewer, and its columns follow those of the
+    query before it.
+
+    >>> sample_rankings([2.0, 1.0, 0.0, 5.0, 0.0], [0, 3, 5], Stream(seed=1), samples=4)
+    array([[0, 2, 1, 0, 1],
+           [0, 2, 1, 0, 1],
+           [0, 1, 2, 0, 1],
+           [1, 0, 2, 0, 1]])
+    >>> sample_rankings([2.0, 1.0, 0.0, 5.0, 0.0], [0, 3, 5], Stream(seed=1), samples=2, cutoff=1, scale=0.01)
+    array([[0, 0],
+           [0, 0]])
+    """
+    cuts, values = _lists(scores, offsets)
+    check.integer("samples", samples, least=1)
+    check_noise(scale, noise)
+    _check_stream(stream)
+    if noise == "gumbel" and scale > 0.0:
+        with np.errstate(over="ignore"):
+            shares = values / scale
+        if np.isfinite(shares).all():
+            return plackett_luce.sample(shares, cuts, stream, samples, cutoff)
+    sizes = np.diff(cuts)
+    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
+    queries, starts, ends = np.repeat(np.arange(sizes.size), sizes), np.repeat(cuts[:-1], sizes), offsets_of(ranks)
+    drawn, noisy = np.empty((samples, int(ends[-1])), np.int64), np.empty(values.size)
+    shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
+    for sample, row in enumerate(drawn):
+        perturb(values, cuts, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
+        row[:] = (np.lexsort((-noisy, queries)) - starts)[shown]
+    return drawn
+
+
+def check_noise(scale: float, noise: str) -> None:
+    """Refuse noise of a scale or kind that there is not."""
+    check.number("scale", scale, least=0.0)
+    check.choice("noise", noise, NOISES)
+
+
+def perturb(
+    scores: Array,
+    offsets: Offsets,
+    stream: Stream,
+    sample: int,
+    noisy: Array,
+    *,
+    scale: float,
+    temperature: float,
+    noise: str,
+) -> None:
+    """Fill ``noisy`` with (scores + scale · noise) / temperature, by the numbers of a sample."""
+    queries = read_only(stream.queries(offsets.size - 1))
+    settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
+    over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
+
+
+@kernel(fastmath=FUSED)
+def _perturb(first, last, offsets, key, queries, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        start, query = offsets[q], queries[q]
+        mine, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
+        if noise < 2:
+            fill_uniforms(key, query, out)  # loops of their own are vectorised better than one that does it all
+        if noise == 0:
+            for i in range(mine.size):
+                out[i] = (mine[i] - scale * log(-log(out[i]))) * sharpness
+        elif noise == 1:
+            for i in range(mine.size):
+                out[i] = (mine[i] + scale * log(out[i] / (1.0 - out[i]))) * sharpness
+        else:
+            for i in range(mine.size):
+                u, v = uniform_pair(key, query, i, 0)
+                out[i] = (mine[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
+
+
+@kernel
+def _normalise(first, last, offsets, row):  # type: ignore[no-untyped-def]
+    """Take the logarithm of the sum of exponentials off every list."""
+    for q in range(first, last):
+        mine = row[offsets[q] : offsets[q + 1]]
+        top = mine.max()
+        mine -= top + np.log(np.exp(mine - top).sum())
+
+
+def _lists(scores: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.int64], Array]:
+    cuts = check.offsets(offsets, int(np.size(scores)))
+    return cuts, check.document_values("scores", scores, cuts)
+
+
+def _check_stream(stream: object) -> None:
+    if not isinstance(stream, Stream):
+        hint = "pass rw.Stream(seed=0), or data.stream(0), which has the ids of the queries"
+        raise check.error("random numbers come from a stream", got=repr(stream), hint=hint)
