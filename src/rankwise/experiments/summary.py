@@ -40,7 +40,8 @@ def verdict_table(results: "Results") -> tables.Table | None:
         span = [f"{level:g}" for level in one.levels[:1] + one.levels[1:][-1:]]
         row += [f"rounds {one.rounds[0]} to {one.rounds[-1]}" if one.rounds else " to ".join(span)] * levels
         row += [one.metric, one.says]
-        row += [f"{'' if one.same_data else 'other data: '}{one.published_on}{words[one.published_significant]}"]
+        other = "other data: " if one.data and not one.same_data else ""
+        row += [f"{other}{one.published_on}{words[one.published_significant]}"]
         ours, low, high, p = (
             math.nan if value is None else value for value in (one.difference, one.low, one.high, one.p_adjusted)
         )
@@ -66,7 +67,7 @@ def _read(found: list[Verdict]) -> Iterator[str]:
     """Say where the statements stand, what the tests cover and what they are corrected for."""
     sources = dict.fromkeys(f"{one.source}{': ' if one.note else ''}{one.note.rstrip('.')}" for one in found)
     yield f"The paper: {'; '.join(sources)}."
-    if any(not one.same_data for one in found):
+    if any(one.data and not one.same_data for one in found):
         yield "Other data: the paper's sets are not among ours, so the verdict is about the direction on other data."
     covered = dict.fromkeys(one.covers for one in found if one.covers)
     count = sum(bool(one.covers) for one in found)
@@ -84,7 +85,7 @@ def _read(found: list[Verdict]) -> Iterator[str]:
             "last where the paper says that one method gains. A trial that stopped early keeps its last value."
         )
     if any(one.published_significant is False for one in found):
-        yield f"Level: agrees if the difference surely is within ±{MARGIN:g}."
+        yield f"≈: the paper calls the methods level, which agrees if their difference surely is within ±{MARGIN:g}."
 
 
 def means_table(results: "Results", data: str, level: float) -> tables.Table:
