@@ -83,6 +83,46 @@ def test_shares_of_two_to_the_label_minus_gamma_are_xendcg():
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
 
 
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=8), st.integers(0, 1000))
+def test_the_best_scores_rank_by_grade_whatever_gamma_is(labels, number):
+    """Claim 1 of the 2021 paper for graded labels: 2^(y + 1) − 1 is never below 2^y."""
+    n = len(labels)
+    loss = rw.XENDCG().prepare(labels, [0, n])
+    target = 1.0 / n - loss(np.zeros(n), rw.Stream(0, number)).gradient
+    order = np.argsort(labels, kind="stable")
+    grades, sorted_targets = np.array(labels)[order], target[order]
+    for low, high in itertools.pairwise(sorted(set(labels))):
+        assert sorted_targets[grades == low].max() <= sorted_targets[grades == high].min()
+    best = loss(np.log(target), rw.Stream(0, number))
+    np.testing.assert_allclose(best.gradient, 0.0, atol=1e-12)
+
+
+def expected_target(chances, target):
+    """The mean target of a list with one click, where a click is as likely as ``chances`` say."""
+    return sum(chance * target(np.eye(len(chances))[clicked]) for clicked, chance in enumerate(chances))
+
+
+def test_with_one_click_the_best_scores_rank_by_chance_if_gamma_is_drawn_alike():
+    """Claim 1 for clicks: the ideal DCG is 1, so NDCG is best in the order of the chances of a click."""
+    chances = np.array([0.4, 0.35, 0.25])
+
+    def drawn(labels):
+        loss = rw.XENDCG().prepare(labels, [0, 3])
+        return np.mean([1 / 3 - loss(np.zeros(3), rw.Stream(0, number)).gradient for number in range(4000)], axis=0)
+
+    found = expected_target(chances, drawn)
+    assert (np.diff(found) < 0.0).all()
+
+
+def test_with_one_click_a_gamma_of_its_own_for_each_document_turns_the_order():
+    """By pencil: γ = (1, 0). A click on the first gives (1, 1)/2, on the second (0, 2)/2; .55, .45 become .275, .725."""
+
+    def fixed(labels):
+        return 0.5 - rw.SoftmaxCE()(np.zeros(2), 2.0**labels - np.array([1.0, 0.0]), [0, 2]).gradient
+
+    np.testing.assert_allclose(expected_target([0.55, 0.45], fixed), [0.275, 0.725])
+
+
 def test_the_gradient_is_two_lipschitz():
     rng = np.random.default_rng(1)
     for _ in range(100):
