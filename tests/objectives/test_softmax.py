@@ -115,7 +115,7 @@ def test_with_one_click_the_best_scores_rank_by_chance_if_gamma_is_drawn_alike()
 
 
 def test_with_one_click_a_gamma_of_its_own_for_each_document_turns_the_order():
-    """By pencil: γ = (1, 0). A click on the first gives (1, 1)/2, on the second (0, 2)/2; .55, .45 become .275, .725."""
+    """By pencil: γ = (1, 0). A click on the first gives (1, 1)/2, on the second (0, 2)/2: .55, .45 give .275, .725."""
 
     def fixed(labels):
         return 0.5 - rw.SoftmaxCE()(np.zeros(2), 2.0**labels - np.array([1.0, 0.0]), [0, 2]).gradient
