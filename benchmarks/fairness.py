@@ -12,6 +12,9 @@ Each trial splits the queries anew (60/20/20), draws groups, and trains ``fair(p
 trees of LightGBM and a net, with fixed settings, without early stopping. All is measured on test queries: expected
 NDCG@10, the disparity of both kinds and the protected group's share of the exposure under rankings drawn from the
 scores, and the same of the ranking by score. The disparity that was penalised is measured on the training queries too.
+
+Flatter scores share exposure more equally, too, with no regard to groups. So the model without a penalty is measured
+with its scores times a factor below 1 as well: ``flattened``, with the factor in the place of λ.
 """
 
 import argparse
@@ -30,10 +33,13 @@ import paired
 import rankwise as rw
 from quality import parts
 from rankwise.evaluation.figures.comparisons import COLOURS, figure
+from rankwise.evaluation.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
 MERITS = ("equal", "proportional")
+FLATTENED = "flattened"
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+FACTORS = (0.5, 0.25, 0.12, 0.06, 0.03, 0.0)
 RANKERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "trees": (rw.LightGBMRanker, {"rounds": 100, "learning_rate": 0.1, "leaves": 15, "min_documents": 20}),
     "net": (rw.NeuralRanker, {"epochs": 30, "hidden": (64,), "learning_rate": 0.01}),
@@ -45,9 +51,10 @@ MEASURES = (
     *("ranked_ndcg", "ranked_equal", "ranked_proportional", "ranked_protected"),
     *("protected_merit", "trained_equal", "trained_proportional"),
 )
-COLUMNS = ("trial", "ranker", "merit", "weight", *MEASURES)
+COLUMNS = ("trial", "ranker", "method", "weight", *MEASURES)
 MARKS = re.compile(r"(<!-- fairness:begin -->).*(<!-- fairness:end -->)", re.DOTALL)
 Job = tuple[int, str, str, float]
+Found = dict[tuple[str, str, float], np.ndarray[Any, Any]]
 
 
 def grouped(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
@@ -73,24 +80,38 @@ def trial(folder: str, seed: int) -> list[rw.RankingDataset]:
 
 def measure(job: Job, folder: str, quick: bool, part: int = 2) -> tuple[float, ...]:
     """Train with one weight; give the MEASURES, on test queries."""
-    seed, ranker, merit, weight = job
+    seed, ranker, method, weight = job
     data = trial(folder, seed)
+    if method == FLATTENED:
+        factor, plain = weight, trained((seed, ranker, MERITS[0], 0.0), folder, quick)
+    else:
+        factor, plain = 1.0, trained(job, folder, quick)
+
+    def model(data: rw.RankingDataset) -> Any:
+        return factor * plain.predict(data)
+
+    found: list[float] = []
+    for policy in ("plackett_luce", "deterministic"):
+        seen = exposed(model(data[part]), data[part], policy)
+        found += [seen[name] for name in (METRIC, *MERITS, "exposure of protected")]
+    known = exposed(model(data[0]), data[0], "plackett_luce")
+    return *found, seen["merit of protected"], *(known[kind] for kind in MERITS)
+
+
+@functools.lru_cache(maxsize=4)
+def trained(job: Job, folder: str, quick: bool) -> Any:
+    """The model of one weight."""
+    seed, ranker, merit, weight = job
     cls, settings = RANKERS[ranker]
     if quick:
         settings = {**settings, **QUICK[ranker]}
     objective = rw.fair(rw.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
-    model = cls(objective, seed=seed, threads=1, progress=False, **settings).fit(data[0])
-    found: list[float] = []
-    for policy in ("plackett_luce", "deterministic"):
-        seen = exposed(model, data[part], policy)
-        found += [seen[name] for name in (METRIC, *MERITS, "exposure of protected")]
-    trained = exposed(model, data[0], "plackett_luce")
-    return *found, seen["merit of protected"], *(trained[kind] for kind in MERITS)
+    return cls(objective, seed=seed, threads=1, progress=False, **settings).fit(trial(folder, seed)[0])
 
 
-def exposed(model: Any, data: rw.RankingDataset, policy: str) -> dict[str, float]:
+def exposed(scores: Any, data: rw.RankingDataset, policy: str) -> dict[str, float]:
     """The mean of NDCG, of both disparities and of the shares of groups."""
-    seen = rw.evaluate(model, data, [METRIC], policy=policy, samples=SAMPLES, exposure_cutoff=CUTOFF)
+    seen = rw.evaluate(scores, data, [METRIC], policy=policy, samples=SAMPLES, exposure_cutoff=CUTOFF)
     if seen.groups is None or seen.groups.disparity is None:
         raise SystemExit("the data have no groups")
     return {**seen.mean, **seen.groups.disparity.mean, **seen.groups.shares.mean}
@@ -98,18 +119,22 @@ def exposed(model: Any, data: rw.RankingDataset, policy: str) -> dict[str, float
 
 def jobs(trials: int) -> list[Job]:
     """Every training: without a weight the merit does not matter, and the model is trained once."""
-    runs = itertools.product(range(trials), RANKERS, MERITS, WEIGHTS)
-    return [run for run in runs if run[3] > 0.0 or run[2] == MERITS[0]]
+    methods = [(merit, weight) for merit in MERITS for weight in WEIGHTS if weight > 0.0 or merit == MERITS[0]]
+    methods += [(FLATTENED, factor) for factor in FACTORS]
+    return [(seed, ranker, *method) for seed, ranker, method in itertools.product(range(trials), RANKERS, methods)]
 
 
-def read(path: Path) -> dict[tuple[str, str, float], np.ndarray[Any, Any]]:
-    """(ranker, merit, weight) -> measures by trial, from the file that was written."""
+def read(path: Path) -> Found:
+    """(ranker, method, weight) -> measures by trial, from the file that was written."""
     found: dict[tuple[str, str, float], list[list[float]]] = defaultdict(list)
     with path.open(newline="") as file:
         for row in csv.DictReader(file, COLUMNS):
             values = [float(row[name]) for name in MEASURES]
-            for merit in MERITS if float(row["weight"]) == 0.0 else (row["merit"],):
-                found[row["ranker"], merit, float(row["weight"])].append(values)
+            method, weight = row["method"], float(row["weight"])
+            found[row["ranker"], method, weight].append(values)
+            if (method, weight) == (MERITS[0], 0.0):
+                for other, start in ((MERITS[1], 0.0), (FLATTENED, 1.0)):
+                    found[row["ranker"], other, start].append(values)
     return {key: np.array(values) for key, values in found.items()}
 
 
@@ -118,28 +143,36 @@ def reach(values: np.ndarray[Any, Any]) -> float:
     return float(t.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
 
 
-def table(found: dict[tuple[str, str, float], np.ndarray[Any, Any]]) -> str:
-    """One row for each merit and weight: NDCG, and the disparity that was penalised, of trees and of nets."""
-    what = ("NDCG@10", "disparity", "disparity in training", "protected exposure")
-    heads = [f"{name}: {one}" for name in RANKERS for one in what]
-    lines = ["| " + " | ".join(["merit", "weight", *heads]) + " |", "|" + " --- |" * (2 + len(heads))]
-    for merit, weight in itertools.product(MERITS, sorted({key[2] for key in found})):
-        cells = [merit, f"{weight:g}"]
-        for ranker in RANKERS:
-            values = found[ranker, merit, weight]
-            columns = ("ndcg", merit, f"trained_{merit}", "protected")
-            picked = [values[:, MEASURES.index(name)] for name in columns]
-            cells += [f"{one.mean():.4f} ± {reach(one):.4f}" for one in picked]
-        lines.append("| " + " | ".join(cells) + " |")
+def table(found: Found) -> str:
+    """One row for each ranker, method and weight: NDCG, both disparities, and the protected group's exposure."""
+    columns = {"ndcg": "NDCG@10", "equal": "disparity, equal", "proportional": "disparity, proportional"}
+    columns |= {"protected": "protected group's exposure", "ranked_ndcg": "NDCG@10 by score"}
+    heads = ["ranker", "penalty", "weight", *columns.values(), "disparity in training"]
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for (ranker, method, weight), values in sorted(found.items(), key=_order):
+        picked = [values[:, MEASURES.index(name)] for name in columns]
+        if method in MERITS:
+            picked.append(values[:, MEASURES.index(f"trained_{method}")])
+        cells = [f"{number(one.mean())} ± {number(reach(one))}" for one in picked] + [""] * (method not in MERITS)
+        lines.append("| " + " | ".join([ranker, method, f"{weight:g}", *cells]) + " |")
     return "\n".join(lines)
 
 
-def draw(found: dict[tuple[str, str, float], np.ndarray[Any, Any]], path: Path) -> None:
+def _order(item: tuple[tuple[str, str, float], Any]) -> tuple[int, int, float]:
+    ranker, method, weight = item[0]
+    place = (*MERITS, FLATTENED).index(method)
+    return list(RANKERS).index(ranker), place, -weight if method == FLATTENED else weight
+
+
+def draw(found: Found, path: Path) -> None:
     """Expected NDCG@10 against disparity: a panel for each merit, a curve for each ranker, a point for each weight."""
     with figure(path, 10.0, 4.4, force=True) as drawing:
         panels = drawing.subplots(1, 2, sharey=True)
         for column, (panel, merit) in enumerate(zip(panels, MERITS, strict=True), 1):
             for colour, ranker in zip(COLOURS, RANKERS, strict=False):
+                flat = sorted((key[2], values) for key, values in found.items() if key[:2] == (ranker, FLATTENED))
+                points = [[one[:, k].mean() for _, one in flat] for k in (column, 0)]
+                panel.plot(*points, color=colour, linestyle=":", linewidth=1.2)
                 weights = sorted(key[2] for key in found if key[:2] == (ranker, merit))
                 values = [found[ranker, merit, weight] for weight in weights]
                 x, y = ([one[:, k].mean() for one in values] for k in (column, 0))
@@ -152,6 +185,7 @@ def draw(found: dict[tuple[str, str, float], np.ndarray[Any, Any]], path: Path) 
                     near = {"xytext": (5, -10), "textcoords": "offset points", "fontsize": 7.5, "color": colour}
                     panel.annotate(f"{weight:g}", (x[place], y[place]), **near)
                 panel.plot([], [], color=colour, marker="o", markersize=4, label=ranker)
+                panel.plot([], [], color=colour, linestyle=":", label=f"{ranker}, flatter scores")
             panel.set_title(f"merit={merit}", loc="left", fontsize=11, fontweight="bold")
             panel.set_xlabel("disparity of exposure on test queries (0 is fair)")
             panel.set_xlim(left=0.0)
