@@ -241,6 +241,26 @@ def test_losses_have_an_axis_each(tmp_path):
     assert all(f"<!-- {name} -->" in figure for name in synthetic.METHODS)  # the title of a panel
 
 
+@pytest.mark.parametrize("published", ["bruch2020.figure3", ""])
+def test_curves_of_training_and_validation_queries_share_a_figure(tmp_path, published):
+    names = ("ApproxNDCG", "E[ApproxNDCG]", "LambdaMART", "E[LambdaMART]")
+    found = synthetic.results(trials=3, queries=8, methods=dict.fromkeys(names, "lightgbm"), published=published)
+    train = found.curves.filter(series="valid ndcg@5").with_columns(pl.lit("train ndcg@5").alias("series"))
+    found = replace(found, curves=pl.concat([found.curves, train.with_columns(pl.col("value") + 0.2)]))
+    view = View(found)
+    (plot,) = training.both_parts(view)
+    assert plot.name == "curve-train-and-valid-ndcg-5"
+    means = plot.frame.pivot("series", index=["data", "method", "round"], values="mean")
+    assert means["train ndcg@5"].to_numpy() == pytest.approx(means["valid ndcg@5"].to_numpy() + 0.2)
+    assert "Solid: validation queries. Dashed: training queries." in plot.caption
+    pairs = training.paired_methods(view)  # those that the paper compares have a panel each
+    assert pairs == ([list(names[:2]), list(names[2:])] if published else [list(names)])
+    page = write_report(found, tmp_path).read_text()
+    figure = page.partition(f'<figure id="{plot.name}">')[2].partition("</figure>")[0]
+    assert all(f"<!-- {name}, training -->" in figure for name in names)
+    assert training.both_parts(View(synthetic.results(trials=1, queries=5))) == []
+
+
 def test_paper_is_told_to_agree_or_not(results, folder, page):
     frame = pl.read_csv(folder / FILES / "agreement.csv")
     one, other = (np.mean(by_hand(results, "ndcg@5", name)) for name in ("XE-NDCG", "LambdaMART"))

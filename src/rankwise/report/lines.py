@@ -23,6 +23,13 @@ def style(number: int) -> Keywords:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 
 
+def marks(number: int, points: int) -> Keywords:
+    """A few marks along a line, by the number of its method: where dashes mean something else, and without colour."""
+    apart = max(1, points // 8)
+    every = (min(number % 4 * apart // 4, points - 1), apart)
+    return {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4, "markevery": every}
+
+
 def neutral(number: int) -> Keywords:
     """A shade and the dashes of a line that is no method: colours are those of methods, and mean nothing else."""
     return {"color": _SHADES[number % len(_SHADES)], "linestyle": DASHES[number % len(DASHES)]}

@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 from rankwise.evaluation.significance import FEWEST
+from rankwise.experiments.published import claims
+from rankwise.plain import Keywords
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View, student
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 300  # more cannot be seen
-_BOUND = "bound "
+_BOUND, _TRAIN, _VALID = "bound ", "train ", "valid "
 _LOSS = "loss"
+_LABELS = {_BOUND: "bound", _TRAIN: "training"}
+_DASHES = {"bound": ":", "train": "--"}
 
 
 def learning_curves(view: View) -> list[Plot]:
@@ -28,6 +32,54 @@ def learning_curves(view: View) -> list[Plot]:
         for series in view.results.curves["series"].unique(maintain_order=True).to_list()
         if not series.startswith(_BOUND)
     ]
+
+
+def both_parts(view: View) -> list[Plot]:
+    """The metric on training and on validation queries in one figure: methods that a paper pairs have a panel each."""
+    series = view.results.curves["series"].unique(maintain_order=True).to_list()
+    found = []
+    for one in series:
+        metric = one.removeprefix(_TRAIN)
+        if not one.startswith(_TRAIN) or f"{_VALID}{metric}" not in series:
+            continue
+        shown = [f"{_VALID}{metric}", one]
+        frame = curve_means(view, shown)
+        panels = [(data, pair) for data in frame["data"].unique(maintain_order=True) for pair in paired_methods(view)]
+        found.append(_both(view, frame, shown, panels, metric))
+    return found
+
+
+def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[str, list[str]]], metric: str) -> Plot:
+    title = f"{metric} by round, training and validation data"
+
+    def draw(drawing: "Figure") -> None:
+        axes = lines.laid_out(drawing, len(panels))
+        for panel, (data, pair) in zip(axes, panels, strict=True):
+            rows = frame.filter(pl.col("data") == data, pl.col("method").is_in(pair))
+            _panel(panel, view, rows, shown)
+            panel.set_xlabel("round")
+            panel.set_ylabel(metric)
+            names = [data] if len(view.datasets) > 1 or len(panels) == 1 else []
+            lines.heading(panel, ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])]))
+            panel.legend(fontsize=7.5, loc="best", handlelength=3.2)
+
+    return Plot(
+        name=f"curve-train-and-valid-{lines.word(metric)}", title=title,
+        caption=f"{_caption(view, frame)} Solid: validation queries. Dashed: training queries.",
+        alt=f"{title}. After the last round: {_ends(frame)}.", size=lines.size(len(panels), 3.1, 0.2), draw=draw,
+        frame=frame,
+    )  # fmt: skip
+
+
+def paired_methods(view: View) -> list[list[str]]:
+    """Pairs of methods that the paper compares, where every method is in one of them; else all methods together."""
+    said = claims(str(view.results.spec.get("published", "")))
+    pairs = {frozenset((one.better, one.worse)) for one in said if {one.better, one.worse} <= set(view.methods)}
+    ordered = sorted(
+        (sorted(pair, key=view.methods.index) for pair in pairs), key=lambda one: view.methods.index(one[0])
+    )
+    whole = sorted(name for pair in ordered for name in pair) == sorted(view.methods)
+    return ordered if whole else [view.methods]
 
 
 def bounds(view: View) -> list[Plot]:
@@ -111,14 +163,15 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
             if not rows.height:
                 continue
             rows = rows.gather_every(max(1, rows.height // _MOST_POINTS))
-            label = f"{method}, bound" if one.startswith(_BOUND) else method
+            label = next((f"{method}, {word}" for start, word in _LABELS.items() if one.startswith(start)), method)
             if len(series) == 1:
                 lines.band(panel, rows, "round", number, label)
             else:
-                colour, dash = lines.style(number)["color"], ":" if one.startswith(_BOUND) else "-"
+                colour, dash = lines.style(number)["color"], _DASHES.get(one.partition(" ")[0], "-")
                 if np.isfinite(rows["low"].to_numpy()).any():
                     panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
-                panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, color=colour, linestyle=dash)
+                look: Keywords = {"color": colour, "linestyle": dash, **lines.marks(number, rows.height)}
+                panel.plot(rows["round"], rows["mean"], linewidth=1.5, label=label, **look)
     panel.locator_params(axis="x", integer=True)
     panel.margins(x=0.01)
     if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]

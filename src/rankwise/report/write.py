@@ -117,7 +117,10 @@ def _sections(
             yield Section(name="noise", title="Level by level", text="", parts=noise)
     if view.results.curves.height:
         yield Section(
-            name="training", title="Training", text="", parts=(*training.learning_curves(view), *training.bounds(view))
+            name="training",
+            title="Training",
+            text="",
+            parts=(*training.both_parts(view), *training.learning_curves(view), *training.bounds(view)),
         )
     if view.results.queries.height:
         plots = [*instances.differences(view, comparisons), *cutoffs.by_cutoff(view), *instances.distributions(view)]
