@@ -2,7 +2,7 @@
 
 python benchmarks/plrank.py speed
 python benchmarks/plrank.py error
-python benchmarks/plrank.py signs
+python benchmarks/plrank.py signs [FOLDER_OF_MQ2008]
 """
 
 import itertools
@@ -147,27 +147,32 @@ def error(n_queries: int = 150, repeats: int = 4) -> None:
             print(line + f" {cost:7.1f}   {fewer:.1f}x")
 
 
-def signs(n_queries: int = 300, samples: int = 5000) -> None:
-    """Where the diagonal of the Hessian is negative: the share of documents, over all lists and in single ones."""
-    print("lists of 8 documents and of about 117; share of documents with a negative Hessian, over all and by list;")
-    print("sum of the Hessians of a list over that of their sizes")
-    print(f"{'list':>6} {'spread':>6} {'share':>6}  {'a tenth of lists below, a tenth above':>38}  {'sum':>6}")
-    for length in (8, None):
-        for spread in (0.0, 0.1, 1.0, 3.0):
-            data = lists(n_queries, spread, length=length)
-            found = PLRank(metric="dcg", samples=samples, curvature="estimated")(*data, rw.Stream(seed=0)).hessian
-            offsets = data[2]
-            sizes = np.add.reduceat(np.abs(found), offsets[:-1])
-            with_some = sizes > 0.0  # lists without anything relevant have no derivatives
-            negative = np.add.reduceat((found < 0.0).astype(float), offsets[:-1])[with_some]
-            lengths = np.diff(offsets)[with_some]
-            low, high = np.quantile(negative / lengths, (0.1, 0.9))
-            total = np.add.reduceat(found, offsets[:-1])[with_some].sum() / sizes.sum()
-            share = negative.sum() / lengths.sum()
-            print(
-                f"{length or '':>6} {spread:6g} {share:6.0%}  {f'{low:.0%} to {high:.0%}':>38}  {total:6.2f}",
-                flush=True,
-            )
+def signs(folder: str | None = None, n_queries: int = 300, samples: int = 5000) -> None:
+    """Where the diagonal of the Hessian is negative: the share of documents, over all lists and in single ones.
+
+    Then the sum of all Hessians over that of their sizes, and how far that sum goes from round to round with the plain
+    draws of the paper: trees that get Hessians as they are grow where the sums in their leaves are positive. With a
+    folder also for the training queries of MQ2008's first fold, at equal scores.
+    """
+    header = {"lists": 6, "of": 5, "spread": 6, "negative": 8, "80% of lists": 14, "sum/size": 8, "sum": 6, "sd": 6}
+    print(" ".join(f"{name:>{width}}" for name, width in header.items()))
+    cases = [(spread, lists(n_queries, spread, length=n)) for n in (8, None) for spread in (0.0, 0.1, 1.0, 3.0)]
+    if folder is not None:
+        train = rw.load_dataset("mq2008", fold=1, folder=folder)[0]
+        cases.append((0.0, (np.zeros(train.n_docs), train.labels, train.offsets)))
+    exact = PLRank(metric="dcg", samples=samples, curvature="estimated")
+    plain = PLRank(metric="dcg", samples=200, draws="independent", baseline=False, curvature="estimated")
+    for spread, (scores, labels, offsets) in cases:
+        found = exact(scores, labels, offsets, rw.Stream(seed=0)).hessian
+        sizes = np.add.reduceat(np.abs(found), offsets[:-1])
+        some = sizes > 0.0  # lists without anything relevant have no derivatives
+        negative, lengths = np.add.reduceat(found < 0.0, offsets[:-1], dtype=np.float64)[some], np.diff(offsets)[some]
+        low, high = np.quantile(negative / lengths, (0.1, 0.9))
+        rounds = (plain(scores, labels, offsets, rw.Stream(seed=0, round=k)).hessian.sum() for k in range(1, 21))
+        noise = np.std(list(rounds), ddof=1)
+        line = f"{offsets.size - 1:6d} {scores.size / (offsets.size - 1):5.0f} {spread:6g}"
+        line += f" {negative.sum() / lengths.sum():8.0%} {f'{low:.0%} to {high:.0%}':>14}"
+        print(f"{line} {found.sum() / sizes.sum():8.2f} {found.sum():6.1f} {noise:6.1f}", flush=True)
 
 
 if __name__ == "__main__":
@@ -178,5 +183,7 @@ if __name__ == "__main__":
             error()
         case ["signs"]:
             signs()
+        case ["signs", folder]:
+            signs(folder)
         case _:
             sys.exit(__doc__)
