@@ -634,7 +634,10 @@ def test_claims_follow_from_figures_and_from_words():
     }  # words
     assert [(c.better, c.significant) for c in bounded if c.worse == "none"][3:] == [("distribution", None)]  # figures
     level = [c for c in claims("bruch2020.figure3") if c.significant is False]
-    assert [(c.better, c.worse) for c in level] == [("E[CrossEntropy]", "CrossEntropy")]
+    assert [(c.better, c.worse, c.curve) for c in level] == [
+        ("E[CrossEntropy]", "CrossEntropy", ""),
+        ("E[CrossEntropy]", "CrossEntropy", "valid"),
+    ]
     assert claims("bruch2021.figure3")[0] == Claim(
         data="mslr-web30k",
         metric="ndcg@5",
