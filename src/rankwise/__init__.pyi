@@ -34,6 +34,7 @@ from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.explanation import Explanation as Explanation
 from .evaluation.explanation import explain as explain
+from .evaluation.groups import GroupExposure as GroupExposure
 from .evaluation.policy import PolicyEvaluation as PolicyEvaluation
 from .evaluation.recommendation import evaluate_interactions as evaluate_interactions
 from .evaluation.stored import read_evaluation as read_evaluation

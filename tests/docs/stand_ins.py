@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
+from rankwise.data.frames import to_frame
 from tests.docs.commands import ROOT
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _provide(word: str, home: Path) -> None:
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
         **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
+        **dict.fromkeys(("products.csv", "test.csv"), _products),
     }
     if path.name in makers:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +99,12 @@ def _table(path: Path) -> None:
     shops = ["north" if label else "south" for label in data.labels]
     table = pl.DataFrame({"session": data.qids(), "clicked": data.labels, "traffic": weights, **columns, "shop": shops})
     (table.drop("clicked", "traffic") if path.stem == "new" else table).write_csv(path)
+
+
+def _products(path: Path) -> None:
+    """A table with a column of groups."""
+    sellers = pl.Series("seller", ["large" if number % 3 else "small" for number in range(rows().n_docs)])
+    to_frame(rows()).drop("document").with_columns(sellers).write_csv(path)
 
 
 def _model(path: Path) -> None:
