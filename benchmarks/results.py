@@ -53,15 +53,20 @@ def figure(folders: Folders, run: str, name: str) -> str:
     title, alt, caption = folders.figures(run)[check.choice("figure", name, list(folders.figures(run)))]
     picture = folders.pages / "img" / f"{run}-{name}.png"
     picture.parent.mkdir(exist_ok=True)
-    with Image.open((folders.reports or Path()) / run / "report-files" / f"{name}.png") as drawn:
-        flat = Image.new("RGB", drawn.size, "white")
-        flat.paste(drawn, mask=drawn.getchannel("A"))
-        if flat.width > WIDTH:
-            flat = flat.resize((WIDTH, round(flat.height * WIDTH / flat.width)), Image.Resampling.LANCZOS)
-        # An octree keeps rare colours, such as those of a thin line, where median cut would merge them.
-        flat.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(picture, optimize=True)
+    smaller((folders.reports or Path()) / run / "report-files" / f"{name}.png", picture)
     alt = alt.replace("[", "(").replace("]", ")")
     return f"![{alt}](img/{picture.name})\n\n*{title}.* {caption}"
+
+
+def smaller(drawn: Path, picture: Path) -> None:
+    """Write a figure as small as a page needs it."""
+    with Image.open(drawn) as given:
+        flat = Image.new("RGB", given.size, "white")
+        flat.paste(given, mask=given.getchannel("A"))
+    if flat.width > WIDTH:
+        flat = flat.resize((WIDTH, round(flat.height * WIDTH / flat.width)), Image.Resampling.LANCZOS)
+    # An octree keeps rare colours, such as those of a thin line, where median cut would merge them.
+    flat.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(picture, optimize=True)
 
 
 def filled(folders: Folders, text: str, page: str) -> str:
