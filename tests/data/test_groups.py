@@ -119,5 +119,6 @@ def test_commands_read_a_column_of_groups(tmp_path: Path):
     read = rw.read_parquet(tmp_path / "rows.parquet")
     assert read.groups.tolist() == ["a", "b", "a"]  # type: ignore[union-attr]
     assert read.feature_names == ("x",)
+    assert "a: 2, b: 1" in run("data", "info", tmp_path / "rows.parquet").stdout
     run("data", "convert", tmp_path / "rows.parquet", "-o", tmp_path / "rows.txt", "--lossy")
     assert rw.read_letor(tmp_path / "rows.txt").groups is None

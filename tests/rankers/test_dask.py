@@ -124,20 +124,23 @@ def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
         np.testing.assert_array_equal(part.weights, [weights[name] for name in part.query_ids])
 
 
-@pytest.mark.parametrize("objective", ["plrank", "stochastic(xendcg, scale=0.25)"])
+@pytest.mark.parametrize("objective", ["plrank", "stochastic(xendcg, scale=0.25)", "fair(plrank, merit=proportional)"])
 def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, objective):
     chosen, scores = rw.objective(objective), np.random.default_rng(5).normal(size=named.n_docs)
+    named = named.with_(groups=np.random.default_rng(6).choice(["a", "b"], named.n_docs))
     of = by_query(named, scores)
 
     def derived(data):
         column = np.concatenate([of[str(name)] for name in data.query_ids])
-        found = chosen(column, data.labels, data.offsets, data.stream(7, round=3))
+        groups = {"groups": data.groups} if chosen.uses_groups else {}
+        found = chosen(column, data.labels, data.offsets, data.stream(7, round=3), **groups)
         return newton(found, data.offsets, data.query_ids, data.weights)
 
     expected = [by_query(named, column) for column in derived(named)]
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
+    columns = {"weight": "weight", "groups": "group"}
     for parts in (1, 2, 4):
-        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
+        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, columns)
         seen = 0
         for part in client.gather(found.futures):
             for wanted, column in zip(expected, derived(part), strict=True):
@@ -148,11 +151,11 @@ def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, 
 
 
 def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path):
-    def digest(data, name, cuts, parts):
+    def digest(data, name, cuts, parts, **columns):
         (tmp_path / name).mkdir()
         folder = scatter(data, tmp_path / name, cuts)
         workers = Workers(client, sorted(client.nthreads()) * parts)
-        return partitions.spread(workers, folder, {"weight": "weight"}).digest
+        return partitions.spread(workers, folder, {"weight": "weight", **columns}).digest
 
     first = digest(named, "first", [100], 1)
     assert digest(named.take(slice(None, None, -1)), "turned", [700, 800], 3) == first
@@ -160,6 +163,16 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
     changed[5, 3] += 1
     assert digest(named.with_(features=changed), "changed", [100], 1) != first
     assert digest(named.with_(labels=np.roll(named.labels, 1)), "labels", [100], 1) != first
+    halves = np.where(np.arange(named.n_docs) < 500, 0.5, 2.0)
+    found = [
+        digest(named.with_(**{field: column}), f"{field} {number}", [100], 1, **{role: name})
+        for field, role, name, values in (
+            ("groups", "groups", "group", np.where(halves > 1.0, "a", "b")),
+            ("document_weights", "document_weight", "document_weight", halves),
+        )
+        for number, column in enumerate((values, values[::-1]))
+    ]
+    assert len({first, *found}) == 5
 
 
 def test_a_dask_frame_with_categories(client, named):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.kernels import kernel
 from rankwise.plain import Json
@@ -18,7 +19,8 @@ def summary(data: RankingDataset) -> Json:
     """Count what there is in ``data``: plain numbers, ready to print or to write as JSON.
 
     ``labels`` counts the documents of each label, or, where there are more than twenty different ones, of ten
-    intervals. A constant feature has the same value, or is missing, in every document: no ranker can use it.
+    intervals; ``groups`` those of each group, where the data have groups. A constant feature has the
+    same value, or is missing, in every document: no ranker can use it.
 
     >>> data = RankingDataset([[1, 0], [1, np.nan], [1, 5]], [0, 2, 0], [0, 2, 3])
     >>> for name, value in summary(data).items():
@@ -47,6 +49,7 @@ def summary(data: RankingDataset) -> Json:
         "documents": data.n_docs,
         "features": data.n_features,
         "labels": _labels(data.labels),
+        **({} if data.groups is None else {"groups": _groups(data.groups)}),
         "list_lengths": {
             "min": int(sizes.min()),
             "median": float(np.median(sizes)),
@@ -70,6 +73,15 @@ def _labels(labels: NDArray[np.float64]) -> dict[str, int]:
     counts, edges = np.histogram(labels, _BINS)
     spans = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
     return dict(zip(spans, counts.tolist(), strict=True))
+
+
+def _groups(groups: Ids) -> dict[str, int]:
+    """Count the documents of each group: of the largest, if there are many."""
+    names, counts = np.unique(groups, return_counts=True)
+    largest = np.argsort(-counts, kind="stable")
+    found = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
+    rest = int(counts[largest[_FEW_LABELS:]].sum())
+    return found | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
 
 
 def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:

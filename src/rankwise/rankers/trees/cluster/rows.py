@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rankwise.arrays import Ids
 from rankwise.data import frames
@@ -66,7 +67,8 @@ def facts_of(data: RankingDataset) -> Facts:
     """Count and sum up the part of a worker."""
     weights = np.ones(data.n_queries) if data.weights is None else data.weights
     ids = cast("Ids", data.query_ids)
-    digest = _digest(data.features.view(np.uint32), data.labels, weights, hashed_ids(ids), data.offsets)
+    features, documents = data.features.view(np.uint32), _of_documents(data)
+    digest = _digest(features, data.labels, weights, hashed_ids(ids), documents, data.offsets)
     return Facts(data.n_queries, data.n_docs, data.take([0]), int(digest))
 
 
@@ -93,14 +95,25 @@ def _by_value(table: pl.LazyFrame, lists: dict[str, Values]) -> pl.LazyFrame:
     return table.with_columns(pl.col(name).cast(pl.String) for name in texts)
 
 
+def _of_documents(data: RankingDataset) -> NDArray[np.uint64]:
+    """What objectives are told of single documents beside their labels; 0 where that is nothing."""
+    words = np.zeros(data.n_docs, np.uint64)
+    if data.document_weights is not None:
+        words += data.document_weights.view(np.uint64)
+    if data.groups is not None:
+        names, places = np.unique(data.groups, return_inverse=True)
+        words ^= hashed_ids(names)[places]
+    return words
+
+
 @kernel
-def _digest(features, labels, weights, ids, offsets):  # type: ignore[no-untyped-def]
+def _digest(features, labels, weights, ids, documents, offsets):  # type: ignore[no-untyped-def]
     """Add up a number for each document that depends on all that is known of it, and not on where it lies."""
     total = np.uint64(0)
     prime = np.uint64(0x9E3779B97F4A7C15)
     for q in range(offsets.size - 1):
         for i in range(offsets[q], offsets[q + 1]):
-            mixed = (ids[q] ^ np.uint64(i - offsets[q])) * prime
+            mixed = (ids[q] ^ np.uint64(i - offsets[q])) * prime ^ documents[i]
             mixed = (mixed ^ np.uint64(np.float32(labels[i]).view(np.uint32))) * prime
             mixed = (mixed ^ np.uint64(np.float32(weights[q]).view(np.uint32))) * prime
             for j in range(features.shape[1]):
