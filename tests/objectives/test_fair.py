@@ -167,6 +167,17 @@ def test_results_depend_on_ids_alone(text, monkeypatch):
         np.testing.assert_array_equal(part.hessian, whole.hessian[rows])
 
 
+def test_a_loss_of_torch_takes_groups():
+    torch = pytest.importorskip("torch")
+    scores, labels, offsets, groups = lists(4)
+    expected = rw.fair(rw.PLRank())(scores, labels, offsets, rw.Stream(3), groups=groups)
+    for column in (groups, torch.tensor(np.unique(groups, return_inverse=True)[1])):
+        given = torch.tensor(scores, requires_grad=True)
+        loss = rw.torch_loss(rw.fair(rw.PLRank()), "sum")
+        loss(given, torch.tensor(labels), torch.tensor(offsets), stream=rw.Stream(3), groups=column).backward()
+        np.testing.assert_array_equal(given.grad.numpy(), expected.gradient)
+
+
 def test_errors_say_what_is_missing():
     with pytest.raises(
         ValueError, match=r"fair needs the group of every document: got data without groups. Hint: set groups="

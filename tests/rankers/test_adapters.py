@@ -47,6 +47,22 @@ def test_an_estimator_of_lightgbm_trains_the_model_of_our_ranker(text, data):
     np.testing.assert_array_equal(lgb.train(params, own).predict(data.features), ours.predict(data))
 
 
+def test_columns_of_documents_go_to_the_objective(data):
+    groups = np.random.default_rng(1).choice(["a", "b"], data.n_docs)
+    ours = rw.LightGBMRanker("fair(plrank(samples=20))", **SAME).fit(data.with_(groups=groups))
+    objective = rw.lightgbm_objective("fair(plrank(samples=20))", seed=4, query_ids=data.query_ids, groups=groups)
+    own = lgb.Dataset(data.features, data.labels, group=data.sizes, weight=rows(data))
+    theirs = lgb.train({"objective": objective, **LGB}, own)
+    np.testing.assert_array_equal(theirs.predict(data.features), ours.predict(data))
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.sizes, weight=data.weights, nthread=1)
+    scores = np.arange(data.n_docs, dtype=np.float32) % 7
+    fair, plain = (rw.xgboost_objective(*one, **how)(scores, matrix)[0] for one, how in (
+        (("fair(plrank(samples=20))",), {"groups": groups}), (("plrank(samples=20)",), {})))  # fmt: skip
+    assert (fair != plain).any()
+    with pytest.raises(ValueError, match="fair needs the group of every document"):
+        rw.xgboost_objective("fair(plrank)")(scores, matrix)
+
+
 @pytest.mark.parametrize("text", OBJECTIVES)
 def test_xgboosts_own_loop_trains_the_model_of_our_ranker(text, data):
     bins = 1024  # one for each value: XGBoost would choose fewer by the weights of its matrix

@@ -1,5 +1,6 @@
 """Objectives and metrics as callables, for those who keep their own training loop."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,15 @@ from rankwise.stream import Stream
 class Rounds:
     """An objective that counts the rounds in which a library calls it, and is prepared once for the same labels."""
 
-    def __init__(self, objective: ObjectiveLike, seed: int, query_ids: ArrayLike | None, start_round: int) -> None:
-        self.objective = find_objective(objective)
+    def __init__(
+        self,
+        objective: ObjectiveLike,
+        seed: int,
+        query_ids: ArrayLike | None,
+        start_round: int,
+        documents: Mapping[str, ArrayLike],
+    ) -> None:
+        self.objective, self.documents = find_objective(objective), documents
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
         self._prepared: tuple[Column, Prepared] | None = None
@@ -40,19 +48,24 @@ class Rounds:
             seen, prepared = self._prepared
             if np.array_equal(seen, labels) and np.array_equal(prepared.offsets, offsets):
                 return prepared
-        prepared = self.objective.prepare(labels, offsets)
+        prepared = self.objective.prepare(labels, offsets, **self.documents)
         self._prepared = labels.copy(), prepared
         return prepared
 
 
 def lightgbm_objective(
-    objective: ObjectiveLike, seed: int = 0, query_ids: ArrayLike | None = None, start_round: int = 0
+    objective: ObjectiveLike,
+    seed: int = 0,
+    query_ids: ArrayLike | None = None,
+    start_round: int = 0,
+    **documents: ArrayLike,
 ) -> "LightGBMObjective":
     """Give an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
     ``DaskLGBMRanker`` takes it too. The data set needs its ``group``. Weights of documents are honoured if they are the
     same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
-    ``start_round``, which is the number of trees there are where one continues a model.
+    ``start_round``, which is the number of trees there are where one continues a model. ``documents`` are columns of
+    the rows that the objective takes: ``groups``, ``document_weights``, ``document_rewards``.
 
     With the same parameters the model is that of :class:`LightGBMRanker`, bit for bit: ``learning_rate=0.05``,
     ``num_leaves=31``, ``min_data_in_leaf=20`` and ``force_col_wise=True``, and the ids of queries here if the data have
@@ -68,7 +81,7 @@ def lightgbm_objective(
     >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
     3
     """
-    return LightGBMObjective(Rounds(objective, seed, query_ids, start_round))
+    return LightGBMObjective(Rounds(objective, seed, query_ids, start_round, documents))
 
 
 class LightGBMObjective:
@@ -121,13 +134,15 @@ def xgboost_objective(
     start_round: int = 0,
     *,
     relative: bool = True,
+    **documents: ArrayLike,
 ) -> "XGBoostObjective":
     """Give an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
 
     The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set
     ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
-    ``XGBRanker`` takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
+    ``documents`` are columns of the rows that the objective takes: ``groups``, ``document_weights``. ``XGBRanker``
+    takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
 
     Hessians of ranking losses are small, and of other size for each loss, so that XGBoost's ``reg_lambda=1`` and
     ``min_child_weight=1`` would hold trees back, PL-Rank's most. So gradient and Hessian are divided by the mean
@@ -143,7 +158,7 @@ def xgboost_objective(
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
-    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round), relative=relative)
+    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round, documents), relative=relative)
 
 
 class XGBoostObjective:
