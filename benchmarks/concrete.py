@@ -50,13 +50,15 @@ def log_density(points: np.ndarray, scores: tuple[float, ...], scale: float, tem
     """
     sharp, shares, logs = temperature / scale, np.array(scores) / scale, np.log(points)
     total = np.logaddexp.reduce(shares - sharp * logs, axis=1)
-    return np.log(2.0 * sharp**2) + (shares - (sharp + 1.0) * logs).sum(axis=1) - 3.0 * total
+    found: np.ndarray = np.log(2.0 * sharp**2) + (shares - (sharp + 1.0) * logs).sum(axis=1) - 3.0 * total
+    return found
 
 
 def cells(points: np.ndarray) -> np.ndarray:
     """How many points lie in each cell of the two first coordinates."""
     edges = np.linspace(0.0, 1.0, CELLS + 1)
-    return np.histogram2d(points[:, 0], points[:, 1], bins=(edges, edges))[0]
+    counts: np.ndarray = np.histogram2d(points[:, 0], points[:, 1], bins=(edges, edges))[0]
+    return counts
 
 
 def apart(points: np.ndarray, scores: tuple[float, ...], scale: float, temperature: float) -> float:
@@ -69,9 +71,11 @@ def apart(points: np.ndarray, scores: tuple[float, ...], scale: float, temperatu
     logs = np.column_stack([ratios, np.zeros(len(ratios))])
     logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
     mass = np.exp(log_density(np.exp(logs), scores, scale, temperature) + logs.sum(axis=1))  # of log-ratios: times Π y
-    expected = np.histogram2d(*ratios.T, bins=edges, weights=mass)[0] * (2.0 * reach / (side * fine)) ** 2
+    expected = np.histogram2d(ratios[:, 0], ratios[:, 1], bins=edges, weights=mass)[0]
+    expected *= (2.0 * reach / (side * fine)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.histogram2d(*(np.log(points[:, :2] / points[:, 2:])).T, bins=edges)[0] / len(points)
+        own = np.log(points[:, :2] / points[:, 2:])
+        found = np.histogram2d(own[:, 0], own[:, 1], bins=edges)[0] / len(points)
     return float(np.abs(found - expected).sum() / 2.0)
 
 
@@ -91,8 +95,9 @@ def panel(axes: "Axes", points: np.ndarray) -> None:
     mesh.set_clip_path(Polygon(CORNERS, transform=axes.transData))
     for number, place in enumerate(CORNERS):
         away = place + 0.09 * (place - CORNERS.mean(axis=0))
-        axes.text(*away, f"d{number + 1}", ha="center", va="center", fontsize=8)
-    axes.plot(*np.vstack([CORNERS, CORNERS[:1]]).T, color="#444444", linewidth=0.8)
+        axes.text(away[0], away[1], f"d{number + 1}", ha="center", va="center", fontsize=8)
+    around = np.vstack([CORNERS, CORNERS[:1]])
+    axes.plot(around[:, 0], around[:, 1], color="#444444", linewidth=0.8)
     axes.set_aspect("equal")
     axes.set_xlim(-0.12, 1.12)
     axes.set_ylim(-0.1, 0.98)

@@ -17,7 +17,7 @@ from rankwise.experiments.results import Results
 from rankwise.experiments.spec import Spec, find_spec
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
 from rankwise.experiments.verdicts import counted, verdicts
-from rounds import by_round
+from rounds import by_reach, by_round
 
 METRICS = 6  # as many columns as a page has room for
 ROWS = 16  # a longer table of verdicts shows the metric that decides, and counts the others
@@ -194,5 +194,5 @@ def judged(results: Results) -> str:
 
 BLOCKS: dict[str, Callable[[Results], str]] = {
     "made": made, "means": means, "beside": beside, "paper": paper, "verdicts": judged, "rounds": by_round,
-    "bounds": by_bound, "peaks": by_peak,
+    "reached": by_reach, "bounds": by_bound, "peaks": by_peak,
 }  # fmt: skip

@@ -13,7 +13,8 @@ it was written:
     <!-- beside thesis-mq2008-ap:begin --> …                              each method beside the paper's figure for it
     <!-- paper 2019-table1:begin --> …                                    what the paper published for its own data
     <!-- verdicts 2021-table1:begin --> …                                 does it hold here?
-    <!-- rounds 2021-figure1:begin --> …                                 differences while trees are few
+    <!-- rounds 2021-figure1:begin --> …                                  differences while rounds are few
+    <!-- reached 2020-figure3:begin --> …                                 how far methods get, and in how many rounds
     <!-- peaks 2024-figure3-at10:begin --> …                             methods at their best rounds and at the last
     <!-- bounds 2019-bound:begin --> …                                   metrics beside what losses guarantee of them
     <!-- figure 2021-table1/means-mq2008:begin --> …                      a figure of the report, copied into img/

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -100,6 +101,19 @@ def test_a_paper_without_figures_has_no_column(filler, results):
     assert header == "| method | ndcg@5 | ours − ListNet | 99% interval |"
     assert line == "| :-- | --: | --: | :-- |"
     assert len(rows) == len(rw.Results.read(results / "2021-table1").methods)
+
+
+def test_rounds_that_are_needed_are_those_of_the_curves(filler, results, tmp_path):
+    page = filler.filled(filler.Folders(results, tmp_path, tmp_path), block("reached", "2021-table1"), "page")
+    curves = rw.Results.read(results / "2021-table1").curves.filter(series="valid ndcg@5").sort("round")
+    needed: dict[str, list[int]] = {"LambdaMART": [], "XE-NDCG": []}
+    for trial in curves["trial"].unique():
+        paths = {name: curves.filter(trial=trial, method=name)["value"].to_list() for name in needed}
+        goal = min(map(max, paths.values()))
+        for name, path in paths.items():
+            needed[name].append(1 + next(i for i, value in enumerate(path) if value >= goal))
+    row = next(line for line in page.splitlines() if "| LambdaMART | XE-NDCG |" in line)
+    assert [f"{np.mean(one):.1f}" for one in needed.values()] == [cell.strip() for cell in row.split("|")[8:10]]
 
 
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
