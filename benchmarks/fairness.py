@@ -1,7 +1,8 @@
-"""What fair exposure costs: expected NDCG@10 against the disparity of exposure, as its weight grows.
+r"""What fair exposure costs: expected NDCG@10 against the disparity of exposure, as its weight grows.
 
     python benchmarks/fairness.py FOLDER [--trials 10] [--processes 2] [--out fairness.csv] [--quick]
-    python benchmarks/fairness.py --draw docs/results/fairness.csv --page docs/fairness.md   # from what was measured
+    python benchmarks/fairness.py --draw docs/results/trials/fairness.csv --page docs/fairness.md \
+        --figure docs/results/img/fairness.svg                     # of what was measured before
 
 FOLDER is that of `benchmarks/quality.py`, of which MQ2008 is used. Its documents have no groups, so that these are
 drawn: document d is in the protected group with probability 1 / (1 + exp(6 (u_d − 1/2))), where u_d in (0, 1) is the
@@ -195,6 +196,12 @@ def draw(found: Found, path: Path) -> None:
         panels[0].legend(loc="lower right", frameon=False)
 
 
+def filled(page: str, found: Found) -> str:
+    """A page with the table between its markers."""
+    made = table(found)
+    return MARKS.sub(lambda mark: f"{mark[1]}\n{made}\n{mark[2]}", page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?")
@@ -204,6 +211,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few trees and epochs, to try it out")
     parser.add_argument("--draw", type=Path, metavar="CSV", help="train nothing: table and figure of a file --out")
     parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    parser.add_argument("--figure", type=Path, help="the figure to write, .svg or .png; by default beside the CSV")
     args = parser.parse_args()
     kept = args.draw or args.out
     if args.draw is None:
@@ -214,11 +222,9 @@ def main() -> None:
             pass
     found = read(kept)
     print(table(found))
-    draw(found, kept.with_suffix(".svg"))
+    draw(found, args.figure or kept.with_suffix(".svg"))
     if args.page is not None:
-        text = args.page.read_text(encoding="utf-8")
-        made = table(found)
-        args.page.write_text(MARKS.sub(lambda mark: f"{mark[1]}\n{made}\n{mark[2]}", text), encoding="utf-8")
+        args.page.write_text(filled(args.page.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 
 if __name__ == "__main__":
