@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import rankwise as rw
 from rankwise.plain import Keywords
@@ -117,6 +117,26 @@ def test_the_wrapper_trains_on_these_samples():
         assert wrapped.value == pytest.approx(np.mean([one.value for one in by_hand], axis=0))
         assert wrapped.gradient == pytest.approx(np.mean([one.gradient for one in by_hand], axis=0) / 0.8)
         assert wrapped.hessian == pytest.approx(np.mean([one.hessian for one in by_hand], axis=0) / 0.64)
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.5, 0.8])
+def test_cross_entropy_in_the_mean_over_noise_is_at_most_cross_entropy_and_a_constant(scale):
+    """Eq. 10 to 14: E[H] ≤ H − E[G] + log E[exp G]. Of Gumbel noise of a scale β below 1 that is log Γ(1 − β) − β γ."""
+    random = np.random.default_rng(1)
+    constant, apart = special.loggamma(1.0 - scale) - np.euler_gamma * scale, []
+    for _ in range(20):
+        scores, labels = 3.0 * random.normal(size=6), random.integers(0, 3, 6).astype(float)
+        labels[0] = 1.0
+        drawn = [
+            rw.objective(f"stochastic(softmax_ce, samples=500, scale={scale})")(scores, labels, [0, 6], rw.Stream(seed))
+            for seed in range(8)
+        ]
+        means = np.array([one.value[0] for one in drawn])
+        plain = rw.SoftmaxCE()(scores, labels, [0, 6])
+        assert means.mean() < plain.value[0] + constant + 4.0 * means.std(ddof=1) / np.sqrt(8)
+        gradients = np.mean([one.gradient for one in drawn], axis=0)
+        apart.append(np.abs(gradients - plain.gradient).max())
+    assert max(apart) > 0.01  # a bound from above makes no equal losses: gradients are not those of cross entropy
 
 
 @pytest.mark.parametrize(("loss", "steepness"), [("approx_ndcg", "eta"), ("lambdarank", "sigma")])
