@@ -136,7 +136,7 @@ def test_cross_entropy_in_the_mean_over_noise_is_at_most_cross_entropy_and_a_con
         assert means.mean() < plain.value[0] + constant + 4.0 * means.std(ddof=1) / np.sqrt(8)
         gradients = np.mean([one.gradient for one in drawn], axis=0)
         apart.append(np.abs(gradients - plain.gradient).max())
-    assert max(apart) > 0.01  # a bound from above makes no equal losses: gradients are not those of cross entropy
+    assert max(apart) > 0.02 * scale  # a bound from above makes no equal losses: gradients differ
 
 
 @pytest.mark.parametrize(("loss", "steepness"), [("approx_ndcg", "eta"), ("lambdarank", "sigma")])
