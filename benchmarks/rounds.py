@@ -31,8 +31,8 @@ def by_round(results: rw.Results, rounds: Sequence[int] = ROUNDS) -> str:
     for data in kept["data"].unique(maintain_order=True):
         curves = {name: values(kept, data, name) for name in results.methods}
         there = [number for number in rounds if all(number in curve for curve in curves.values())]
-        for number in there:
-            for low, high in compared(results):
+        for low, high in compared(results):
+            for number in there:
                 gaps, last = (curves[high][one] - curves[low][one] for one in (number, there[-1]))
                 means = [tables.number(float(curves[name][number].mean())) for name in (low, high)]
                 more = gap_of(gaps - last, spec) if number != there[-1] else ["", ""]
