@@ -109,6 +109,10 @@ def test_data_with_one_group_or_nothing_relevant(data: rw.RankingDataset):
     assert alone.groups.disparity is None
     assert alone.groups.shares.mean["exposure of x"] == pytest.approx(1.0)
     assert len(alone.tables()) == 2
+    counted = data.with_(groups=["x"] * 3 + GROUPS[3:], weights=[1.0, 0.0, 1.0])  # lists of two groups do not count
+    unweighted = rw.evaluate(SCORES, counted, policy="plackett_luce").groups
+    assert unweighted is not None
+    assert unweighted.disparity is None
     nothing = rw.evaluate(SCORES, data.with_(labels=np.zeros(8)), "ndcg(empty=0)@10", policy="plackett_luce")
     assert measured(nothing).disparity.metrics == ("equal",)
     assert "merit" not in nothing.to_dict()["groups"]["x"]

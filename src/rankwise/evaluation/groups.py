@@ -111,7 +111,8 @@ class GroupMoments:
         }
 
         def evaluation(values: dict[str, Array]) -> Evaluation | None:
-            scored = {name: column for name, column in values.items() if not np.isnan(column).all()}
+            counts = np.ones(ids.size) if self.data.weights is None else self.data.weights
+            scored = {name: column for name, column in values.items() if not np.isnan(column[counts > 0.0]).all()}
             return Evaluation(scored, ids, self.data.weights, **settings) if scored else None
 
         shared = evaluation(columns)
