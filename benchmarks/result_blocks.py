@@ -13,8 +13,10 @@ from peaks import by_peak
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.comparisons import alpha, comparison, places
+from rankwise.experiments.published import figures
 from rankwise.experiments.results import Results
-from rankwise.experiments.spec import Spec, find_spec
+from rankwise.experiments.schema import QUERIES, empty
+from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
 from rankwise.experiments.verdicts import counted, verdicts
 from rounds import by_reach, by_round
@@ -27,6 +29,8 @@ CHANGED = (
 )
 WRITTEN_AS = {"mq2007-partial": "mq2007-partial=DIR/mq2007-partial/mq2007.partial.txt.gz"}
 NAMED = re.compile(r"^([\w-]+)=.*")
+ABSENT = "Not computed yet"
+NOT_RUN = "<!-- commands: not run, hours of training on data that must be fetched -->"
 
 
 def command(results: Results) -> str:
@@ -76,8 +80,28 @@ def made(results: Results) -> str:
         lines.append(f"Each method's parameters are searched in every trial anew, {searched}.")
     lines += full_protocol(results, recipe)
     lines += [f"{name}: `{text}`" for name, text in spec["methods"].items()]
-    mark = "<!-- commands: not run, hours of training on data that must be fetched -->"
-    return "\n".join([f"{mark}\n```text\n{command(results)}\n```\n", *(f"- {line}" for line in lines)])
+    return "\n".join([_fenced(command(results)), "", *(f"- {line}" for line in lines)])
+
+
+def planned(run: str, what: str) -> str:
+    """Say of an experiment that there are no results of it, and how they are made; what the paper has is there."""
+    recipe = recipe_of(run)
+    if what == "paper":
+        return paper(Results(recipe.plain(), empty(QUERIES), published=figures(recipe.published)))
+    if what != "made":
+        return f"{ABSENT}."
+    data = "movielens-latest-small" if recipe.protocol == "ratings" else "mq2008"
+    text = f"{ABSENT} with the present version; the command below makes it."
+    return f"{text}\n\n{_fenced(f'rankwise reproduce {recipe.name} --data {data} --data-folder DIR')}"
+
+
+def recipe_of(run: str) -> Spec:
+    """The experiment whose name a folder of results begins with, such as 2019-table1 of 2019-table1-50."""
+    return find_spec(max((name for name in recipes() if f"{run}-".startswith(f"{name}-")), key=len, default=run))
+
+
+def _fenced(text: str) -> str:
+    return f"{NOT_RUN}\n```text\n{text}\n```"
 
 
 def duration(seconds: float) -> str:

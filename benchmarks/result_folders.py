@@ -24,6 +24,8 @@ class Folders:
     reports: Path | None
     """None: figures are left as they are."""
     pages: Path
+    all_there: bool = False
+    """Whether these are all results that there are, so that what is not among them is not computed yet."""
 
     def has(self, run: str) -> bool:
         """Whether there are results of an experiment."""

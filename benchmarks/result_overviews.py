@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from rankwise.evaluation import tables
 from rankwise.experiments.comparisons import alpha, places
-from rankwise.experiments.results import Results
 from rankwise.experiments.verdicts import Verdict, counted, verdicts
-from result_blocks import trials
+from result_blocks import ABSENT, recipe_of, trials
 from result_folders import Folders
 
 
@@ -19,6 +18,10 @@ def overview(folders: Folders) -> str:
             data = ", ".join(dict.fromkeys(name for name, _ in places(results)))
             words = counted(verdicts(results)) or "see the page"
             rows.append((f"[`{run}`]({page.name})", data, trials(results), results.spec["claim"], words))
+        elif folders.all_there:
+            recipe = recipe_of(run)
+            full = f"{tables.NOTHING} (paper: {recipe.trials})" if recipe.published else tables.NOTHING
+            rows.append((f"[`{run}`]({page.name})", tables.NOTHING, full, recipe.claim, ABSENT.lower()))
     head = ("reproduction", "data", "trials", "what it is to show", "the paper's statements, with us")
     return _table(head, rows)
 
@@ -26,8 +29,16 @@ def overview(folders: Folders) -> str:
 def holds(folders: Folders, paper: str) -> str:
     """Each statement of a paper with our evidence for and against it: one line by experiment and data set."""
     rows, percents = {}, set()
-    runs = [(page, run) for page, run in folders.subjects() if folders.has(run) and _about(folders.read(run), paper)]
-    for page, run in sorted(runs, key=lambda one: ("table" not in one[1], one[1])):  # numbers first, then curves
+    for page, run in sorted(
+        folders.subjects(), key=lambda one: ("table" not in one[1], one[1])
+    ):  # numbers, then curves
+        there = folders.has(run)
+        spec = folders.read(run).spec if there else recipe_of(run).plain() if folders.all_there else {}
+        if not str(spec.get("published", "")).startswith(f"{paper}."):
+            continue
+        if not there:
+            rows[spec["claim"], run] = (spec["claim"], f"[`{run}`]({page.name})", tables.NOTHING, ABSENT.lower())
+            continue
         results = folders.read(run)
         percents.add(f"{100 * (1 - alpha(results)):g}%")
         for same in _statements(verdicts(results), results.spec["decide"]):
@@ -43,13 +54,9 @@ def holds(folders: Folders, paper: str) -> str:
     if not rows:
         return "There are no kept results."
     head = ("the paper says", "our evidence", "ours, with interval", "verdict")
-    ordered = sorted(rows.values(), key=lambda row: row[1] == tables.NOTHING)
-    return f"{_table(head, ordered)}\n\nIntervals: {' or '.join(sorted(percents))}."
-
-
-def _about(results: Results, paper: str) -> bool:
-    """Whether an experiment is held against statements of a paper."""
-    return str(results.spec.get("published", "")).startswith(f"{paper}.")
+    ordered = sorted(rows.values(), key=lambda row: (row[1] == tables.NOTHING, row[2] == tables.NOTHING))
+    notes = f"\n\nIntervals: {' or '.join(sorted(percents))}." if percents else ""
+    return _table(head, ordered) + notes
 
 
 def _statements(found: Iterable[Verdict], decide: str) -> list[list[Verdict]]:

@@ -21,8 +21,8 @@ it was written:
     <!-- overview all:begin --> …                                         a line for each experiment that has a page
     <!-- holds bruch2021:begin --> …                                      each statement of a paper with our evidence
 
-Markers whose results are not in RESULTS keep what they hold. Figures come from reports, which take seconds to a minute
-each: ``--reports`` keeps them, and takes those that are there.
+What has no results says so if RESULTS is the default, and keeps what it holds if it is another folder. Figures come
+from reports, which take seconds to a minute each: ``--reports`` keeps them, and takes those that are there.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from PIL import Image
 
 from rankwise import check
 from rankwise.experiments.results import DESCRIPTION, Results
-from result_blocks import BLOCKS, NAMED, command
+from result_blocks import ABSENT, BLOCKS, NAMED, command, planned
 from result_folders import BLOCK, Folders
 from result_overviews import holds, overview
 
@@ -79,13 +79,15 @@ def filled(folders: Folders, text: str, page: str) -> str:
         what, run = block.group("what", "run")
         run, _, name = run.partition("/")
         check.choice("block", what, [*BLOCKS, "figure", "overview", "holds"])
-        if what not in ("overview", "holds") and not folders.has(run):
+        there = what in ("overview", "holds") or folders.has(run)
+        if not there and not folders.all_there:
             print(f"{page}: no results of {run}, left as it is", file=sys.stderr)
             return block[0]
-        if what == "figure" and folders.reports is None:
+        if (not there and ABSENT in block[0]) or (there and what == "figure" and not folders.reports):
             return block[0]
         content = (
-            overview(folders) if what == "overview"
+            planned(run, what) if not there
+            else overview(folders) if what == "overview"
             else holds(folders, run) if what == "holds"
             else figure(folders, run, name) if what == "figure"
             else BLOCKS[what](folders.read(run))
@@ -151,11 +153,11 @@ def main() -> None:
         keep(given.pack, Folders(given.results, None, given.pages), given.only)
         return
     if given.check:
-        changes = differences(Folders(given.results, None, given.pages), given.only)
+        changes = differences(Folders(given.results, None, given.pages, all_there=given.results == KEPT), given.only)
         print("\n".join(changes))
         sys.exit(bool(changes))
     with tempfile.TemporaryDirectory() as scratch:
-        folders = Folders(given.results, given.reports or Path(scratch), given.pages)
+        folders = Folders(given.results, given.reports or Path(scratch), given.pages, given.results == KEPT)
         for page in pages(given.pages, given.only):
             page.write_text(filled(folders, page.read_text(encoding="utf-8"), page.name), encoding="utf-8")
 

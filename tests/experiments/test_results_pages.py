@@ -277,6 +277,29 @@ def test_blocks_without_results_are_kept_and_broken_markers_refused(filler, resu
         filler.filled(folders, block("maens", "2021-table1"), "page.md")
 
 
+def test_what_has_no_results_says_so_where_all_results_are_there(filler, blocks, results, tmp_path):
+    text = "\n".join(block(what, "2024-figure3-at5") for what in ("made", "means", "figure"))
+    (tmp_path / "a.md").write_text(text + block("made", "2021-table1") + block("paper", "2019-table1-fold1"))
+    folders = filler.Folders(results, None, tmp_path, all_there=True)
+    page = filler.filled(folders, (tmp_path / "a.md").read_text(), "a.md")
+    assert page.count("Not computed yet") == 3
+    assert "Not computed yet with the present version; the command below makes it." in page
+    assert "rankwise reproduce 2024-figure3-at5 --data mq2008 --data-folder DIR" in page
+    assert "| mslr-web30k | 0 | ListNet | 0.4672 ± 0.0008 |" in page
+    other = page.replace("Not computed yet with the present version;", "Not computed yet, it takes a day;")
+    assert filler.filled(folders, other, "a.md") == other
+    lines = filler.overview(folders).splitlines()
+    assert lines[2].startswith("| [`2024-figure3-at5`](a.md) | – | – (paper: 5) | ")
+    assert lines[2].endswith(" | not computed yet |")
+    assert lines[3].startswith("| [`2021-table1`](a.md) | synthetic | 2 (paper: 100) |")
+    statements = filler.filled(folders, block("holds", "kang2024"), "page")
+    assert "| [`2024-figure3-at5`](a.md) | – | not computed yet |" in statements
+    assert blocks.recipe_of("2019-table1-50").name == "2019-table1"
+    assert blocks.recipe_of("2019-table1-fold1").name == "2019-table1-fold1"
+    with pytest.raises(ValueError, match="unknown experiment: got '2019-table12'"):
+        blocks.recipe_of("2019-table12")
+
+
 def test_figures_are_copied_with_their_words(filler, tmp_path):
     from PIL import Image
 
