@@ -1,6 +1,7 @@
 """Which γ of XE-NDCG ranks best: distributions by mean, spread and change over rounds, chosen without test queries.
 
     python benchmarks/gamma.py FOLDER [--data mq2008 mq2007] [--splits 10] [--inner 5] [--processes 2] [--out gamma.csv]
+    python benchmarks/gamma.py FOLDER --gammas tight "always 1"
     python benchmarks/gamma.py --tables gamma.csv
 
 FOLDER is that of `benchmarks/quality.py`. A split holds out a fifth of the queries for testing. The others are divided
@@ -27,6 +28,7 @@ from scipy import special
 import paired
 import rankwise as rw
 from quality import whole
+from rankwise.evaluation import tables
 from rankwise.evaluation.significance import t_test
 from rankwise.experiments.spec import find_spec
 
@@ -38,6 +40,7 @@ RECIPE = find_spec("2021-table1")
 TESTED = 0.2
 MOVED = 100  # rounds
 BASELINE = "uniform"
+TITLES = {"mq2007": "mq2007-partial"}
 METRICS = ("ndcg@5", "ndcg@10")
 
 
@@ -133,7 +136,7 @@ def read(path: Path) -> list[Row]:
 def corrected(gaps: Floats) -> str:
     """Mean and half of the 95% interval over splits (Nadeau and Bengio)."""
     test = t_test(gaps, overlap=TESTED / (1.0 - TESTED))
-    return f"{test.mean:+.4f} ± {test.interval()[1] - test.mean:.4f}"
+    return f"{tables.number(test.mean, signed=True)} ± {tables.number(test.interval()[1] - test.mean)}"
 
 
 def best(means: dict[str, Floats], split: int) -> str:
@@ -141,7 +144,7 @@ def best(means: dict[str, Floats], split: int) -> str:
     return max(means, key=lambda name: float(means[name][split, 0]))
 
 
-def tables(rows: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     """Every γ against uniform draws, and the one that each split chose."""
     sums: dict[str, dict[str, dict[int, list[tuple[float, ...]]]]]
     sums = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -167,7 +170,7 @@ def tables(rows: list[Row]) -> str:
         gaps = np.array([means[name][one] for one, name in enumerate(chosen)]) - plain
         own = [corrected(gap) for gap in gaps[:, :-1].T]
         lines.append(" | ".join(["the chosen one of each split", *own, "", str(len(plain))]))
-        texts.append("\n".join([f"**{data}**", "", *(f"| {line} |" for line in lines)]))
+        texts.append("\n".join([f"**{TITLES.get(data, data)}**", "", *(f"| {line} |" for line in lines)]))
     return "\n\n".join(texts)
 
 
@@ -177,16 +180,17 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["mq2008", "mq2007"])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--inner", type=int, default=5)
+    parser.add_argument("--gammas", nargs="+", default=list(GAMMAS)[1:], choices=list(GAMMAS)[1:], metavar="GAMMA")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("gamma.csv"))
     parser.add_argument("--tables", type=Path, help="print the tables of measurements that were made before")
     args = parser.parse_args()
     if args.tables is None:
-        runs = itertools.product(range(args.splits), range(args.inner), args.data, GAMMAS)
+        runs = itertools.product(range(args.splits), range(args.inner), args.data, [BASELINE, *args.gammas])
         jobs: list[Job] = [(data, split, inner, name) for split, inner, data, name in runs]
         for _ in paired.measured(jobs, partial(measure, args.folder), args.processes, args.out):
             pass
-    print(tables(read(args.tables or args.out)))
+    print(table(read(args.tables or args.out)))
 
 
 if __name__ == "__main__":

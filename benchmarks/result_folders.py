@@ -28,8 +28,12 @@ class Folders:
     """Whether these are all results that there are, so that what is not among them is not computed yet."""
 
     def has(self, run: str) -> bool:
-        """Whether there are results of an experiment."""
-        return (self.results / run / DESCRIPTION).is_file() or self.pack(run).is_file()
+        """Whether there are results of an experiment, or measurements of a benchmark."""
+        return any(one.is_file() for one in (self.results / run / DESCRIPTION, self.pack(run), self.measured(run)))
+
+    def measured(self, run: str) -> Path:
+        """Where the measurements of a benchmark lie, if they are kept."""
+        return self.results / f"{run}.csv"
 
     def pack(self, run: str) -> Path:
         """Where the pack of an experiment lies, if there is one."""

@@ -18,6 +18,7 @@ it was written:
     <!-- peaks 2024-figure3-at10:begin --> …                             methods at their best rounds and at the last
     <!-- bounds 2019-bound:begin --> …                                   metrics beside what losses guarantee of them
     <!-- figure 2021-table1/means-mq2008:begin --> …                      a figure of the report, copied into img/
+    <!-- gamma gamma:begin --> …                                         measurements of a benchmark, RESULTS/gamma.csv
     <!-- overview all:begin --> …                                         a line for each experiment that has a page
     <!-- holds bruch2021:begin --> …                                      each statement of a paper with our evidence
 
@@ -31,12 +32,13 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
 
+import gamma
 from rankwise import check
 from rankwise.experiments.results import DESCRIPTION, Results
 from result_blocks import ABSENT, BLOCKS, NAMED, command, planned
@@ -46,6 +48,7 @@ from result_overviews import holds, overview
 WIDTH = 1100  # pixels
 COLOURS = 256
 KEPT = Path("docs/results/trials")
+MEASURED: dict[str, Callable[[Path], str]] = {"gamma": lambda path: gamma.table(gamma.read(path))}
 NEED_DOCUMENTS = "cutoffs"  # the figure of metrics that were not computed
 
 
@@ -78,9 +81,9 @@ def filled(folders: Folders, text: str, page: str) -> str:
     def anew(block: re.Match[str]) -> str:
         what, run = block.group("what", "run")
         run, _, name = run.partition("/")
-        check.choice("block", what, [*BLOCKS, "figure", "overview", "holds"])
+        check.choice("block", what, [*BLOCKS, *MEASURED, "figure", "overview", "holds"])
         there = what in ("overview", "holds") or folders.has(run)
-        if not there and not folders.all_there:
+        if not there and (what in MEASURED or not folders.all_there):
             print(f"{page}: no results of {run}, left as it is", file=sys.stderr)
             return block[0]
         if (not there and ABSENT in block[0]) or (there and what == "figure" and not folders.reports):
@@ -90,6 +93,7 @@ def filled(folders: Folders, text: str, page: str) -> str:
             else overview(folders) if what == "overview"
             else holds(folders, run) if what == "holds"
             else figure(folders, run, name) if what == "figure"
+            else MEASURED[what](folders.measured(run)) if what in MEASURED
             else BLOCKS[what](folders.read(run))
         )  # fmt: skip
         begin, end = block[0].split("-->")[0], block[0].rpartition("<!--")[2]

@@ -116,6 +116,21 @@ def test_rounds_that_are_needed_are_those_of_the_curves(filler, results, tmp_pat
     assert [f"{np.mean(one):.1f}" for one in needed.values()] == [cell.strip() for cell in row.split("|")[8:10]]
 
 
+def test_measurements_of_gamma_make_tables(filler, tmp_path):
+    rows = [
+        f"mq2007,{split},{inner},{name},{0.5 + gain},0.4,{0.3 + gain * (1 + split)},50.0"
+        for name, gain in (("uniform", 0.0), ("tight", -0.1), ("other", 0.1))
+        for split in range(2)
+        for inner in range(2)
+    ]
+    (tmp_path / "gamma.csv").write_text("\n".join(rows))
+    page = filler.filled(filler.Folders(tmp_path, None, tmp_path), block("gamma", "gamma"), "page")
+    assert "**mq2007-partial**" in page
+    assert "| uniform | 0.5000 | 0.4000 | 0.3000 | 50 | 0 |" in page
+    assert "| tight | −0.1000 ± 0.0000 | 0.0000 ± 0.0000 | −0.1500 ± 0.7781 | 50 | 0 |" in page  # 12.706 · .0707 · √¾
+    assert "| the chosen one of each split | +0.1000 ± 0.0000 | 0.0000 ± 0.0000 | +0.1500 ± 0.7781 |" in page
+
+
 def test_blocks_hold_what_was_measured_and_prose_stays(filler, results, tmp_path):
     whats = ("made", "means", "beside", "paper", "verdicts")
     text = "My words.\n\n" + "\n\n".join(block(what, "2019-table1") for what in whats) + "\n\nMore words.\n"
