@@ -188,7 +188,7 @@ def test_methods_are_level_only_where_the_interval_says_so(mean, spread, word):
     gaps = mean + spread * noise / noise.std(ddof=1)
     names = ("CrossEntropy", "E[CrossEntropy]")
     results = made({("mine", 0.0, "ndcg@5"): gaps}, methods=names, published="bruch2020.figure3")
-    (one,) = verdicts(results)
+    (one,) = judged(results)
     assert (one.published_significant, one.verdict) == (False, word)
     error = spread * np.sqrt(1 / 10 + 1 / 3)
     sides = [stats.t.sf((0.005 + side * mean) / error, 9) for side in (1, -1)]  # two one-sided tests
@@ -326,7 +326,11 @@ def test_one_curve_of_each_method_is_no_test():
     steps = [1, 2, 3]
     paths = {(0, "XE-NDCG"): (steps, [0.5, 0.6, 0.7]), (0, "LambdaMART"): (steps, [0.4, 0.5, 0.7])}
     results = with_curves(made({("mine", 0.0, "ndcg@5"): [0.01]}, published="bruch2021.figure1"), paths)
-    assert [one.verdict for one in verdicts(results)] == ["agrees on this split", "not tested"]
+    assert [(one.data, one.verdict) for one in verdicts(results)] == [
+        ("mine", "agrees on this split"),
+        ("mine", "not tested"),
+    ]
+    assert "needs two trials" in summary.verdict_table(results).notes[-1]  # type: ignore[union-attr]
 
 
 # What is shown.

@@ -79,6 +79,8 @@ def _read(found: list[Verdict]) -> Iterator[str]:
             "Over several levels: by how much the difference of the two methods changes from the first to the last, on "
             "the least-squares line through all of them."
         )
+    if any(one.data and not one.covers for one in found):
+        yield "Not tested: a statement about learning curves needs two trials of them."
     if any(one.rounds for one in found):
         yield (
             "Over rounds: the mean of the difference over all rounds of training, or its change from the first to the "

@@ -23,7 +23,7 @@ class Verdict:
     """What the paper says of two methods, and what we found."""
 
     data: str
-    """Ours; empty where there was nothing to test."""
+    """Ours; empty for statements that no data of ours are about."""
     level: float | None
     """None: a statement about several levels, or about none."""
     levels: tuple[float, ...]
@@ -66,6 +66,7 @@ class _Statement(NamedTuple):
     same: list[Claim]
     found: Contrast | None = None
     same_data: bool = False
+    data: str = ""
 
     @property
     def significant(self) -> bool | None:
@@ -123,9 +124,9 @@ def _statements(results: "Results") -> Iterator[_Statement]:
             else:
                 found = contrast(results, data, used, first.metric, first.better, first.worse)
             if found is not None:
-                yield _Statement(same, found, own)
+                yield _Statement(same, found, own, data)
             elif first.curve and {first.better, first.worse} <= set(results.methods):
-                yield _Statement(same, None, own)
+                yield _Statement(same, None, own, data)
     untested: dict[tuple[str, str], list[Claim]] = {}
     for one in said:
         if one.kind == "untested":
@@ -160,7 +161,7 @@ def _verdict(
     if first.kind == "interaction":
         plain = f"{first.better} gains on {first.worse} as {'training goes on' if first.curve else 'the level grows'}"
     return Verdict(
-        data=found.data if found else "",
+        data=one.data,
         level=levels[0] if len(levels) == 1 else None,
         levels=levels,
         rounds=found.rounds if found else (),
