@@ -75,7 +75,7 @@ def _ours(same: list[Verdict]) -> str:
         for one in (ordered[:1] if len(same) == 1 else (ordered[0], ordered[-1]))
         if one.difference is not None and one.low is not None and one.high is not None
     ]
-    return " to ".join(texts) + (f", over {len(same)} levels" if len(same) > 1 else "")
+    return (" to ".join(texts) or tables.NOTHING) + (f", over {len(same)} levels" if len(same) > 1 else "")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
