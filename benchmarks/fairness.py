@@ -53,6 +53,8 @@ MEASURES = (
     *("protected_merit", "trained_equal", "trained_proportional"),
 )
 COLUMNS = ("trial", "ranker", "method", "weight", *MEASURES)
+FIGURE = "results/img/fairness.svg"  # as pages in docs/ see it
+ALT = "Expected NDCG@10 against the disparity of exposure, by weight of the penalty, for trees and a net"
 MARKS = re.compile(r"(<!-- fairness:begin -->).*(<!-- fairness:end -->)", re.DOTALL)
 Job = tuple[int, str, str, float]
 Found = dict[tuple[str, str, float], np.ndarray[Any, Any]]
@@ -197,8 +199,8 @@ def draw(found: Found, path: Path) -> None:
 
 
 def filled(page: str, found: Found) -> str:
-    """A page with the table between its markers."""
-    made = table(found)
+    """A page with the figure and the table between its markers."""
+    made = f"![{ALT}]({FIGURE})\n\n{table(found)}"
     return MARKS.sub(lambda mark: f"{mark[1]}\n{made}\n{mark[2]}", page)
 
 
@@ -210,7 +212,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("fairness.csv"))
     parser.add_argument("--quick", action="store_true", help="few trees and epochs, to try it out")
     parser.add_argument("--draw", type=Path, metavar="CSV", help="train nothing: table and figure of a file --out")
-    parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    parser.add_argument("--page", type=Path, help="write figure and table between the markers of this page")
     parser.add_argument("--figure", type=Path, help="the figure to write, .svg or .png; by default beside the CSV")
     args = parser.parse_args()
     kept = args.draw or args.out

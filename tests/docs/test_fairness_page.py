@@ -52,6 +52,6 @@ def test_a_small_run_gives_a_table_and_a_figure(benchmark: ModuleType, tmp_path:
     found = benchmark.read(tmp_path / "kept.csv")
     assert len(found) == 2 * (2 * len(benchmark.WEIGHTS) + 1 + len(benchmark.FACTORS))
     text = benchmark.filled("a <!-- fairness:begin --> b <!-- fairness:end --> c", found)
-    assert text.count("\n") == len(found) + 3
+    assert text.count("\n") == len(found) + 5
     benchmark.draw(found, tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").stat().st_size > 1000
