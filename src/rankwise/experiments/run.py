@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,8 @@ from rankwise.rankers.table import installed
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import polars as pl
 
 
@@ -181,7 +183,10 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
         work.clock.start()
         with without_interrupts():
             asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in work.missing}
-        for future in as_completed(asked):
+        done: SimpleQueue[Future[Outcome]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike as_completed
+        for future in asked:
+            future.add_done_callback(done.put)
+        for future in (done.get() for _ in asked):
             try:
                 yield asked[future], future.result()
             except ValueError as wrong:
