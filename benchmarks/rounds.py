@@ -23,14 +23,25 @@ ROUNDS = (5, 10, 25, 50, 100, 200, 500, 1000)
 
 
 def by_round(results: rw.Results, rounds: Sequence[int] = ROUNDS) -> str:
-    """The deciding metric after some numbers of rounds, the differences, and by how much each exceeds the last one."""
+    """The deciding metric after some numbers of rounds, the differences, and by how much each exceeds the last one.
+
+    Shown are rounds that every trial of every method has reached. Where a curve was thinned, the round before stands
+    for one that was left out.
+    """
     spec = results.spec
     series = f"valid {spec['decide']}"
-    kept = results.curves.filter((pl.col("series") == series) & pl.col("round").is_in(list(rounds)))
+    kept = results.curves.filter(pl.col("series") == series).sort("round")
     rows = []
     for data in kept["data"].unique(maintain_order=True):
-        curves = {name: values(kept, data, name) for name in results.methods}
-        there = [number for number in rounds if all(number in curve for curve in curves.values())]
+        here = kept.filter(pl.col("data") == data)
+        paths = {name: paths_of(here.filter(pl.col("method") == name)) for name in results.methods}
+        both = sorted(set.intersection(*map(set, paths.values())))
+        reached = min(path[trial][0][-1] for path in paths.values() for trial in both)
+        there = [number for number in rounds if number <= reached]
+        curves = {
+            name: {number: np.array([after(path[trial], number) for trial in both]) for number in there}
+            for name, path in paths.items()
+        }
         for low, high in compared(results):
             for number in there:
                 gaps, last = (curves[high][one] - curves[low][one] for one in (number, there[-1]))
@@ -94,10 +105,10 @@ def rounds_to(path: tuple[np.ndarray, np.ndarray], goal: float) -> int:
     return int(rounds[np.argmax(reached >= goal)])
 
 
-def values(curves: pl.DataFrame, data: str, method: str) -> dict[int, np.ndarray]:
-    """Round to the values of all trials, in their order."""
-    mine = curves.filter((pl.col("data") == data) & (pl.col("method") == method)).sort("trial")
-    return {number: mine.filter(pl.col("round") == number)["value"].to_numpy() for number in mine["round"].unique()}
+def after(path: tuple[np.ndarray, np.ndarray], number: int) -> float:
+    """The value after a number of rounds."""
+    rounds, reached = path
+    return float(reached[np.searchsorted(rounds, number, side="right") - 1])
 
 
 def gap_of(gaps: np.ndarray, spec: dict[str, Any], digits: int = 4) -> list[str]:

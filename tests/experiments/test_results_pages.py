@@ -85,6 +85,23 @@ def test_peaks_are_chosen_by_validation_data_and_held_against_the_last_round(fil
     assert row == r"| d | a | 20 | 0.4100 | 0.3100 | −0.1000 | \[−0.1000, −0.1000\] | 0.6100 | 0.9100 |"
 
 
+def test_differences_by_round_stop_where_a_trial_does_and_take_the_round_before_one_left_out(filler):
+    curves = {("a", 0): (1, 5, 10), ("b", 0): (1, 5, 9, 11), ("a", 1): (1, 5, 10, 25), ("b", 1): (1, 5, 10, 25)}
+    gain = {"a": 0.0, "b": 0.1}
+    rows = [
+        ("d", 0.0, trial, method, number, "valid rr", number / 100 + gain[method])
+        for (method, trial), numbers in curves.items()
+        for number in numbers
+    ]
+    schema = ["data", "level", "trial", "method", "round", "series", "value"]
+    spec = {"decide": "rr", "alpha": 0.05, "split": (0.6, 0.2, 0.2), "methods": {"a": "", "b": ""}}
+    queries = pl.DataFrame({"method": ["a", "b"]})
+    text = filler.BLOCKS["rounds"](rw.Results(spec, queries, curves=pl.DataFrame(rows, schema=schema, orient="row")))
+    assert "| d | 5 | a | b | 0.0500 | 0.1500 | +0.1000 |" in text
+    assert "| d | 10 | a | b | 0.1000 | 0.1950 | +0.0950 |" in text  # of b in trial 0 there is the ninth
+    assert "| d | 25 |" not in text
+
+
 def test_bounds_are_counted_and_put_beside_their_metrics(filler):
     curves = {"test rr": (0.5, 0.6, 0.8), "bound rr": (0.1, 0.3, 0.2)}
     rows = [("d", 0.0, 0, "a", 1 + k, name, value) for name, line in curves.items() for k, value in enumerate(line)]
