@@ -92,7 +92,9 @@ def planned(run: str, what: str) -> str:
         return f"{ABSENT}."
     data = "movielens-latest-small" if recipe.protocol == "ratings" else "mq2008"
     text = f"{ABSENT} with the present version; the command below makes it."
-    return f"{text}\n\n{_fenced(f'rankwise reproduce {recipe.name} --data {data} --data-folder DIR')}"
+    ending = run.rpartition("-")[2]
+    more = f" --trials {ending} -o results/{run}" if run != recipe.name and ending.isdigit() else ""
+    return f"{text}\n\n{_fenced(f'rankwise reproduce {recipe.name} --data {data} --data-folder DIR{more}')}"
 
 
 def recipe_of(run: str) -> Spec:
