@@ -28,7 +28,8 @@ def overview(folders: Folders) -> str:
 
 def holds(folders: Folders, paper: str) -> str:
     """Each statement of a paper with our evidence for and against it: one line by experiment and data set."""
-    rows, percents = {}, set()
+    rows = {}
+    percents: dict[str, list[str]] = {}
     for page, run in sorted(
         folders.subjects(), key=lambda one: ("table" not in one[1], one[1])
     ):  # numbers, then curves
@@ -40,7 +41,7 @@ def holds(folders: Folders, paper: str) -> str:
             rows[spec["claim"], run] = (spec["claim"], f"[`{run}`]({page.name})", tables.NOTHING, ABSENT.lower())
             continue
         results = folders.read(run)
-        percents.add(f"{100 * (1 - alpha(results)):g}%")
+        percents.setdefault(f"{100 * (1 - alpha(results)):g}%", []).append(f"`{run}`")
         for same in _statements(verdicts(results), results.spec["decide"]):
             first = same[0]
             said = f"{first.says} ({first.source})"
@@ -48,15 +49,17 @@ def holds(folders: Folders, paper: str) -> str:
                 count = results.queries.filter(data=first.data)["trial"].n_unique()
                 where = f"[`{run}`]({page.name}): {first.data}, {tables.count(count, 'trial')}"
                 word = first.verdict if len(same) == 1 else counted(same)
-                rows[said, where] = (said, where, f"{first.metric}: {_ours(same)}", word)
+                rows[said, where] = (said, where, _ours(same), word)
             else:  # said once, however many experiments it could be about
                 rows[said, ""] = (said, tables.NOTHING, tables.NOTHING, first.verdict)
     if not rows:
         return "There are no kept results."
     head = ("the paper says", "our evidence", "ours, with interval", "verdict")
     ordered = sorted(rows.values(), key=lambda row: (row[1] == tables.NOTHING, row[2] == tables.NOTHING))
-    notes = f"\n\nIntervals: {' or '.join(sorted(percents))}." if percents else ""
-    return _table(head, ordered) + notes
+    usual, *others = sorted(percents, key=lambda percent: -len(percents[percent])) or [""]
+    notes = f"\n\nIntervals: {usual}" if usual else ""
+    notes += "".join(f", and {percent} in {', '.join(percents[percent])}" for percent in others)
+    return _table(head, ordered) + (f"{notes}." if notes else "")
 
 
 def _statements(found: Iterable[Verdict], decide: str) -> list[list[Verdict]]:
@@ -75,7 +78,8 @@ def _ours(same: list[Verdict]) -> str:
         for one in (ordered[:1] if len(same) == 1 else (ordered[0], ordered[-1]))
         if one.difference is not None and one.low is not None and one.high is not None
     ]
-    return (" to ".join(texts) or tables.NOTHING) + (f", over {len(same)} levels" if len(same) > 1 else "")
+    several = f", over {len(same)} levels" if len(same) > 1 else ""
+    return f"{same[0].metric}: {' to '.join(texts)}{several}" if texts else tables.NOTHING
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
