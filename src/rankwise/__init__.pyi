@@ -58,6 +58,8 @@ from .objectives.bpr import BPR as BPR
 from .objectives.checks import ObjectiveChecks as ObjectiveChecks
 from .objectives.checks import check_objective as check_objective
 from .objectives.clickwise import clickwise as clickwise
+from .objectives.distil import Distil as Distil
+from .objectives.distil import MarginMSE as MarginMSE
 from .objectives.fair import fair as fair
 from .objectives.guarantees import guarantees as guarantees
 from .objectives.listmle import ListMLE as ListMLE

@@ -48,10 +48,10 @@ def losses(text, data, scores):
     ):  # its value holds the pairs' weights fixed: it compares only under the same weights
         held = frozen(objective, start, data.labels, data.offsets)
         return [held(at).mean() for at in (start, scores)]
-    groups = {"groups": data.groups} if objective.uses_groups else {}
+    columns = {name: getattr(data, name) for name in objective.reads}
     streams = [data.stream(1000 + k) for k in range(8)]  # the expected loss: over draws none of which training saw
     return [
-        np.mean([objective(at, data.labels, data.offsets, stream, **groups).value.mean() for stream in streams])
+        np.mean([objective(at, data.labels, data.offsets, stream, **columns).value.mean() for stream in streams])
         for at in (start, scores)
     ]
 
@@ -59,7 +59,8 @@ def losses(text, data, scores):
 @pytest.mark.parametrize("library", ["xgboost", "catboost"])  # LightGBM's own tests have it
 @pytest.mark.parametrize("text", EVERY_OBJECTIVE)
 def test_every_objective_and_wrapper_lowers_its_loss(library, text, data):
-    data = data.with_(groups=np.arange(data.n_docs) % 3)  # which most objectives do not look at
+    # Most objectives do not look at these columns.
+    data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
     model = ranker(library, text, rounds=8).fit(data)
     before, after = losses(text, data, model.predict(data))
     assert after < before

@@ -124,23 +124,26 @@ def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
         np.testing.assert_array_equal(part.weights, [weights[name] for name in part.query_ids])
 
 
-@pytest.mark.parametrize("objective", ["plrank", "stochastic(xendcg, scale=0.25)", "fair(plrank, merit=proportional)"])
+@pytest.mark.parametrize(
+    "objective",
+    ["plrank", "stochastic(xendcg, scale=0.25)", "fair(plrank, merit=proportional)", "0.5*distil + 0.5*margin_mse"],
+)
 def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, objective):
     chosen, scores = rw.objective(objective), np.random.default_rng(5).normal(size=named.n_docs)
-    named = named.with_(groups=np.random.default_rng(6).choice(["a", "b"], named.n_docs))
+    named = named.with_(groups=np.random.default_rng(6).choice(["a", "b"], named.n_docs), teacher_scores=-scores)
     of = by_query(named, scores)
 
     def derived(data):
         column = np.concatenate([of[str(name)] for name in data.query_ids])
-        groups = {"groups": data.groups} if chosen.uses_groups else {}
-        found = chosen(column, data.labels, data.offsets, data.stream(7, round=3), **groups)
+        columns = {name: getattr(data, name) for name in chosen.reads}
+        found = chosen(column, data.labels, data.offsets, data.stream(7, round=3), **columns)
         return newton(found, data.offsets, data.query_ids, data.weights)
 
     expected = [by_query(named, column) for column in derived(named)]
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
-    columns = {"weight": "weight", "groups": "group"}
+    roles = {"weight": "weight", "groups": "group", "teacher_score": "teacher_score"}
     for parts in (1, 2, 4):
-        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, columns)
+        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, roles)
         seen = 0
         for part in client.gather(found.futures):
             for wanted, column in zip(expected, derived(part), strict=True):
@@ -169,10 +172,11 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
         for field, role, name, values in (
             ("groups", "groups", "group", np.where(halves > 1.0, "a", "b")),
             ("document_weights", "document_weight", "document_weight", halves),
+            ("teacher_scores", "teacher_score", "teacher_score", halves),
         )
         for number, column in enumerate((values, values[::-1]))
     ]
-    assert len({first, *found}) == 5
+    assert len({first, *found}) == 7
 
 
 def test_a_dask_frame_with_categories(client, named):

@@ -62,7 +62,8 @@ WRAPPED = [f"{name}(approx_ndcg)" for name in WRAPPERS]
 
 @pytest.mark.parametrize("text", [*OBJECTIVES, *WRAPPED, "0.7*xendcg + 0.3*approx_ndcg"])
 def test_every_objective_and_wrapper_lowers_its_loss(text, data):
-    data = data.with_(groups=np.arange(data.n_docs) % 3)  # which most objectives do not look at
+    # Most objectives do not look at these columns.
+    data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
     model = ranker(text, rounds=8).fit(data)
     objective, start, scores = rw.objective(text), np.zeros(data.n_docs), model.predict(data)
     if isinstance(
@@ -71,10 +72,10 @@ def test_every_objective_and_wrapper_lowers_its_loss(text, data):
         held = frozen(objective, start, data.labels, data.offsets)
         loss = [held(at).mean() for at in (start, scores)]
     else:  # the expected loss: over draws none of which training saw
-        groups = {"groups": data.groups} if objective.uses_groups else {}
+        columns = {name: getattr(data, name) for name in objective.reads}
         streams = [data.stream(1000 + k) for k in range(8)]
         loss = [
-            np.mean([objective(at, data.labels, data.offsets, stream, **groups).value.mean() for stream in streams])
+            np.mean([objective(at, data.labels, data.offsets, stream, **columns).value.mean() for stream in streams])
             for at in (start, scores)
         ]
     assert loss[1] < loss[0]

@@ -14,6 +14,7 @@ from rankwise.check.documents import (
     positions,
     propensities,
     scores,
+    teacher_scores,
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
 from rankwise.check.errors import error, library, naming, printable, suggestion, unexpected
@@ -79,5 +80,6 @@ __all__ = [
     "scores",
     "sizes",
     "suggestion",
+    "teacher_scores",
     "unexpected",
 ]

@@ -86,6 +86,16 @@ def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[
     """
     hint = "look at the learning rate and the features: a trainer that diverges produces such scores"
     array = document_values("scores", values, query_offsets, hint=hint)
+    return _clipped(array)
+
+
+def teacher_scores(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the scores of a teacher: finite; what is beyond ±1e15 counts as ±1e15, as in a loss."""
+    hint = "let the teacher score every document, or leave out those that it cannot score"
+    return _clipped(document_values("teacher scores", values, query_offsets, ids, hint=hint))
+
+
+def _clipped(array: NDArray[np.float64]) -> NDArray[np.float64]:
     if array.size and (array.max() > _LARGEST_SCORE or array.min() < -_LARGEST_SCORE):
         return array.clip(-_LARGEST_SCORE, _LARGEST_SCORE)
     return array

@@ -42,6 +42,10 @@ _OPTIONS: Keywords = {
         str | None,
         _option("COLUMN", "The column of groups of documents, among which exposure is to be fair.", "no groups"),
     ],
+    "teacher_score": Annotated[
+        str | None,
+        _option("COLUMN", "The column of another model's scores, which distil and margin_mse learn.", "no scores"),
+    ],
     "categorical": Annotated[
         str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
     ],

@@ -13,6 +13,7 @@ class Columns(TypedDict, total=False):
     document_ids: ArrayLike | None
     document_weights: ArrayLike | None
     groups: ArrayLike | None
+    teacher_scores: ArrayLike | None
     feature_names: Sequence[str] | None
     categorical: Sequence[int]
     categories: Mapping[int, Sequence[object]] | None
@@ -45,6 +46,7 @@ class Roles(TypedDict, total=False):
     document: str | None
     document_weight: str | None
     groups: str | None
+    teacher_score: str | None
     propensity: str | None
     position: str | None
     judged: str | None

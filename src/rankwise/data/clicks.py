@@ -120,6 +120,7 @@ def simulate_clicks(
         document_ids=None if data.document_ids is None else data.document_ids[rows],
         document_weights=None if data.document_weights is None else data.document_weights[rows],
         groups=None if data.groups is None else data.groups[rows],
+        teacher_scores=None if data.teacher_scores is None else data.teacher_scores[rows],
         feature_names=data.feature_names,
         categorical=data.categorical,
         categories=data.categories,

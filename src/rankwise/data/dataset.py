@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankwise.stream import Stream
 
 PER_DOCUMENT = (
-    *("features", "labels", "document_ids", "document_weights", "groups"),
+    *("features", "labels", "document_ids", "document_weights", "groups", "teacher_scores"),
     *("propensities", "positions", "judged"),
 )
 PER_QUERY = ("query_ids", "weights")
@@ -57,6 +57,8 @@ class RankingDataset:
     """(n_docs,) how much each document counts in training, with objectives that weigh documents."""
     groups: Ids | None = None
     """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
+    teacher_scores: NDArray[np.float64] | None = None
+    """(n_docs,) scores of another model, which a ranker is to learn: see :class:`rankwise.Distil`."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()
@@ -83,6 +85,7 @@ class RankingDataset:
             document_ids: ArrayLike | None = None,
             document_weights: ArrayLike | None = None,
             groups: ArrayLike | None = None,
+            teacher_scores: ArrayLike | None = None,
             feature_names: Sequence[str] | None = None,
             categorical: Sequence[int] = (),
             categories: Mapping[int, Sequence[object]] | None = None,
@@ -120,6 +123,8 @@ class RankingDataset:
             checked["document_weights"] = check.document_weights(self.document_weights, offsets, ids)
         if self.groups is not None:
             checked["groups"] = check.groups(self.groups, n_docs)
+        if self.teacher_scores is not None:
+            checked["teacher_scores"] = check.teacher_scores(self.teacher_scores, offsets, ids)
         if self.propensities is not None:
             checked["propensities"] = check.propensities(self.propensities, offsets, ids)
         if self.positions is not None:

@@ -1,7 +1,7 @@
 """Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
 
 Columns play roles: one names the query, one holds the label, some may hold weights, document ids, groups of
-documents, propensities, displayed positions and who was judged, and the others are features.
+documents, scores of a teacher, propensities, displayed positions and who was judged, and the others are features.
 """
 
 import difflib
@@ -36,6 +36,7 @@ ROLES = {
     "document": "document",
     "document_weight": "document_weight",
     "groups": "group",
+    "teacher_score": "teacher_score",
     "propensity": "propensity",
     "position": "position",
     "judged": "judged",
@@ -43,6 +44,7 @@ ROLES = {
 
 _BY_DOCUMENT = {
     "document_weight": "document_weights",
+    "teacher_score": "teacher_scores",
     "propensity": "propensities",
     "position": "positions",
     "judged": "judged",
@@ -60,6 +62,7 @@ def from_frame(
     document: str | None = None,
     document_weight: str | None = None,
     groups: str | None = None,
+    teacher_score: str | None = None,
     propensity: str | None = None,
     position: str | None = None,
     judged: str | None = None,
@@ -82,6 +85,7 @@ def from_frame(
         document_weight: The column of weights of single documents.
         groups: The column of groups of documents, among which exposure is to be fair: integers, true and false, text
             or categories. It is no feature unless ``features`` names it.
+        teacher_score: The column of another model's scores, which a ranker is to learn.
         propensity: The column of examination probabilities.
         position: The column of displayed positions, from 1.
         judged: The column that says which documents were judged: 1, 0, or -1 for pooled ones that were not.
@@ -106,17 +110,17 @@ def from_frame(
     table, listed = as_polars(frame)
     unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
-    roles |= {"document_weight": document_weight, "groups": groups, "propensity": propensity}
-    roles |= {"position": position, "judged": judged}
+    roles |= {"document_weight": document_weight, "groups": groups, "teacher_score": teacher_score}
+    roles |= {"propensity": propensity, "position": position, "judged": judged}
     return _build(table, cls, roles, features, set(column_names(categorical)), listed, categories or {}, sort=sort)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``propensity``, ``position`` and
-    ``judged``, with an underscore at the end if a feature has that name; features without names are called ``f1``,
-    ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
+    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``, ``propensity``,
+    ``position`` and ``judged``, with an underscore at the end if a feature has that name; features without names are
+    called ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -133,6 +137,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         "document": data.document_ids,
         "document_weight": data.document_weights,
         "groups": data.groups,
+        "teacher_score": data.teacher_scores,
         "propensity": data.propensities,
         "position": data.positions,
         "judged": data.judged,

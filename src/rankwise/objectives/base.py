@@ -108,9 +108,9 @@ class Objective(ABC):
         return ", ".join(dict.fromkeys(part.held_fixed for part in self.inside if part.held_fixed))
 
     @property
-    def uses_groups(self) -> bool:
-        """Whether it looks at the groups of documents, which :meth:`prepare` is then handed as ``groups``."""
-        return any(part.uses_groups for part in self.inside)
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the data that it looks at beside labels and weights, which :meth:`prepare` is then handed."""
+        return tuple(dict.fromkeys(name for part in self.inside for name in part.reads))
 
     @property
     def score_scale(self) -> float:
@@ -162,9 +162,13 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
     return objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
 
 
-def handed(objective: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
-    """What is told to an objective inside another of single documents: groups only where it looks at them."""
-    return {name: column for name, column in documents.items() if name != "groups" or objective.uses_groups}
+def handed(whole: Objective, part: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
+    """What is told of single documents to an objective inside another.
+
+    What the whole reads goes only to parts that read it. All other columns go to every part, which refuses those that
+    it has no use for.
+    """
+    return {name: column for name, column in documents.items() if name not in whole.reads or name in part.reads}
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,12 +185,8 @@ class Sum(Objective):
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare every term."""
         factors = tuple(factor for factor, _ in self.terms)
-        parts = [term.prepare(labels, offsets, **self._columns(term, documents)) for term in self.inside]
+        parts = [term.prepare(labels, offsets, **handed(self, term, documents)) for term in self.inside]
         return _PreparedSum(factors, parts)
-
-    def _columns(self, term: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
-        """Tell groups to the terms that look at them; where none does, all refuse them."""
-        return handed(term, documents) if self.uses_groups else documents
 
     def __repr__(self) -> str:
         expression = ""

@@ -79,7 +79,11 @@ class _Example:
         self.labels: Array = rng.integers(0, 4, self.scores.size).astype(np.float64)
         self.labels[self.offsets[6] : self.offsets[7]] = 0.0
         self.labels[self.offsets[2] : self.offsets[3]] = 2.0
-        self.groups = np.arange(self.scores.size) % 3 % 2
+        columns = {
+            "groups": np.arange(self.scores.size) % 3 % 2,
+            "teacher_scores": rng.normal(scale=2.0, size=self.scores.size),
+        }
+        self.documents = {name: columns[name] for name in objective.reads if name in columns}
         self.ids = np.arange(len(_SIZES)) + 100
 
     def at(self, scores: Array, queries: slice | list[int] = slice(None)) -> Derivatives:
@@ -87,8 +91,8 @@ class _Example:
         numbers = np.arange(len(_SIZES))[queries]
         rows, offsets = rows_of(numbers, self.offsets)
         stream = Stream(7, 0, self.ids[numbers])
-        groups = {"groups": self.groups[rows]} if self.objective.uses_groups else {}
-        return self.objective(scores[rows], self.labels[rows], offsets, stream, **groups)
+        documents = {name: column[rows] for name, column in self.documents.items()}
+        return self.objective(scores[rows], self.labels[rows], offsets, stream, **documents)
 
 
 def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:

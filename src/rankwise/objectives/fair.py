@@ -56,7 +56,6 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
     paper: ClassVar[str] = "Singh and Joachims 2019"
     estimator: ClassVar[bool] = True
     exact_hessian: ClassVar[bool] = False
-    uses_groups: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check.number("weight", self.weight, least=0.0)
@@ -71,6 +70,11 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
     def inside(self) -> tuple[Objective, ...]:
         """The inner objective."""
         return (self.inner,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Groups, and what the inner objective looks at."""
+        return tuple(dict.fromkeys(("groups", *self.inner.reads)))
 
     @property
     def exposing(self) -> PLRank:
@@ -91,7 +95,7 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
                 hint="set groups=…, their column, in RankingDataset, from_frame, read_csv or read_parquet",
             )
         shares = group_shares(documents["groups"], *lists, self.merit, self.gain)
-        inner = self.inner.prepare(*lists, **handed(self.inner, documents))
+        inner = self.inner.prepare(*lists, **handed(self, self.inner, documents))
         priced = self.exposing.prepare(*lists, document_rewards=np.zeros(lists.labels.size))
         # Numbers of groups from 0 in each list; −1 for those without merit.
         has_merit = shares.merit > 0.0

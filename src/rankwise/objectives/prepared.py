@@ -19,6 +19,7 @@ _COLUMNS = {
     "document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise",
     "document_rewards": "PLRank",
     "groups": "fair",
+    "teacher_scores": "Distil and MarginMSE",
 }
 """The columns of single documents that there are, and who takes them."""
 

@@ -8,6 +8,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.bounded import bounded
 from rankwise.objectives.bpr import BPR
 from rankwise.objectives.clickwise import clickwise
+from rankwise.objectives.distil import Distil, MarginMSE
 from rankwise.objectives.fair import fair
 from rankwise.objectives.listmle import ListMLE
 from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
@@ -33,6 +34,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
         Pairwise,
         BPR,
         ListMLE,
+        Distil,
+        MarginMSE,
     )
 }
 WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair)}

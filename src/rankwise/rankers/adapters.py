@@ -65,7 +65,7 @@ def lightgbm_objective(
     ``DaskLGBMRanker`` takes it too. The data set needs its ``group``. Weights of documents are honoured if they are the
     same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
     ``start_round``, which is the number of trees there are where one continues a model. ``documents`` are columns of
-    the rows that the objective takes: ``groups``, ``document_weights``, ``document_rewards``.
+    the rows that the objective takes: ``groups``, ``document_weights``, ``teacher_scores`` ….
 
     With the same parameters the model is that of :class:`LightGBMRanker`, bit for bit: ``learning_rate=0.05``,
     ``num_leaves=31``, ``min_data_in_leaf=20`` and ``force_col_wise=True``, and the ids of queries here if the data have

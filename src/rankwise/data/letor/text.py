@@ -23,7 +23,10 @@ from rankwise.kernels import kernel
 from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22
-CANNOT_HOLD = ("weights", "document_weights", "groups", "categorical", "propensities", "positions", "judged")
+CANNOT_HOLD = (
+    *("weights", "document_weights", "groups", "teacher_scores"),
+    *("categorical", "propensities", "positions", "judged"),
+)
 
 
 def read_letor(
@@ -94,8 +97,8 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     Every feature of every document is written, of a sparse matrix those that it stores; indexes count from 1, and
     document ids are ``#docid = …``. The last columns of a sparse matrix may be empty: name ``n_features`` when you read
     it. The file appears only once it is complete, and replaces another only with ``force``. The format has no place for
-    feature names, which are left out, nor for weights, groups, categorical columns, propensities, positions and who was
-    judged: data that have them are refused unless ``lossy`` allows to leave them out.
+    feature names, which are left out, nor for weights, groups, scores of a teacher, categorical columns, propensities,
+    positions and who was judged: data that have them are refused unless ``lossy`` allows to leave them out.
     """
     held = [name for name in CANNOT_HOLD if getattr(data, name) is not None and len(getattr(data, name))]
     if held and not lossy:

@@ -31,7 +31,7 @@ class TorchLoss(torch.nn.Module):
     """An objective as a module of torch without parameters; see :func:`rankwise.torch_loss`.
 
     The loss has the precision of the scores, at least single; gradients flow to the scores, in their precision, and to
-    the weights. Labels and columns of documents (``document_weights``, ``document_rewards``) are data: none flow there.
+    the weights. Labels and columns of documents (``document_weights``, ``teacher_scores`` …) are data: none flow there.
 
     ``step`` counts the calls that were not given a stream, while the module is training; seed and step make their
     random numbers, and are saved with the module's state.

@@ -118,7 +118,7 @@ def fingerprint(data: RankingDataset) -> str:
     )
     # Names of the parts are not in the digest, so that a part that came later counts only where there is one: data that
     # lack it keep the digest that their checkpoints and trials have.
-    later = [] if data.groups is None else [data.groups]
+    later = [part for part in (data.groups, data.teacher_scores) if part is not None]
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
     for part in (*parts, np.array(data.categorical, np.int64), lists, *later):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())

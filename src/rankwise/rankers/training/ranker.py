@@ -242,8 +242,9 @@ class Trained(Ranker):
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
         """What the objective is told about single documents."""
         found: dict[str, Column] = {**self._weights(train, objective)}
-        if train.groups is not None and objective is not None and objective.uses_groups:
-            found["groups"] = train.groups
+        for name in () if objective is None else objective.reads:
+            if (column := getattr(train, name)) is not None:
+                found[name] = column
         return found
 
     def _weights(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:

@@ -17,6 +17,8 @@ from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs
 from rankwise.stream import hashed_ids
 
+_MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: no two numbers become the same
+
 
 class Facts(NamedTuple):
     """What is told of a worker's part."""
@@ -103,6 +105,8 @@ def _of_documents(data: RankingDataset) -> NDArray[np.uint64]:
     if data.groups is not None:
         names, places = np.unique(data.groups, return_inverse=True)
         words ^= hashed_ids(names)[places]
+    if data.teacher_scores is not None:  # in other bits than the weights, which could be the same numbers
+        words ^= data.teacher_scores.view(np.uint64) * _MIXER
     return words
 
 
