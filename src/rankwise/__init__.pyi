@@ -79,6 +79,7 @@ from .objectives.table import objective as objective
 from .objectives.torch_loss import torch_loss as torch_loss
 from .objectives.wrappers import stochastic as stochastic
 from .objectives.wrappers import weighted as weighted
+from .objectives.yeti import Yeti as Yeti
 from .rankers.adapters import lightgbm_metric as lightgbm_metric
 from .rankers.adapters import lightgbm_objective as lightgbm_objective
 from .rankers.adapters import xgboost_metric as xgboost_metric

@@ -10,6 +10,7 @@ from rankwise import threads
 from rankwise.objectives.base import Derivatives, Objective
 from rankwise.objectives.pairwise import LambdaRank, Pairwise
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from tests.objectives import yeti_by_hand
 from tests.objectives.pairs_by_hand import frozen
 
 # Those that learn from labels; the tests of the others give them the columns that they read.
@@ -30,6 +31,10 @@ PLAIN = [
     "pairwise(loss=squared_hinge, weight=precision, cutoff=2)",
     "pairwise(loss=logistic, weight=recall, cutoff=2, sigma=0.5)",
     "pairwise(loss=exponential, weight=mrr, norm=True)",
+    "yeti(metric=map, noise=gumbel, permutations=3)",
+    "yeti(metric=mrr, noise=gaussian, sigma=0.5)",
+    "yeti(metric=classic, decay=0.7)",
+    "yeti(cutoff=2, gain=linear)",
     "approx_ndcg(curvature=exact, eta=1.0)",
     "smooth_ap(curvature=exact)",
     "smooth_rbp(curvature=exact)",
@@ -90,14 +95,16 @@ class Held:
     def __call__(self, scores, labels, offsets, stream=None, **documents) -> Derivatives:
         key = int(stream.key)
         if key not in self.held:
-            self.held[key] = frozen(self.inner, scores, labels, offsets)
+            drawn = isinstance(self.inner, rw.Yeti)
+            hold, draws = (yeti_by_hand.frozen, (stream,)) if drawn else (frozen, ())
+            self.held[key] = hold(self.inner, scores, labels, offsets, *draws)
         found: Derivatives = self.inner(scores, labels, offsets, stream)
         return found._replace(value=self.held[key](scores))
 
 
 def held(objective):
-    """Replace every LambdaRank and Pairwise inside an expression by one that holds its weights."""
-    if isinstance(objective, LambdaRank | Pairwise):
+    """Replace every LambdaRank, Pairwise and Yeti inside an expression by one that holds its weights."""
+    if isinstance(objective, LambdaRank | Pairwise | rw.Yeti):
         return Held(objective)
     if hasattr(objective, "terms"):
         return dataclasses.replace(objective, terms=tuple((c, held(o)) for c, o in objective.terms))
@@ -269,13 +276,13 @@ def test_bad_input_names_the_query(text):
         objective([0.0, 1.0, 1.0], [0, -1, 0], [0, 2, 3], rw.Stream(0))
 
 
-@pytest.mark.parametrize("text", ["xendcg", "plrank", "stochastic(listnet)", "xendcg + listnet"])
+@pytest.mark.parametrize("text", ["xendcg", "plrank", "yeti", "stochastic(listnet)", "xendcg + listnet"])
 def test_drawing_needs_a_stream(text):
     with pytest.raises(ValueError, match=r"draws random numbers and needs a stream.*rw\.Stream"):
         rw.objective(text)([0.0, 1.0], [0, 1], [0, 2])
 
 
-@pytest.mark.parametrize("text", ["xendcg", "plrank", "stochastic(listnet)"])
+@pytest.mark.parametrize("text", ["xendcg", "plrank", "yeti", "stochastic(listnet)"])
 def test_rounds_and_seeds_draw_anew(text):
     scores, labels = example()
     objective = rw.objective(text)

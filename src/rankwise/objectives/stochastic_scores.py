@@ -138,23 +138,28 @@ def perturb(
     over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
 
 
-@kernel(fastmath=FUSED)
+@kernel
 def _perturb(first, last, offsets, key, queries, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        start, query = offsets[q], queries[q]
-        mine, out = scores[start : offsets[q + 1]], noisy[start : offsets[q + 1]]
-        if noise < 2:
-            fill_uniforms(key, query, out)  # loops of their own are vectorised better than one that does it all
-        if noise == 0:
-            for i in range(mine.size):
-                out[i] = (mine[i] - scale * log(-log(out[i]))) * sharpness
-        elif noise == 1:
-            for i in range(mine.size):
-                out[i] = (mine[i] + scale * log(out[i] / (1.0 - out[i]))) * sharpness
-        else:
-            for i in range(mine.size):
-                u, v = uniform_pair(key, query, i, 0)
-                out[i] = (mine[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
+        mine = slice(offsets[q], offsets[q + 1])
+        perturb_list(key, queries[q], noise, scale, sharpness, scores[mine], noisy[mine])
+
+
+@kernel(fastmath=FUSED)
+def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
+    """Fill ``noisy`` with (scores + scale · noise) · sharpness for one query; ``noise`` is a place in ``NOISES``."""
+    if noise < 2:
+        fill_uniforms(key, query, noisy)  # loops of their own are vectorised better than one that does it all
+    if noise == 0:
+        for i in range(scores.size):
+            noisy[i] = (scores[i] - scale * log(-log(noisy[i]))) * sharpness
+    elif noise == 1:
+        for i in range(scores.size):
+            noisy[i] = (scores[i] + scale * log(noisy[i] / (1.0 - noisy[i]))) * sharpness
+    else:
+        for i in range(scores.size):
+            u, v = uniform_pair(key, query, i, 0)
+            noisy[i] = (scores[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
 
 
 @kernel

@@ -16,6 +16,7 @@ from rankwise.objectives.plrank import PLRank
 from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers import stochastic, weighted
+from rankwise.objectives.yeti import Yeti
 
 ObjectiveLike = Objective | str | Callable[..., object]
 """An objective, its expression, or a function ``f(scores, labels, offsets)``."""
@@ -31,6 +32,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         SmoothRBP,
         LambdaRank,
         RankNet,
+        Yeti,
         Pairwise,
         BPR,
         ListMLE,

@@ -1,0 +1,188 @@
+"""YetiLoss: neighbours of drawn rankings, weighed by brute-force swaps, and unbiased over the draws."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise import threads
+from tests.objectives.test_plrank import chances
+from tests.objectives.yeti_by_hand import derivatives, drawn, pairs
+
+LABELS = np.array([0.0, 2.0, 1.0, 0.0, 2.0])
+SCORES = np.array([0.4, -0.5, 0.9, 0.0, -1.2])
+VARIANTS = [
+    rw.Yeti(),
+    rw.Yeti(gain="linear", sigma=2.0, noise="gaussian"),
+    rw.Yeti(cutoff=2),
+    rw.Yeti(metric="map"),
+    rw.Yeti(metric="map", cutoff=3, relevant=2.0, noise="gumbel", scale=0.5),
+    rw.Yeti(metric="mrr"),
+    rw.Yeti(metric="mrr", cutoff=1, noise="gumbel"),
+    rw.Yeti(metric="classic"),
+    rw.Yeti(metric="classic", decay=0.5, permutations=3),
+]
+
+
+def lists(seed: int, sizes=(1, 2, 3, 30, 5, 4, 40)):
+    draw = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    labels = draw.integers(0, 4, offsets[-1]).astype(float)
+    labels[offsets[4] : offsets[5]] = 0.0  # nothing relevant
+    labels[offsets[5] : offsets[6]] = 3.0  # all equal
+    return draw.normal(size=offsets[-1]).round(1), labels, offsets  # rounded: some scores are equal
+
+
+@pytest.mark.parametrize("objective", VARIANTS, ids=repr)
+def test_every_number_is_that_of_swapping_neighbours_by_hand(objective):
+    stream = rw.Stream(seed=3)
+    scores, labels, offsets = lists(0)
+    found = objective(scores, labels, offsets, stream)
+    parts = drawn(objective, scores, labels, offsets, stream)
+    values = np.array([derivatives(objective, scores, one)[0] for one in parts])
+    np.testing.assert_allclose(found.value, values, atol=1e-13)
+    _, gradient, hessian = derivatives(objective, scores, itertools.chain(*parts))
+    np.testing.assert_allclose(found.gradient, gradient, atol=1e-13)
+    np.testing.assert_allclose(found.hessian, hessian, atol=1e-13)
+    assert np.abs(gradient).max() > 0.01
+
+
+def expected(objective, scores, labels, probabilities):
+    """Value, gradient and Hessian by listing every ranking with its probability."""
+    total = [0.0, np.zeros(scores.size), np.zeros(scores.size)]
+    for ranked, chance in probabilities.items():
+        parts = derivatives(objective, scores, pairs(objective, ranked, labels))
+        total = [sum_ + chance * part for sum_, part in zip(total, parts, strict=True)]
+    return total
+
+
+def by_quantiles(scores, quantile, scale, steps=100):
+    """The probability of every ranking of three documents under noise with this quantile function, on a grid."""
+    noise = scale * quantile((np.arange(steps) + 0.5) / steps)
+    grid = np.array(np.meshgrid(noise, noise, noise)).reshape(3, -1).T + scores
+    rows, counts = np.unique(np.argsort(-grid, axis=1), axis=0, return_counts=True)
+    return {tuple(row): count / len(grid) for row, count in zip(rows.tolist(), counts.tolist(), strict=True)}
+
+
+def assert_unbiased(objective, scores, labels, probabilities, slack=0.0):
+    """Draw for many queries with the same list: the mean is that of listing, with a standard error under 2%."""
+    n, repeats = scores.size, 4_000
+    offsets = np.arange(0, n * repeats + 1, n)
+    found = objective(np.tile(scores, repeats), np.tile(labels, repeats), offsets, rw.Stream(seed=8))
+    shapes = ((repeats, 1), (repeats, n), (repeats, n))
+    for part, shape, right in zip(found[:3], shapes, expected(objective, scores, labels, probabilities), strict=True):
+        values = part.reshape(shape)
+        error, size = values.std(axis=0, ddof=1) / np.sqrt(repeats), np.linalg.norm(right)
+        assert np.linalg.norm(error) < 0.02 * size
+        assert (np.abs(values.mean(axis=0) - right) < 5.0 * error + (1e-12 + slack) * size).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+@pytest.mark.parametrize("metric", ["ndcg", "map", "mrr", "classic"])
+def test_the_mean_over_gumbel_draws_is_that_of_listing_plackett_luce_rankings(metric, scale):
+    objective = rw.Yeti(metric=metric, noise="gumbel", scale=scale)
+    assert_unbiased(objective, SCORES, LABELS, chances(SCORES / scale, SCORES.size))
+
+
+def test_the_mean_over_logistic_draws_is_that_of_listing():
+    scores, labels = np.array([0.8, 0.0, -0.7]), np.array([0.0, 1.0, 2.0])
+    probabilities = by_quantiles(scores, lambda u: np.log(u / (1.0 - u)), 1.0)
+    assert_unbiased(rw.Yeti(), scores, labels, probabilities, slack=0.003)  # the grid's own error
+    gumbel = chances(scores, 3)
+    assert max(abs(gumbel[ranked] - chance) for ranked, chance in probabilities.items()) > 0.02  # they do differ
+
+
+def test_three_documents_with_a_pencil():
+    # Without noise the ranking is by score: labels 0, 1, 1. Only the first two may be swapped to any effect.
+    d = rw.Yeti(metric="mrr", scale=0.0)([2.0, 1.0, 0.0], [0, 1, 1], [0, 3], rw.Stream(0))
+    wrong = 1.0 / (1.0 + np.exp(-1.0))
+    np.testing.assert_allclose(d.value, 0.5 * np.log1p(np.exp(1.0)))  # 1 − 1/2
+    np.testing.assert_allclose(d.gradient, [0.5 * wrong, -0.5 * wrong, 0.0])
+    # Average precision: (1/2 + 2/3)/2, and (1 + 2/3)/2 after the swap.
+    d = rw.Yeti(metric="map", scale=0.0)([2.0, 1.0, 0.0], [0, 1, 1], [0, 3], rw.Stream(0))
+    np.testing.assert_allclose(d.value, 0.25 * np.log1p(np.exp(1.0)))
+    # Classic: 0.15 at the first rank, 0.15 · 0.85 at the second, times the differences of labels.
+    d = rw.Yeti(metric="classic", scale=0.0)([2.0, 1.0, 0.0], [0, 2, 1], [0, 3], rw.Stream(0))
+    np.testing.assert_allclose(d.value, 0.3 * np.log1p(np.exp(1.0)) + 0.1275 * np.log1p(np.exp(-1.0)))
+
+
+@pytest.mark.parametrize("metric", ["ndcg", "map", "mrr"])
+def test_two_documents_are_those_of_lambdarank(metric):
+    # They have one pair, which every ranking holds.
+    given, settings = ([0.3, -0.4], [1, 3], [0, 2]), {"metric": metric, "sigma": 1.5, "relevant": 2.0}
+    ours, theirs = rw.Yeti(**settings)(*given, rw.Stream(1)), rw.LambdaRank(norm=False, **settings)(*given)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_numbers_go_by_query_ids_whatever_the_threads_the_order_and_the_batch(monkeypatch):
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
+    scores, labels, offsets = lists(1)
+    ids, objective = np.array([f"q{k}" for k in range(offsets.size - 1)]), rw.Yeti()
+    whole = objective(scores, labels, offsets, rw.Stream(4, 2, ids))
+    with threads.use_threads(3):
+        for one, other in zip(whole, objective(scores, labels, offsets, rw.Stream(4, 2, ids)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    batch = np.array([6, 0, 3])
+    rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
+    part = objective.prepare(labels, offsets).take(batch)(scores[rows], rw.Stream(4, 2, ids[batch]))
+    np.testing.assert_array_equal(part.gradient, whole.gradient[rows])
+    np.testing.assert_array_equal(part.value, whole.value[batch])
+    for stream in (rw.Stream(5, 2, ids), rw.Stream(4, 3, ids)):
+        assert (objective(scores, labels, offsets, stream).gradient != whole.gradient).any()
+
+
+def test_more_permutations_are_less_noise():
+    scores, labels, offsets = lists(2, sizes=(30,) * 7)
+    gradients = {n: [rw.Yeti(permutations=n)(scores, labels, offsets, rw.Stream(s)).gradient for s in range(20)]
+                 for n in (2, 50)}  # fmt: skip
+    few, many = (np.std(gradients[n], axis=0).mean() for n in (2, 50))
+    assert 3.0 < few / many < 8.0  # √25
+
+
+@pytest.mark.parametrize("objective", VARIANTS, ids=repr)
+def test_certain_rankings_need_no_luck(objective):
+    # Scores so far apart that noise cannot reorder them: every draw is the ranking by score, right or wrong.
+    labels = np.array([3.0, 2.0, 1.0, 0.0])
+    for scores in (np.array([4000.0, 2000.0, -2000.0, -4000.0]), np.array([-4000.0, -2000.0, 2000.0, 4000.0])):
+        found = objective(scores, labels, [0, 4], rw.Stream(0))
+        right = derivatives(objective, scores, list(pairs(objective, np.argsort(-scores).tolist(), labels)))
+        for part, one in zip(found[:3], right, strict=True):
+            np.testing.assert_allclose(part, np.atleast_1d(one), atol=1e-12)
+
+
+def test_a_descent_along_the_gradient_raises_the_metric():
+    data = rw.synthetic(n_queries=40, n_features=5, seed=1)
+    scores, prepared = np.zeros(data.n_docs), rw.Yeti().prepare(data.labels, data.offsets)
+    before = rw.evaluate(scores, data, ["ndcg"]).mean["ndcg"]
+    for round in range(60):
+        scores = scores - 2.0 * prepared(scores, data.stream(0, round), hessian=False).gradient
+    assert rw.evaluate(scores, data, ["ndcg"]).mean["ndcg"] > before + 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "err"}, "unknown metric to weigh pairs by: got 'err'"),
+        ({"permutations": 0}, "permutations must be"),
+        ({"noise": "gauss"}, "unknown noise: got 'gauss'"),
+        ({"scale": -1.0}, "scale must be"),
+        ({"sigma": 0.0}, "sigma must be"),
+        ({"cutoff": 0}, "cutoff must be"),
+        ({"metric": "classic", "cutoff": 5}, "the classic weights have no cutoff: got cutoff=5"),
+        ({"decay": 1.0}, "decay must be"),
+        ({"relevant": 0.0}, "relevant must be"),
+        ({"gain": "square"}, "gain"),
+    ],
+)
+def test_wrong_settings_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        rw.Yeti(**options)
+
+
+def test_it_needs_a_stream_and_takes_no_columns():
+    with pytest.raises(ValueError, match="yeti draws random numbers and needs a stream"):
+        rw.Yeti()([0.0, 1.0], [0, 1], [0, 2])
+    with pytest.raises(ValueError, match="yeti takes no document_weights"):
+        rw.Yeti()([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), document_weights=[1.0, 1.0])
