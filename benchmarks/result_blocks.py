@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import polars as pl
 
@@ -35,7 +36,7 @@ NOT_RUN = "<!-- commands: not run, hours of training on data that must be fetche
 
 def command(results: Results) -> str:
     """What to type for these results, where DIR holds the data."""
-    spec, recipe = results.spec, find_spec(results.spec["name"]).plain()
+    spec, recipe = results.spec, recipe_of(results.spec["name"]).plain()
     named = (NAMED.sub(r"\1", one) for one in spec["data"])
     data = [shlex.quote(WRITTEN_AS.get(name, name)) for name in named]
     words = ["rankwise reproduce", spec["name"], *(f"--data {name}" for name in data), "--data-folder DIR"]
@@ -59,12 +60,12 @@ def trials(results: Results) -> str:
     counts = dict(results.queries.group_by("data", maintain_order=True).agg(pl.col("trial").n_unique()).iter_rows())
     same = len(set(counts.values())) == 1
     ours = str(next(iter(counts.values()))) if same else ", ".join(f"{data} {n}" for data, n in counts.items())
-    return f"{ours} (paper: {find_spec(results.spec['name']).trials})" if results.spec.get("published") else ours
+    return f"{ours} (paper: {recipe_of(results.spec['name']).trials})" if results.spec.get("published") else ours
 
 
 def made(results: Results) -> str:
     """Command, date, versions, machine and size of an experiment, and what the full one would take."""
-    about, spec, recipe = results.about, results.spec, find_spec(results.spec["name"])
+    about, spec, recipe = results.about, results.spec, recipe_of(results.spec["name"])
     versions = ", ".join(f"{name} {text}" for name, text in about["versions"].items())
     scored = results.queries.filter(pl.col(spec["decide"]).is_not_null()).group_by("data", maintain_order=True)
     queries = [f"{data} {count:,}" for data, count in scored.agg(pl.col("query").n_unique()).iter_rows()]
@@ -97,6 +98,7 @@ def planned(run: str, what: str) -> str:
     return f"{text}\n\n{_fenced(f'rankwise reproduce {recipe.name} --data {data} --data-folder DIR{more}')}"
 
 
+@cache
 def recipe_of(run: str) -> Spec:
     """The experiment whose name a folder of results begins with, such as 2019-table1 of 2019-table1-50."""
     return find_spec(max((name for name in recipes() if f"{run}-".startswith(f"{name}-")), key=len, default=run))

@@ -1,6 +1,7 @@
 """Fill the pages about reproductions with tables and figures of results that were computed before.
 
     python benchmarks/results.py [RESULTS] [--pages docs/results] [--reports FOLDER] [--only 2021-table1 …]
+    python benchmarks/results.py --tables                # in seconds, because figures stay
     python benchmarks/results.py --check                 # is every table what the trials give? No figures, 1 if not
     python benchmarks/results.py --pack FOLDER           # keep the trials of FOLDER/2021-table1 and others in RESULTS
 
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--pages", type=Path, default=Path("docs/results"))
     parser.add_argument("--reports", type=Path)
     parser.add_argument("--only", nargs="*", default=[], metavar="PAGE", help="pages; with --pack experiments")
+    parser.add_argument("--tables", action="store_true", help="leave figures as they are")
     parser.add_argument("--check", action="store_true", help="show what would change, and exit with 1 if anything does")
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="keep the trials of every experiment in FOLDER")
     given = parser.parse_args()
@@ -161,7 +163,8 @@ def main() -> None:
         print("\n".join(changes))
         sys.exit(bool(changes))
     with tempfile.TemporaryDirectory() as scratch:
-        folders = Folders(given.results, given.reports or Path(scratch), given.pages, given.results == KEPT)
+        reports = None if given.tables else given.reports or Path(scratch)
+        folders = Folders(given.results, reports, given.pages, all_there=given.results == KEPT)
         for page in pages(given.pages, given.only):
             page.write_text(filled(folders, page.read_text(encoding="utf-8"), page.name), encoding="utf-8")
 

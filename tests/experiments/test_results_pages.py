@@ -16,6 +16,7 @@ import rankwise as rw
 from rankwise.evaluation import tables
 from rankwise.experiments.published import PAPERS
 from rankwise.experiments.schema import CURVES
+from rankwise.experiments.spec import recipes
 from rankwise.experiments.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
@@ -248,7 +249,7 @@ def test_what_the_full_protocol_takes_is_said_where_there_is_less(blocks, result
         f"The full protocol, 100 trials, would take about {hours:.1f} hours of training on these data (measured: 75.0"
     )
     assert line in text
-    recipe = blocks.find_spec("2021-table1")
+    recipe = blocks.recipe_of("2021-table1")
     fewer = replace(recipe, trials=2)
     assert blocks.full_protocol(replace(found, about=about), fewer) == []
     searched = blocks.full_protocol(replace(found, about=about), replace(fewer, tune_trials=9))
@@ -371,3 +372,25 @@ def test_what_holds_names_tests_that_there_are():
     assert len(named) > 5
     assert named <= {path.name for room in ("objectives", "metrics") for path in (ROOT / "tests" / room).iterdir()}
     assert {paper for paper in PAPERS if f"<!-- holds {paper}:begin -->" in page} == set(PAPERS)
+
+
+def test_every_page_is_found_by_readers():
+    nav, index = (ROOT / "mkdocs.yml").read_text("utf-8"), (PAGES / "index.md").read_text("utf-8")
+    for page in PAGES.glob("*.md"):
+        assert f" results/{page.name}\n" in nav
+        assert page.name == "index.md" or f"]({page.name})" in index
+
+
+def test_no_recipe_is_without_a_page(filler):
+    folders = filler.Folders(PAGES / "trials", None, PAGES)
+    assert set(recipes()) <= {run for _, run in folders.subjects()}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (PAGES / "trials").is_dir(), reason="trials are kept in the repository alone")
+def test_the_pages_hold_what_the_kept_trials_give(filler):
+    folders = filler.Folders(PAGES / "trials", None, PAGES, all_there=True)
+    kept = list((PAGES / "trials").glob("*.zip"))
+    assert {path.stem for path in kept} <= {run for _, run in folders.subjects()}
+    assert sum(path.stat().st_size for path in kept) < 20_000_000
+    assert "\n".join(filler.differences(folders, [])) == ""
