@@ -71,6 +71,10 @@ def _pairs(pairs: Pairwise, scores, labels, heavy):
             weight += distance_share * abs(worths[i] - worths[j]) * drop
         if pairs.weight == "none":
             weight = 1.0
+        if pairs.weight == "lambdagap_s":
+            weight = 1.0 if lower == upper + pairs.cutoff else 0.0
+        if pairs.weight == "lambdagap_x":
+            weight = 1.0 if lower >= upper + pairs.cutoff else 0.0
         weight /= best if graded else 1.0
         if pairs.norm and scores.max() > scores.min():
             weight /= 0.01 + abs(scores[i] - scores[j])
@@ -95,4 +99,6 @@ def _quality(pairs: Pairwise, worths) -> float:
         return float(1.0 / ranks[0])
     if pairs.weight in ("precision", "recall"):
         return float((ranks <= pairs.cutoff).sum() / (pairs.cutoff if pairs.weight == "precision" else ranks.size))
+    if pairs.weight == "arp":
+        return float(sum(max(rank - pairs.cutoff, 0.0) for rank in ranks))
     return float(worths @ discounts(worths.size))

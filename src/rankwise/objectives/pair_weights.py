@@ -84,8 +84,11 @@ def first_relevant(rows, worths, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def weigh(side, settings, heavy, discounts, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
-    """Fill the weights of the pairs of one document with a stretch of others; the others are better on side 1."""
+def weigh(side, settings, heavy, distances, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
+    """Fill the weights of the pairs of one document with a stretch of others; the others are better on side 1.
+
+    ``distances`` has what a pair weighs by how many ranks the two are apart, where that counts.
+    """
     first, last = np.uint64(first), np.uint64(last)  # no index is negative: loops need not ask
     value, rank, upper, lower = own.value[i], own.rank[i], own.upper[i], own.lower[i]
     if settings.weight == COUNT:
@@ -93,9 +96,8 @@ def weigh(side, settings, heavy, discounts, own, i, others, first, last, weights
             weights[j] = 1.0
     elif settings.distance_share > 0.0:
         for j in range(first, last):
-            apart = np.uint64(abs(rank - others.rank[j]))
-            drop = discounts[apart - np.uint64(1)] - discounts[apart]
-            swap = settings.swap_share * abs(upper - others.upper[j]) + settings.distance_share * drop
+            apart = distances[np.uint64(abs(rank - others.rank[j]))]
+            swap = settings.swap_share * abs(upper - others.upper[j]) + settings.distance_share * apart
             weights[j] = abs(value - others.value[j]) * swap
     else:
         for j in range(first, last):

@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     swap_share: float
     """How much of a pair's weight is the metric's change when the two are swapped …"""
     distance_share: float
-    """… and how much is the drop of the discount at the rank that equals their distance (LambdaLoss)."""
+    """… and how much is a number that depends on how many ranks the two are apart (LambdaLoss, LambdaGap)."""
 
 
 @kernel
@@ -62,7 +62,7 @@ def sort_worths(first, last, offsets, worths, rows, ranked):  # type: ignore[no-
 
 @kernel
 def pairwise(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, rows, worths, weights, discounts, settings, value, gradient, hessian
+    first, last, offsets, scores, rows, worths, weights, discounts, distances, settings, value, gradient, hessian
 ):
     """Fill the derivatives of queries ``first`` to ``last``; ``rows`` and ``worths`` are as sorted by worth."""
     n = longest_of(first, last, offsets)
@@ -95,7 +95,7 @@ def pairwise(  # type: ignore[no-untyped-def]
         # The norm's division is left out where all scores are equal, as in LightGBM.
         bias, slope = (_NORM_BIAS, 1.0 / settings.sigma) if settings.norm and spread > 0.0 else (1.0, 0.0)
         wide = spread > WIDEST
-        total, pull = _pair_up(start, top, stop, bias, slope, wide, plain, heavy.size > 0, discounts, settings, tiles)
+        total, pull = _pair_up(start, top, stop, bias, slope, wide, plain, heavy.size > 0, distances, settings, tiles)
         factor = 1.0
         if settings.norm and pull > 0.0:
             pull *= 2.0 * settings.sigma
@@ -150,7 +150,7 @@ def _fill_tiles(start, top, stop, plain, discounts, tiles):  # type: ignore[no-u
 
 
 @kernel
-def _pair_up(start, top, stop, bias, slope, wide, plain, heavy, discounts, settings, tiles):  # type: ignore[no-untyped-def]
+def _pair_up(start, top, stop, bias, slope, wide, plain, heavy, distances, settings, tiles):  # type: ignore[no-untyped-def]
     """Pair each of the first documents with all that are worth less, and with the rest's that are worth more."""
     total, pulls = 0.0, 0.0
     begin, end, after = start, start, stop
@@ -167,7 +167,7 @@ def _pair_up(start, top, stop, bias, slope, wide, plain, heavy, discounts, setti
             first, last = (end, before) if side == 0 else (after, stop)
             if first < last:
                 loss, pull = _stretch(
-                    begin, end, side, first, last, bias, slope, wide, plain, heavy, discounts, settings, tiles
+                    begin, end, side, first, last, bias, slope, wide, plain, heavy, distances, settings, tiles
                 )
                 total += loss
                 pulls += pull
@@ -181,7 +181,7 @@ def _value(tiles, place):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _stretch(begin, end, side, first, last, bias, slope, wide, plain, heavy, discounts, settings, tiles):  # type: ignore[no-untyped-def]
+def _stretch(begin, end, side, first, last, bias, slope, wide, plain, heavy, distances, settings, tiles):  # type: ignore[no-untyped-def]
     """Pair documents of one worth with a stretch of others."""
     sign = 1.0 - 2.0 * side
     worth = sign * _value(tiles, begin) if plain else 1.0
@@ -202,7 +202,7 @@ def _stretch(begin, end, side, first, last, bias, slope, wide, plain, heavy, dis
             if plain:
                 discount = own.discount[i]
             else:
-                weigh(side, settings, heavy, discounts, own, i, others, begins, ends, tile.discount)
+                weigh(side, settings, heavy, distances, own, i, others, begins, ends, tile.discount)
             if wide:
                 fill_powers(a, b, score, tile)
             else:

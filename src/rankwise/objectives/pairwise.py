@@ -9,27 +9,16 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, read_only
-from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain, discounts
+from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.pair_losses import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pair_weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.pair_tables import WEIGHTS, distance_weights, rank_weights
 from rankwise.objectives.pairs import Settings, pairwise, sort_worths
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, document_weights, refuse_columns
 from rankwise.threads import over_queries
 
 LOSSES = {"logistic": LOGISTIC, "hinge": HINGE, "squared_hinge": SQUARED_HINGE, "exponential": EXPONENTIAL}
-WEIGHTS = {
-    "none": (COUNT, 1.0, 0.0),
-    "ndcg": (DISCOUNTED, 1.0, 0.0),
-    "ndcg2": (DISCOUNTED, 0.0, 1.0),
-    "ndcg2++": (DISCOUNTED, 1.0, 10.0),
-    "map": (AVERAGE_PRECISION, 1.0, 0.0),
-    "mrr": (RECIPROCAL_RANK, 1.0, 0.0),
-    "precision": (DISCOUNTED, 1.0, 0.0),
-    "recall": (DISCOUNTED, 1.0, 0.0),
-}
-"""What weighs a pair: how the kernel finds it, the share of the metric's change, the share of the rank distance."""
 _LAMBDA_METRICS = ("ndcg", "map", "mrr")
 _LAMBDA_WEIGHTS = ("lambda", "ndcg2", "ndcg2++")
 
@@ -42,10 +31,14 @@ class Pairwise(Objective):
     "exponential" e^−m (a straight line where m is below −20, so that no score overflows). The hinge has no second
     derivative; that of half the squared hinge stands for it, so ``exact_hessian`` is False.
 
-    ``weight`` of a pair: "none" (1), how much swapping the two changes "ndcg", "map", "mrr", or "precision" or "recall"
-    at ``cutoff``, which leaves the pairs with one document on each side of it; or LambdaLoss's "ndcg2" and "ndcg2++"
-    (Wang et al. 2018). Weights depend on the current ranking and are held fixed when derivatives are taken. ``norm``,
-    ``truncation``, ``gain``, ``relevant`` and ``document_weights`` are those of :class:`LambdaRank`.
+    ``weight`` of a pair: "none" (1), or how much swapping the two changes "ndcg", "map", "mrr", or "precision" or
+    "recall" at ``cutoff``, which leaves the pairs with one document on each side of it; LambdaLoss's "ndcg2" and
+    "ndcg2++" (Wang et al. 2018); or LambdaGap's, made for precision at ``cutoff`` (Adàlia et al. 2025). Those are 1 for
+    a relevant document and one that is not, exactly ``cutoff`` ranks apart ("lambdagap_s") or at least so many
+    ("lambdagap_x"); and "arp", by how many ranks in all a swap moves relevant documents that lie behind ``cutoff``.
+
+    Weights depend on the current ranking and are held fixed when derivatives are taken. ``norm``, ``truncation``,
+    ``gain``, ``relevant`` and ``document_weights`` are those of :class:`LambdaRank`.
 
     >>> d = Pairwise(loss="hinge")([0.0, 0.5], [1, 0], [0, 2])
     >>> d.value, d.gradient  # 1 − (0 − 0.5)
@@ -63,7 +56,7 @@ class Pairwise(Objective):
     name: ClassVar[str] = "pairwise"
     steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
-    paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018"
+    paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
 
     def __post_init__(self) -> None:
         check.choice("loss of a pair", self.loss, LOSSES)
@@ -198,6 +191,7 @@ def _prepare(
     sizes = lists.sizes
     weight, *shares = WEIGHTS[pairs.weight]
     truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
+    longest = int(sizes.max(initial=1))
     rows, ranked = np.empty(lists.labels.size, np.int32), np.empty(lists.labels.size)
     over_queries(sort_worths, lists.offsets, read_only(_worths(pairs, lists)), rows, ranked)
     return PreparedKernel(
@@ -206,7 +200,8 @@ def _prepare(
         offsets=lists.offsets,
         per_document=(read_only(rows), read_only(ranked), document_weights(documents, lists)),
         settings=(
-            read_only(_rank_weights(pairs, int(sizes.max(initial=0)) + 1)),
+            read_only(rank_weights(pairs.weight, pairs.cutoff, longest)),
+            read_only(distance_weights(pairs.weight, pairs.cutoff, longest)),
             Settings(float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], weight, *shares),
         ),
         work=sizes * (0.7 * np.minimum(sizes, truncation) + 20.0),
@@ -227,10 +222,3 @@ def _worths(pairs: Pairwise, lists: Lists) -> Array:
     if pairs.weight == "recall":
         relevant = relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
     return relevant
-
-
-def _rank_weights(pairs: Pairwise, longest: int) -> Array:
-    """What the metric gives to each rank: the discount, or 1 up to the cutoff."""
-    if pairs.weight in ("precision", "recall"):
-        return (np.arange(longest) < pairs.cutoff).astype(np.float64)
-    return discounts(longest)
