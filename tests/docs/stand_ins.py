@@ -71,6 +71,7 @@ def _provide(word: str, home: Path) -> None:
         "letor": sets,
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
         **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
+        "more.txt": lambda to: rw.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
         **dict.fromkeys(("products.csv", "test.csv"), _products),
     }

@@ -156,6 +156,24 @@ Ranker = Annotated[
         show_default="lightgbm",
     ),
 ]
+Teacher = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="MODEL",
+        help="The folder of a trained model whose scores are learned beside the labels: the objective is mixed with "
+        "distil.",
+    ),
+]
+TeacherWeight = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, metavar="X", help="With --teacher: its share of the loss, from 0 to 1.", show_default="0.5"
+    ),
+]
+Unlabelled = Annotated[
+    str | None,
+    typer.Option(metavar="DATA", help="With --teacher: more queries, which only the teacher labels."),
+]
 Rounds = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trees at most.", show_default="500")]
 Patience = Annotated[
     int | None,

@@ -8,7 +8,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import folds as cross_validation
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import inputs, options, outputs, screen, teaching
 from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json, Keywords
 
@@ -31,6 +31,9 @@ def train(
     ],
     valid: options.Valid = None,
     objective: options.Objective = None,
+    teacher: options.Teacher = None,
+    teacher_weight: options.TeacherWeight = None,
+    unlabelled: options.Unlabelled = None,
     ranker: options.Ranker = None,
     params: Annotated[
         Path | None,
@@ -117,6 +120,7 @@ def train(
     [cyan]rankwise train mq2008 --fold 2 --ranker neural --set preset=2020-tuned -o model[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
     [cyan]rankwise train all.txt --folds 5 -o results[/cyan]
+    [cyan]rankwise train train.txt --teacher large --unlabelled log.txt --rounds 50 -o small[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
     if folds is not None:
@@ -129,6 +133,8 @@ def train(
 
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
+    beside_teacher = {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}
+    taught_by = teaching.load_teacher(teacher, beside_teacher, folds, dask)
     from rankwise.data.sources import is_set
 
     if plot is not None and valid is None and not is_set(data):
@@ -161,7 +167,9 @@ def train(
         parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
-        if dask is None:
+        if taught_by is not None:
+            model = teaching.distil(model, taught_by, teacher_weight, unlabelled, parts, reading, resume=resume)
+        elif dask is None:
             model.fit(*parts, resume=resume)
         else:
             _fit_on_cluster(cast("TreeRanker", model), dask, data, parts[1], reading, resume=resume)

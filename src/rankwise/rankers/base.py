@@ -111,7 +111,7 @@ class Ranker(Estimator, ABC):
         defaults = self.own_parameters()
         changed = {
             name: value
-            for name, value in self.get_params().items()
+            for name, value in self.get_params(deep=False).items()
             if name not in defaults or value is not defaults[name]
         }
         inside = ", ".join(
