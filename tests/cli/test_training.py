@@ -80,6 +80,23 @@ def test_train_without_validation_data(data: dict[str, rw.RankingDataset]):
     assert "a learning curve needs validation data" in refused("train", "train.parquet", "-o", "x", "--plot", "c.png")
 
 
+def test_train_a_bag(data: dict[str, rw.RankingDataset]):
+    bag = rw.bagged(LightGBMRanker(rounds=6, threads=1, smoothing=2), 3).fit(data["train"], data["valid"])
+    words = ("train", "train.parquet", "--valid", "valid.parquet", "--bag", "3", "--set", "smoothing=2", *QUICK)
+    result = run(*words, "-o", "model", "--plot", "curve.png")
+    loaded = rw.load("model")
+    np.testing.assert_array_equal(loaded.predict(data["test"]), bag.predict(data["test"]))
+    pooled = data["train"].n_queries + data["valid"].n_queries
+    assert f"{pooled} queries" in result.stdout
+    assert "ndcg@10, out of fold" in result.stdout
+    document = json.loads(run(*words, "--json", "-o", "again").stdout)
+    assert (document["ranker"], document["parameters"]["ranker"]) == ("bagged", "lightgbm")
+    assert (document["parameters"]["folds"], document["parameters"]["smoothing"]) == (3, 2)
+    assert "--bag" in refused("train", "train.parquet", "-o", "x", "--processes", "2")
+    found = json.loads(run("evaluate", "test.parquet", "model", "--json").stdout)["rankings"]["model"]
+    assert found["queries"] == data["test"].n_queries
+
+
 def test_train_says_why_it_stopped():
     assert "no better round for 1 rounds" in train("--rounds", "200", "--patience", "1").stdout
 

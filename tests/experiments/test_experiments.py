@@ -336,6 +336,27 @@ def test_curves_of_training_validation_and_test_queries_are_kept(tmp_path, ranke
         assert last[f"{name} ndcg@5"] == pytest.approx(rw.evaluate(again, data, "ndcg@5").mean["ndcg@5"], abs=1e-9)
 
 
+def test_method_may_be_a_bag(tmp_path):
+    spec = tiny(trials=1).changed({"methods": {"bag": "bagged(lightgbm(xendcg), folds=2)", "one": "lightgbm(xendcg)"}})
+    spec = dataclasses.replace(spec, settings={"rounds": 4, "leaves": 4}, settings_for={})
+    results = go(spec, tmp_path)
+    train, valid, test = parts_of(spec)
+    bag = rw.bagged(
+        rw.LightGBMRanker(
+            "xendcg", rounds=4, leaves=4, threads=1, metrics=(spec.decide,), seed=seed_of(spec.seed, 0), progress=False
+        ),
+        2,
+    ).fit(train, valid)
+    found = results.queries.filter(method="bag")["ndcg@5"].to_numpy()
+    np.testing.assert_allclose(found, rw.evaluate(bag, test, "ndcg@5")["ndcg@5"], atol=1e-12)
+    assert spec.digest("bag", "x", 0.0, "") != spec.digest("one", "x", 0.0, "")
+    with pytest.raises(ValueError, match="rankers of trees or nets"):
+        read_method("bagged(factorization(softmax_ce))")
+    with pytest.raises(ValueError, match="best out of fold: got early_stopping = false"):
+        dataclasses.replace(spec, early_stopping=False)
+    assert read_method("bagged(lightgbm(native:lambdarank), repeats=2)").bag == {"folds": 5, "repeats": 2}
+
+
 def test_contributions_of_the_first_trial_add_up_to_its_scores(done):
     results = Results.read(done)
     both = results.contributions.join(results.documents, on=["data", "method", "query", "document"])

@@ -28,6 +28,9 @@ RANKERS: dict[str, Any] = {
     "lightgbm": lambda **to: rw.LightGBMRanker("stochastic(xendcg)", feature_fraction=0.5, **_TREES, **to),
     "xgboost": lambda **to: rw.XGBoostRanker("stochastic(xendcg)", colsample_bytree=0.5, **_TREES, **to),
     "catboost": lambda **to: rw.CatBoostRanker("stochastic(xendcg)", **_TREES, **to),
+    "bagged": lambda **to: rw.bagged(
+        rw.LightGBMRanker("stochastic(xendcg)", feature_fraction=0.5, **_TREES, **to), folds=3
+    ),
     "neural": lambda **to: rw.NeuralRanker("stochastic(softmax_ce)", hidden=(6,), dropout=0.2, **_NETS, **to),
     "factorization": lambda **to: rw.FactorizationRanker(
         "softmax_ce", factors=3, resample=True, unknown="mean", **_NETS, **to
@@ -83,7 +86,7 @@ def warm(kind: str) -> None:
         importlib.import_module("safetensors.torch")
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:
-        importlib.import_module(kind)
+        importlib.import_module("lightgbm" if kind == "bagged" else kind)
     lists = rw.synthetic(n_queries=4, n_docs=5, seed=1)
     rw.objective("stochastic(xendcg)")(np.zeros(lists.n_docs), lists.labels, lists.offsets, lists.stream(1))
     rw.evaluate(np.zeros(lists.n_docs), lists, "ndcg@10")

@@ -10,7 +10,7 @@ from tests.processes import HANG, environment
 from tests.robustness.killing import RANKERS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")]
-NEEDS = {"lightgbm": "lightgbm", "xgboost": "xgboost", "catboost": "catboost"}
+NEEDS = {"lightgbm": "lightgbm", "bagged": "lightgbm", "xgboost": "xgboost", "catboost": "catboost"}
 
 
 @pytest.mark.parametrize("kind", RANKERS)

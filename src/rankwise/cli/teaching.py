@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from rankwise.rankers.training.ranker import Trained
 
 
-def load_teacher(path: Path | None, beside: Mapping[str, object], folds: int | None, dask: str | None) -> "Any | None":
+def load_teacher(path: Path | None, beside: Mapping[str, object], without: Mapping[str, object]) -> "Any | None":
     """Load the teacher, if there is one; refuse what does not go with it, or is nothing without it."""
     if path is None:
         for option, value in beside.items():
             if value is not None:
                 raise check.error(f"{option} needs a teacher", got=f"{option} {value}", hint="add --teacher MODEL")
         return None
-    for option, value in {"--folds": folds, "--dask": dask}.items():
+    for option, value in without.items():
         if value is not None:
             raise check.error(
                 f"a teacher does not go with {option}",

@@ -69,6 +69,25 @@ def train(
             min=2, metavar="N", help="Cross-validate: N models, each tested on the part of the queries it has not seen."
         ),
     ] = None,
+    bag: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together "
+            "and averaged; with --dask on the workers of the cluster.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --bag: how many processes train side by side.",
+            show_default="1",
+            rich_help_panel=options.RUNNING,
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -121,6 +140,7 @@ def train(
     [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
     [cyan]rankwise train all.txt --folds 5 -o results[/cyan]
     [cyan]rankwise train train.txt --teacher large --unlabelled log.txt --rounds 50 -o small[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --bag 5 --set smoothing=5 -o model[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
     if folds is not None:
@@ -134,10 +154,12 @@ def train(
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     beside_teacher = {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}
-    taught_by = teaching.load_teacher(teacher, beside_teacher, folds, dask)
+    taught_by = teaching.load_teacher(teacher, beside_teacher, without={"--folds": folds, "--bag": bag, "--dask": dask})
     from rankwise.data.sources import is_set
 
-    if plot is not None and valid is None and not is_set(data):
+    if processes is not None and bag is None:
+        raise check.error("processes train the members of a bag", got=f"--processes {processes}", hint="add --bag N")
+    if plot is not None and valid is None and bag is None and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
     given = {
         "objective": objective,
@@ -155,6 +177,8 @@ def train(
         "checkpoint_every": checkpoint_every,
     }
     model = _ranker(ranker, params, given, inputs.settings(set_ or []))
+    if bag is not None:
+        model, dask = _bag(model, bag, processes or 1, dask), None
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
@@ -272,13 +296,21 @@ def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keyw
     return cls(**{**kept, **said, **native})
 
 
+def _bag(ranker: "Trained", folds: int, processes: int, dask: str | None) -> "Trained":
+    from rankwise.rankers.ensembles.bagged import bagged
+
+    return bagged(ranker, folds, processes=processes, dask=dask)
+
+
 def _curve(model: "Trained") -> dict[str, list[float]]:
     """The history of every metric on the validation data."""
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
 def _described(model: "Trained", output: Path) -> Json:
-    best = model.best_round_
+    best, parameters = model.best_round_, model.get_params(deep=False)
+    if "ranker" in parameters:  # of a bag, whose name alone says what it is
+        parameters = parameters["ranker"].get_params() | parameters | {"ranker": parameters["ranker"].name}
     return {
         "model": output,
         "ranker": model.name,
@@ -288,7 +320,7 @@ def _described(model: "Trained", output: Path) -> Json:
         "stopped": model.stopped_,
         "metrics": {name: column[best - 1] for name, column in _curve(model).items()},
         "history": model.history_,
-        "parameters": {k: v for k, v in model.get_params().items() if k not in ("objective", "progress", "checkpoint")},
+        "parameters": {k: v for k, v in parameters.items() if k not in ("objective", "progress", "checkpoint")},
     }
 
 
@@ -324,23 +356,24 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
         "interrupted": "interrupted",
     }
     history, best = model.history_, model.best_round_
+    measured = "validation" if model.name != "bagged" else "out of fold"
     trained = max(map(len, history.values()), default=best)
     rows = [
         ("objective", str(model.objective)),
-        ("training data", _size(model, parts[0])),
+        ("training data", _size(model, parts)),
         (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
     ]
     if "loss" in history and model.loss_compares:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
     for name, column in _curve(model).items():
         first = f" ({tables.number(column[0])} after the first {model.unit[:-1]})" if best > 1 else ""
-        rows.append((f"{name}, validation", tables.number(column[best - 1]) + first))
+        rows.append((f"{name}, {measured}", tables.number(column[best - 1]) + first))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 
-def _size(model: "Trained", data: "RankingDataset | None") -> str:
-    return (
-        str(cast("TreeRanker", model).partitions_)
-        if data is None
-        else f"{data.n_queries:,} queries, {data.n_docs:,} documents"
-    )
+def _size(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
+    train, valid = parts
+    if train is None:
+        return str(cast("TreeRanker", model).partitions_)
+    pooled = [train, valid] if valid is not None and model.name == "bagged" else [train]
+    return f"{sum(one.n_queries for one in pooled):,} queries, {sum(one.n_docs for one in pooled):,} documents"

@@ -78,15 +78,17 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
     return (_fold(data, (part - first - 1) % n, n) for first in range(n))
 
 
-def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0) -> NDArray[np.int64]:
+def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
     """Say which fold tests each query, from 0: the test parts of :func:`folds`, which may be two here.
+
+    ``trial`` gives other folds for the same seed.
 
     >>> from rankwise.data.synthetic.lists import synthetic
     >>> fold_of_query(synthetic(n_queries=5), 5)
     array([1, 4, 3, 0, 2])
     """
     n = check.integer("n, the number of folds,", n, least=2)
-    part = _part_of_query(_counts(data, (1.0 / n,) * n), _stream(data, seed))
+    part = _part_of_query(_counts(data, (1.0 / n,) * n), _stream(data, seed).at(trial))
     return (part + 1) % n
 
 

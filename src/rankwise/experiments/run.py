@@ -14,7 +14,6 @@ from rankwise._version import __version__
 from rankwise.experiments import provenance
 from rankwise.experiments.cells import cells_of
 from rankwise.experiments.estimate import Clock
-from rankwise.experiments.pools import cluster, processes, without_interrupts
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
@@ -22,6 +21,7 @@ from rankwise.experiments.store import TRIALS, Outcome, Store
 from rankwise.experiments.trial import Cell, compute
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
+from rankwise.pools import cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
 from rankwise.threads import thread_count
 

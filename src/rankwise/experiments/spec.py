@@ -101,6 +101,9 @@ class Spec:
         if cells > MOST_CELLS:
             what = f"an experiment may have {MOST_CELLS} trainings at most: trials by methods, levels and data sets"
             raise check.error(what, got=str(cells), hint="set trials to a smaller number")
+        if not self.early_stopping and any(one.bag for one in self.parsed().values()):
+            what = "a bag keeps the round that is best out of fold"
+            raise check.error(what, got="early_stopping = false", hint="leave early_stopping out, or the bag")
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
@@ -130,6 +133,8 @@ class Spec:
             "objective": chosen.objective,
             "settings": self.settings_of(name, data, level),
         } | {key: getattr(self, key) for key in _CHANGE_RESULTS}
+        if chosen.bag is not None:
+            content["bag"] = dict(chosen.bag)
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -146,7 +146,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
         )
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
-        ranker = found.ranker(threads=cell.threads, progress=False)
+        ranker = chosen.in_bag(found.ranker(threads=cell.threads, progress=False))
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
@@ -261,13 +261,19 @@ class Ranker(Estimator, ABC):
         return {
             "ranker": self.name,
             "objective": self._objective_expression(),
-            "parameters": {
-                name: storage.plain(value) for name, value in self.get_params().items() if name != "objective"
-            },
+            "parameters": self._parameters(),
             "features": self._schema.written(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
+        }
+
+    def _parameters(self, without: Collection[str] = ()) -> Json:
+        """The parameters as files hold them, but for the objective and those that are left out."""
+        return {
+            name: storage.plain(value)
+            for name, value in self.get_params().items()
+            if name != "objective" and name not in without
         }
 
     def _objective_expression(self) -> str:
@@ -279,12 +285,17 @@ class Ranker(Estimator, ABC):
         return repr(objective)
 
     @classmethod
-    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
+    def _untrained(cls, description: Json) -> Self:
+        """The ranker that a description is of, before it was trained."""
         parameters = {
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
         }
-        ranker = cls(objective=description["objective"], **parameters)
+        return cls(objective=description["objective"], **parameters)
+
+    @classmethod
+    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
+        ranker = cls._untrained(description)
         ranker._schema = Schema.read(description["features"])
         ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
         ranker.best_round_ = int(description["best_round"])

@@ -77,11 +77,13 @@ def parts(
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    extend: bool = False,
 ) -> tuple[RankingDataset, RankingDataset | None]:
     """Give training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
-    model that is continued, with its categories first.
+    model that is continued, with its categories first. Categories that only validation data have are missing values,
+    or with ``extend`` come after those of the training data.
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
@@ -92,12 +94,12 @@ def parts(
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
-    return train, None if held_out is None else aligned(held_out, train)
+    return train, None if held_out is None else aligned(held_out, train, extend=extend)
 
 
-def aligned(data: Documents, train: RankingDataset) -> RankingDataset:
-    """Give data with the columns of the training data, in their order."""
-    return Schema.of(train).align(dataset(data)).with_(feature_names=train.feature_names)
+def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
+    """Give data with the columns of the training data, in their order; ``extend`` keeps categories that are new."""
+    return Schema.of(train).align(dataset(data), extend=extend).with_(feature_names=train.feature_names)
 
 
 def validation(valid: Validation) -> RankingDataset | None:

@@ -78,7 +78,11 @@ class Estimator:
     def __sklearn_clone__(self) -> Self:
         import copy
 
-        parameters = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}  # type: ignore[attr-defined]
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        parameters = {
+            name: value.__sklearn_clone__() if isinstance(value, Estimator) else copy.deepcopy(value)
+            for name, value in given.items()
+        }
         cloned = type(self)(**parameters)
         if hasattr(self, "_metadata_request"):
             cloned._metadata_request = copy.deepcopy(self._metadata_request)

@@ -28,6 +28,10 @@ _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 """Name -> (modules, extra): the optional libraries that a ranker is trained with."""
 
 
+ENSEMBLES: dict[str, tuple[str, str]] = {"bagged": ("rankwise.rankers.ensembles.bagged", "bagged")}
+"""Rankers made of rankers."""
+
+
 def installed(name: str) -> None:
     """Say which extra to install if the libraries of a ranker are not there, before any work begins."""
     modules, extra = _EXTRAS.get(name, ((), ""))
@@ -67,5 +71,12 @@ def load(path: str | Path) -> "Trained | Any":
     description, files = storage.read(path)
     with storage.making_sense(path):
         name = str(description["ranker"])
-        found: type[Any] = recommender_class(name) if name in RECOMMENDERS else ranker_class(name)
-        return found._from_description(description, files)
+        return _class(name)._from_description(description, files)
+
+
+def _class(name: str) -> type[Any]:
+    if name in ENSEMBLES:
+        module, cls = ENSEMBLES[name]
+        found: type[Any] = getattr(importlib.import_module(module), cls)
+        return found
+    return recommender_class(name) if name in RECOMMENDERS else ranker_class(name)

@@ -90,7 +90,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self.temperature = temperature
         self.unlabelled = unlabelled
         self.native = {}
-        if not isinstance(student, Trained) or student.name == "factorization":
+        if not isinstance(student, Trained) or student.name in ("factorization", "bagged"):
             got = f"the class {student.__name__}" if inspect.isclass(student) else type(student).__name__
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
             raise check.error("the student must be a ranker of trees or nets", got=got, hint=hint)

@@ -1,6 +1,6 @@
 """Scores for serving: one query's documents, in the least time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,10 @@ def _splits(model: "Ranker") -> "Questions | None":
 
 def _library(model: "Ranker") -> Callable[[Floats], Array]:
     """What scores without rearranged trees; it stays the same when the ranker is trained again."""
+    averaged: Sequence[Ranker] = getattr(model, "averaged", ())
+    if averaged:
+        each = [_library(member) for member in averaged]
+        return lambda documents: np.mean([score(documents) for score in each], axis=0)
     learned: Any = model.model_  # type: ignore[attr-defined]
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]

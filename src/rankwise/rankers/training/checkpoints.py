@@ -16,7 +16,7 @@ from rankwise.rankers.training.loop import State
 from rankwise.sparse import buffers
 
 # What may change between a run and its continuation without making it another run.
-FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device")
+FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
 
 
 class Checkpoint:

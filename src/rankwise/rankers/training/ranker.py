@@ -118,8 +118,7 @@ class Trained(Ranker):
         """
         with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
-                metrics = self._metrics()
-                validation = None if valid is None else Validation(valid, metrics, debias=bool(self.debias))
+                validation = None if valid is None else self._validation(valid)
                 stopping = self._stopping(validation)
                 learns, also = learner(), measure or {}
                 measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
@@ -189,6 +188,10 @@ class Trained(Ranker):
                 found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
         return found
 
+    def _validation(self, valid: RankingDataset) -> Validation:
+        """What is measured of the scores of the validation data."""
+        return Validation(valid, self._metrics(), debias=bool(self.debias))
+
     def _checkpoint(
         self,
         train: RankingDataset,
@@ -214,11 +217,7 @@ class Trained(Ranker):
                 "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
                 **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
             },
-            "parameters": {
-                name: storage.plain(value)
-                for name, value in self.get_params().items()
-                if name != "objective" and name not in FREE
-            },
+            "parameters": self._parameters(without=FREE),
         }
 
         def describe(state: State) -> Mapping[str, object]:

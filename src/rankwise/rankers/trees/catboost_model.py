@@ -74,6 +74,10 @@ class CatBoostForest:
             counts[owners[split]] += 1
         return counts
 
+    def has_statistics(self) -> bool:
+        """Whether splits ask for statistics of categories, which the training data gave."""
+        return bool(self.booster.get_cat_feature_indices()) and bool(self._text()["features_info"].get("ctrs"))
+
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster
         return make_pool(features, model.get_cat_feature_indices(), list(model.feature_names_), thread_count())

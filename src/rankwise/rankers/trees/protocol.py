@@ -149,6 +149,10 @@ class Library(Protocol):
         """Read a model; raises ValueError if it cannot be read."""
         ...
 
+    def mean(self, forests: Sequence[Any]) -> Forest | None:
+        """Make one forest that scores as the mean of these; None where no file of the library could hold it."""
+        ...
+
 
 def numbers(values: object) -> Array:
     """Scores as the rest of the package takes them."""

@@ -13,7 +13,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Json, Keywords
-from rankwise.rankers.trees import dense_blocks
+from rankwise.rankers.trees import dense_blocks, means
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
@@ -126,6 +126,11 @@ class XGBoost:
             return XGBoostForest(xgboost.Booster(model_file=bytearray(content)), bytes(content))
         except (ValueError, xgboost.core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
+
+    def mean(self, forests: "Sequence[XGBoostForest]") -> "XGBoostForest":
+        """Make one forest that scores as the mean of these."""
+        joined = means.xgboost([bytes(one.booster.save_raw("json")) for one in forests])
+        return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def _canonical(self, settings: Settings) -> Keywords:
         return {self.canonical(name): value for name, value in settings.native.items()}

@@ -1,0 +1,363 @@
+"""A bag of rankers is a ranker: cross-fitted by query, stopped together, and added up."""
+
+import contextlib
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array, Floats
+from rankwise.data.concatenation import concatenate
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.splits import fold_of_query
+from rankwise.plain import Json, Keywords
+from rankwise.rankers import inputs
+from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.ensembles import held_out
+from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, packed, unpacked
+from rankwise.rankers.ensembles.members import Learned, Plan
+from rankwise.rankers.ensembles.places import places
+from rankwise.rankers.nets.ranker import NeuralRanker
+from rankwise.rankers.schema import Documents
+from rankwise.rankers.scoring.scorer import Scorer
+from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.ranker import Trained, Watch
+from rankwise.rankers.training.validation import Measure
+from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    import rankwise as rw
+
+
+class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
+    """A ranker made of several: each trained on all queries but one fold, all stopped together, and averaged.
+
+    Training and validation queries are pooled. After every round each query is scored by the member that has not seen
+    it; the mean of the metric over all queries is one curve, by which ``patience``, ``smoothing`` and ``stop_on`` of
+    the ranker stop all members at the same round. Members that stop each on its own fold lose most of the gain.
+
+    What is trained, for how long and with which ``seed``, ``threads``, ``metrics``, ``checkpoint`` and ``progress`` the
+    ranker says; its parameters are read and set on the bag too (``set_params(leaves=15)``, or ``ranker__leaves`` as
+    scikit-learn writes it). The ranker itself stays untrained: members are clones, with seeds of their own.
+
+    Trees become one forest in the library's own format, so that files, exports, scorers and contributions are those of
+    a single ranker (``ranker_``). Nets stay several, and their scores are averaged, as are those of CatBoost's trees
+    that hold statistics of categories.
+
+    Args:
+        ranker: A ranker of trees or a NeuralRanker that is not trained.
+        folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
+            <rankwise.evaluation.cross_validate.cross_validate>`. There is a member for each.
+        repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
+        processes: How many processes train members side by side. Where the ranker sets no ``threads``, they share those
+            that there are. The bag is the same whatever their number, for the same ``threads`` of the ranker.
+        dask: The address of a Dask cluster whose workers train the members instead.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
+    >>> ranker = rw.LightGBMRanker("xendcg", rounds=20, leaves=4, smoothing=3, threads=1)
+    >>> bag = rw.bagged(ranker, folds=3).fit(data)
+    >>> len(bag.members_), bag.ranker_.model_.n_trees == 3 * bag.best_round_
+    (3, True)
+    >>> bag.out_of_fold_.mean["ndcg@10"] == bag.history_["ndcg@10"][bag.best_round_ - 1]
+    True
+    """
+
+    name = "bagged"
+    members_: tuple[Trained, ...]
+    """The trained members, each with its own ``history_["loss"]``. A bag of one forest that was loaded has it only."""
+    ranker_: TreeRanker
+    """Of trees: the one ranker that members became, whose scores are their mean up to rounding."""
+    averaged: tuple[Trained, ...] = ()
+    """The members whose scores are averaged, where they are not one forest."""
+    oof_scores_: Array
+    """One score per document of the training and then the validation data, by members that have not seen its query."""
+
+    def __init__(
+        self, ranker: Trained, folds: int = 5, *, repeats: int = 1, processes: int = 1, dask: str | None = None
+    ) -> None:
+        self.ranker = ranker
+        self.folds = folds
+        self.repeats = repeats
+        self.processes = processes
+        self.dask = dask
+        self.native = {}
+        if not isinstance(ranker, TreeRanker | NeuralRanker):
+            got = f"the class {ranker.__name__}" if inspect.isclass(ranker) else type(ranker).__name__
+            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
+            raise check.error("a bag is made of rankers of trees or nets", got=got, hint=hint)
+
+    # Parameters: its own, and those of the ranker.
+
+    def __getattr__(self, name: str) -> Any:
+        """Give a parameter of the ranker."""
+        ranker = self.__dict__.get("ranker")
+        if ranker is not None and name in ranker.get_params():
+            return getattr(ranker, name, ranker.native.get(name))
+        raise AttributeError(f"'bagged' object has no attribute {name!r}")
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """What rounds are called."""
+        return self.ranker.unit
+
+    @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return self.ranker._least_code
+
+    def get_params(self, deep: bool = True) -> Keywords:
+        """Give the parameters of the bag, and those of the ranker as ``ranker__…``."""
+        own = {name: getattr(self, name) for name in self.own_parameters()}
+        inner = {f"ranker__{name}": value for name, value in self.ranker.get_params().items()} if deep else {}
+        return own | inner
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters, of the bag or of the ranker."""
+        own = self.own_parameters()
+        for name in own.keys() & parameters.keys():
+            setattr(self, name, parameters[name])
+        inner = {name.removeprefix("ranker__"): value for name, value in parameters.items() if name not in own}
+        if inner:
+            self.ranker.set_params(**inner)
+        return self
+
+    def fit(
+        self,
+        X: Documents,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
+        *,
+        valid: inputs.Validation = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        init_model: Trained | str | Path | None = None,
+        resume: bool = False,
+        measure: Mapping[str, RankingDataset | Measure] | None = None,
+        watch: Watch | None = None,
+        **others: Never,
+    ) -> Self:
+        """Train members on the pooled queries of training and validation data; arguments are those of any ranker.
+
+        There is no ``init_model``: a bag starts from nothing.
+        """
+        self._refuse("fit", others)
+        self._check(init_model)
+        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        data = _pooled(*inputs.parts(X, y, **beside, extend=True))
+        plans = self._plans(data)
+        also = self._measures(measure, lambda other: inputs.aligned(other, data))
+        with contextlib.ExitStack() as stack:
+            where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.ranker.threads}
+            learner = BagLearner(
+                data,
+                plans,
+                self.repeats,
+                lambda: places(data, plans, [one.data for one in also.values()], stack, **where),
+            )
+            self._train(data, data, learner=lambda: learner, older=None, resume=resume, measure=also, watch=watch)
+        if learner.out_of_fold is not None:
+            self.oof_scores_ = learner.out_of_fold.mean(axis=0)
+            self._values = held_out.values(self.oof_scores_, data, self._metrics())
+        return self
+
+    def _check(self, init_model: object) -> None:
+        if init_model is not None:
+            raise check.error("a bag is trained from nothing", got="init_model", hint="leave init_model out")
+        if self.ranker.__sklearn_is_fitted__():
+            raise check.error(
+                "a bag trains clones of a ranker, and this one is trained already",
+                got=type(self.ranker).__name__,
+                hint="pass a new one, or sklearn.base.clone(ranker)",
+            )
+        check.integer("folds", self.folds, least=2)
+        for name in ("repeats", "processes"):
+            check.integer(name, getattr(self, name), least=1)
+
+    def _plans(self, data: RankingDataset) -> list[Plan]:
+        """All members: folds of the first repeat, then of the next."""
+        if data.n_queries < self.folds:
+            what = "a bag needs at least as many queries as folds"
+            raise check.error(what, got=f"{data.n_queries} queries and folds={self.folds}", hint="set fewer folds")
+        found: list[Plan] = []
+        seed = check.integer("seed", self.ranker.seed, least=0)
+        for repeat in range(self.repeats):
+            fold = fold_of_query(data, self.folds, seed=seed, trial=repeat)
+            for number in range(self.folds):
+                # Metrics are measured here, and not where members are.
+                member = self.ranker.__sklearn_clone__().set_params(seed=self._seed(len(found)), metrics=())
+                found.append(Plan(member, np.flatnonzero(fold == number)))
+        return found
+
+    def _seed(self, member: int) -> int:
+        return int(Stream(self.ranker.seed).child("member", member).key >> np.uint64(33))
+
+    def _validation(self, valid: RankingDataset) -> OutOfFold:
+        return OutOfFold(valid, self._metrics(), debias=bool(self.ranker.debias))
+
+    def _keep(self, model: list[Learned], state: State) -> None:
+        members = []
+        for number, learned in enumerate(model):
+            member = self._blank(self.ranker._made_of(learned.rounds), learned.files)
+            member.history_ = {"loss": learned.loss} if learned.loss else {}
+            member.best_round_, member.stopped_ = learned.rounds, state.stopped
+            member.seed = self._seed(number)
+            members.append(member)
+        self._become(tuple(members))
+
+    def _become(self, members: tuple[Trained, ...]) -> None:
+        """Add members up: to one forest, where that can be."""
+        self.members_, self.averaged = members, members
+        self.__dict__.pop("ranker_", None)
+        if isinstance(self.ranker, TreeRanker):
+            forests = [member.model_ for member in members if isinstance(member, TreeRanker)]
+            forest = self.ranker.library.mean(forests)
+            if forest is not None:
+                self._become_forest(forest)
+
+    def _become_forest(self, forest: Any) -> None:
+        ranker: Any = self.ranker.__sklearn_clone__()
+        ranker.model_, ranker._schema = forest, self._schema
+        ranker.history_, ranker.best_round_, ranker.stopped_ = self.history_, self.best_round_, self.stopped_
+        self.ranker_, self.averaged = ranker, ()
+
+    def _blank(self, made_of: Json, files: dict[str, bytes]) -> Any:
+        """A member from its files."""
+        member = self.ranker.__sklearn_clone__()
+        member._schema = self._schema
+        member._restore(made_of, files)
+        return member
+
+    # Scores: of one forest, or the mean over members.
+
+    @property
+    def model_(self) -> Any:
+        """The one forest of trees."""
+        return self.ranker_.model_
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in the total gain of all splits, of trees."""
+        self._check_fitted()
+        return self.ranker_.feature_importances_
+
+    def importances(self, kind: str = "gain") -> Array:
+        """Give one number per feature, of trees: see ``TreeRanker``."""
+        self._check_fitted()
+        return self.ranker_.importances(kind)
+
+    def contributions(self, data: Documents) -> Contributions:
+        """Give the contributions of the one forest, or the mean of those of all members."""
+        self._check_fitted()
+        if not self.averaged:
+            return self.ranker_.contributions(data)
+        found = [member.contributions(data) for member in self.averaged]
+        parts, left = (np.mean([getattr(one, name) for one in found], axis=0) for name in ("parts", "left"))
+        first = found[0]
+        return Contributions(
+            parts=parts,
+            left=left,
+            method=f"mean of {len(found)} members' {first.method}",
+            start=first.start,
+            features=first.features,
+            schema=first.schema,
+        )
+
+    def scorer(self) -> Scorer:
+        """Give what scores one query's documents in the least time."""
+        self._check_fitted()
+        return Scorer(self) if self.averaged else self.ranker_.scorer()
+
+    @property
+    def out_of_fold_(self) -> "rw.Evaluation":
+        """How good the out-of-fold scores are, by query and with intervals: an estimate without a validation set.
+
+        The common round was chosen on the same queries, which makes it a little too good, and each member has seen
+        fewer queries than there are, and is not averaged, which makes it too bad.
+        """
+        self._check_fitted()
+        if not hasattr(self, "_values"):
+            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
+        import rankwise as rw  # the public name: evaluations are made above rankers
+
+        return rw.Evaluation(*self._values)
+
+    def _score(self, features: Floats) -> Array:
+        if not self.averaged:
+            return self.ranker_._score(features)
+        return np.asarray(np.mean([member._score(features) for member in self.averaged], axis=0))
+
+    # On disk.
+
+    def _rounds(self) -> int:
+        return self.best_round_
+
+    def _parameters(self, without: Collection[str] = ()) -> Json:
+        own = {name: getattr(self, name) for name in self.own_parameters() if name not in ("ranker", *without)}
+        inner = {"ranker": self.ranker.name, "parameters": self.ranker._parameters(without)}
+        return own | {"ranker": inner}
+
+    def _made_of(self, rounds: int) -> Json:
+        """What a checkpoint says: files are those of members."""
+        return {"members": [self.ranker._made_of(rounds)] * (self.folds * self.repeats)}
+
+    def _description(self) -> Json:
+        if self.averaged:
+            made: Json = {"members": [member._made_of(member.best_round_) for member in self.averaged]}
+        else:
+            made = self.ranker_._made_of(self.ranker_.model_.n_trees)
+        return super()._description() | made
+
+    def _files(self) -> dict[str, bytes]:
+        own = packed([member._files() for member in self.averaged]) if self.averaged else self.ranker_._files()
+        return own | (held_out.files(self.oof_scores_, *self._values) if hasattr(self, "_values") else {})
+
+    @classmethod
+    def _untrained(cls, description: Json) -> Self:
+        own = dict(description["parameters"])
+        inner = own.pop("ranker")
+        of = ranker_class(inner["ranker"])
+        return cls(of._untrained({"objective": description["objective"], **inner}), **own)
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        if "members" in description:
+            made = description["members"]
+            own = unpacked(files, len(made))
+            for each in own:
+                self.ranker._verify(each, self.n_features_in_)
+            members = [self._blank(*both) for both in zip(made, own, strict=True)]
+            for member in members:
+                member.history_, member.stopped_ = {}, self.stopped_
+                member.best_round_ = member._rounds()
+            self._become(tuple(members))
+        else:
+            self._become_forest(self._blank(description, files).model_)
+        if found := held_out.read(files):
+            self.oof_scores_, self._values = found
+
+    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
+        for own in unpacked(files, self.folds * self.repeats):
+            self.ranker._verify(own, n_features)
+
+    def _learner(
+        self, train: RankingDataset, valid: RankingDataset | None, older: Self | None, others: Sequence[Any] = ()
+    ) -> Never:
+        raise check.error("a bag cannot be trained so", hint="call fit")
+
+
+def _pooled(train: RankingDataset, valid: RankingDataset | None) -> RankingDataset:
+    """All queries, those of the training data first."""
+    if valid is None:
+        return train
+    if train.query_ids is not None and valid.query_ids is not None:
+        common = np.intersect1d(train.query_ids, valid.query_ids)
+        if common.size:
+            what = "a bag pools training and validation queries, and these have ids in common"
+            hint = "leave queries of the training data out of valid, or give its queries ids of their own"
+            raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
+    return concatenate([train, valid])
