@@ -1,6 +1,7 @@
 """A bag of rankers: one curve stops all members, none scores a query that it saw, and the bag is a ranker."""
 
 import json
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -191,6 +192,21 @@ def test_resumed_bag_is_the_one_that_was_never_interrupted(library, sampling, pa
     assert resumed.out_of_fold_.mean == whole.out_of_fold_.mean
 
 
+def test_killed_process_is_an_error_from_which_training_resumes(parts, tmp_path):
+    train, valid = parts
+    settings = {"rounds": 6, "patience": None, "checkpoint": tmp_path / "kept", "checkpoint_every": 2}
+    before = set(multiprocessing.active_children())
+
+    def kill(done, _):
+        if done == 4:
+            (set(multiprocessing.active_children()) - before).pop().kill()
+
+    with pytest.raises(ChildProcessError, match=r"trains members of a bag has ended.*resume=True"):
+        rw.bagged(ranker(**settings), folds=2, processes=2).fit(train, valid, watch=kill)
+    resumed = rw.bagged(ranker(**settings), folds=2).fit(train, valid, resume=True)
+    assert same(resumed, rw.bagged(ranker(rounds=6, patience=None), folds=2).fit(train, valid), valid)
+
+
 def test_member_that_has_nothing_more_to_learn_waits_for_the_others(tmp_path):
     data = rw.synthetic(n_queries=12, n_docs=6, n_features=2, seed=5)
     settings = {"leaves": 3, "rounds": 40, "learning_rate": 0.3, "smoothing": 40, "min_gain_to_split": 0.2}
@@ -350,6 +366,8 @@ def test_errors_say_what_to_do(data):
         rw.bagged(ranker()).set_params(leafs=3)
     with pytest.raises(ValueError, match=r"cannot be sent to other processes.*processes=1"):
         rw.bagged(ranker(objective=lambda *three: objective_here(*three)), folds=2, processes=2).fit(data)
+    with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got bagged"):
+        rw.dask.fit(rw.bagged(ranker()), data)  # type: ignore[type-var]
     flat = data.with_(labels=np.zeros(data.n_docs))
     with pytest.raises(ValueError, match="no query"):
         rw.bagged(ranker(), folds=2).fit(flat)

@@ -2,8 +2,9 @@
 
 import contextlib
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -46,12 +47,14 @@ class Elsewhere:
     def call(self, method: str, *arguments: object) -> Result:
         """Ask for a call; calls are answered in their order."""
         done: SimpleQueue[Future[Any]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike result
-        self.pool.submit(_call, method, arguments).add_done_callback(done.put)
+        with _naming_the_end():
+            self.pool.submit(_call, method, arguments).add_done_callback(done.put)
 
         def result() -> Any:
             last = done.get()
-            self.started.result()  # done before; raises what went wrong at the beginning
-            return last.result()
+            with _naming_the_end():
+                self.started.result()  # done before; raises what went wrong at the beginning
+                return last.result()
 
         return result
 
@@ -81,6 +84,20 @@ def places(
             pool = stack.enter_context(processes(1))
             found.append(Elsewhere(pool, data, plans[first::count], others, threads))
     return found
+
+
+@contextlib.contextmanager
+def _naming_the_end() -> Iterator[None]:
+    """Say what to do about a process that is no more."""
+    try:
+        yield
+    except BrokenProcessPool:
+        hint = (
+            "it may have been out of memory: set fewer processes; with a checkpoint, fit(…, resume=True) resumes; a "
+            "script that starts processes needs if __name__ == '__main__':"
+        )
+        what = check.error("a process that trains members of a bag has ended", hint=hint)
+        raise ChildProcessError(str(what)) from None
 
 
 def _check_portable(plans: Sequence[Plan]) -> None:
