@@ -354,6 +354,7 @@ def test_method_may_be_a_bag(tmp_path):
         read_method("bagged(factorization(softmax_ce))")
     with pytest.raises(ValueError, match="best out of fold: got early_stopping = false"):
         dataclasses.replace(spec, early_stopping=False)
+    assert read_method("bagged") == read_method("bagged(lightgbm(lambdarank), folds=5)")
     assert read_method("bagged(lightgbm(native:lambdarank), repeats=2)").bag == {"folds": 5, "repeats": 2}
 
 

@@ -64,7 +64,7 @@ def _made(ranker: str, /, objective: Objective | str = "lambdarank", **settings:
     )
 
 
-def _bagged(ranker: Method | Objective | str, /, folds: int = 5, *, repeats: int = 1) -> Method:
+def _bagged(ranker: Method | Objective | str = "lambdarank", /, folds: int = 5, *, repeats: int = 1) -> Method:
     made = ranker if isinstance(ranker, Method) else _made("lightgbm", ranker)
     if made.bag is not None or made.ranker == "factorization":
         raise check.error("a bag is made of rankers of trees or nets", got="factorization" if not made.bag else "a bag")

@@ -13,6 +13,7 @@ import pytest
 import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
+from rankwise.rankers import storage
 from rankwise.rankers.table import ranker_class
 from tests.processes import environment
 
@@ -264,6 +265,16 @@ def test_categories_names_weights_and_groups_go_along(library, tmp_path):
     assert np.array_equal(bag.out_of_fold_.query_ids, expected.query_ids)
     fair = rw.bagged(ranker(library, "fair(softmax_ce, weight=0.5)", **settings), folds=2)
     assert fair.fit(train, valid).best_round_ >= 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b"\x93NUMPY\x01\x00"])
+def test_forged_scores_of_a_bag_are_one_error(content, parts, tmp_path):
+    train, _ = parts
+    path = rw.bagged(ranker(rounds=2), folds=2).fit(train).save(tmp_path / "bag")
+    description, files = storage.read(path)
+    storage.write(path, description, files | {"out_of_fold.npz": content}, force=True)
+    with pytest.raises(ValueError, match=r"cannot read out-of-fold scores.*out_of_fold.npz"):
+        rw.load(path)
 
 
 def test_categories_that_only_validation_data_have_are_learned():

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -39,7 +40,7 @@ def read(files: Mapping[str, bytes]) -> tuple[Array, Values] | None:
     """Read them, if they are there: a checkpoint has none."""
     if _FILE not in files:
         return None
-    with np.load(io.BytesIO(files[_FILE])) as kept:
+    with check.library("out-of-fold scores", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
         columns = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
         weights = kept["weights"]
         return kept["scores"], (columns, kept["ids"], weights if weights.size else None)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankwise import check
 from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -98,7 +99,8 @@ class BagLearner:
 
     def resume(self, files: Mapping[str, bytes], state: State) -> bool:
         """Resume every member from its files."""
-        self.out_of_fold = np.load(io.BytesIO(files[_OUT_OF_FOLD]))
+        with check.library("out-of-fold scores", _OUT_OF_FOLD):
+            self.out_of_fold = np.load(io.BytesIO(files[_OUT_OF_FOLD]))
         own = unpacked(files, len(self.rows))
         where = self._places()
         waiting = [place.call("resume", own[first :: len(where)]) for first, place in enumerate(where)]

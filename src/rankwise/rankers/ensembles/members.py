@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.exhausted import Exhausted
@@ -128,7 +129,7 @@ class _Member:
         return self.learner.files(self.kept) | {_STATE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
-        with np.load(io.BytesIO(files[_STATE])) as kept:
+        with check.library("the state of a member", _STATE), np.load(io.BytesIO(files[_STATE])) as kept:
             self.done, self.best = (int(count) for count in kept["counts"])
             self.loss = kept["loss"].tolist()
             scores = np.split(kept["scores"], kept["ends"][:-1])
