@@ -146,7 +146,7 @@ def test_the_command_line_says_nothing_beside_json_or_without_progress(
 
 def test_a_newer_numba_compiles_in_its_own_way_to_the_same_numbers(tmp_path: Path):
     example = (
-        "import rankwise as rw; from rankwise.objectives.cross_entropy import normalise; "
+        "import rankwise as rw; from rankwise.objectives.softmax.cross_entropy import normalise; "
         "print(type(normalise).__name__); print(*rw.SoftmaxCE()([0.5, 1.0, -2.0], [1, 0, 2], [0, 3]).gradient)"
     )
     newer = f"import numba; numba.version_info = numba.version_info._replace(short=(99, 0)); {example}"

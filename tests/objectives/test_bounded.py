@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.metrics.permutations import distribution
-from rankwise.objectives import bounds
-from rankwise.objectives.bounded import metric_orderings
-from rankwise.objectives.bounds import sigmoid_gain
 from rankwise.objectives.prepared import checked_lists
+from rankwise.objectives.smooth import bounds
+from rankwise.objectives.smooth.bounded import metric_orderings
+from rankwise.objectives.smooth.bounds import sigmoid_gain
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]

@@ -11,7 +11,7 @@ import rankwise as rw
 from rankwise import threads
 from rankwise.metrics.base import discounts
 from rankwise.metrics.exposure import group_shares
-from rankwise.objectives.plackett_luce import sample
+from rankwise.objectives.plackett_luce.draws import sample
 from tests.objectives import test_objectives as contract
 
 GROUPS: list[Any] = [["a", "b", "a", "b"], ["a", "b", "c", "b"], [-1, 7, -1, -1]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.metrics.base import discounts
-from rankwise.objectives.pairwise import LambdaRank, Pairwise
+from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise
 from tests.objectives.pairs_by_hand import frozen
 
 VARIANTS = [

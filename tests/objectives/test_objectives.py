@@ -8,7 +8,7 @@ import pytest
 import rankwise as rw
 from rankwise import threads
 from rankwise.objectives.base import Derivatives, Objective
-from rankwise.objectives.pairwise import LambdaRank, Pairwise
+from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from tests.objectives import yeti_by_hand
 from tests.objectives.pairs_by_hand import frozen

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.objectives import plackett_luce
-from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys, sample
-from rankwise.objectives.plackett_luce_table import PLACE, STRATUM, STRIDE, UNIFORM, tabulate, working_memory
+from rankwise.objectives.plackett_luce import draws as plackett_luce
+from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, keys, sample
+from rankwise.objectives.plackett_luce.table import PLACE, STRATUM, STRIDE, UNIFORM, tabulate, working_memory
 from tests import shared
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))

@@ -22,7 +22,7 @@ from rankwise.evaluation.moments import Moments
 from rankwise.evaluation.tables import Table
 from rankwise.evaluation.titles import Titles
 from rankwise.metrics.base import Metric, discounts
-from rankwise.objectives.plackett_luce import sample
+from rankwise.objectives.plackett_luce.draws import sample
 from rankwise.plain import Json, Keywords
 from rankwise.stream import Stream
 

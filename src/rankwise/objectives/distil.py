@@ -16,7 +16,7 @@ from rankwise.arrays import Array, read_only
 from rankwise.kernels import kernel
 from rankwise.objectives.base import Derivatives, Objective, Prepared
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
-from rankwise.objectives.softmax import ListNet
+from rankwise.objectives.softmax.losses import ListNet
 from rankwise.stream import Stream
 
 _LEAST = 1e-6  # temperature; as far beyond 1, what is left of ρ − φ is rounding

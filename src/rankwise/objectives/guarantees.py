@@ -16,7 +16,7 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.prepared import checked_lists
-from rankwise.objectives.softmax import XENDCG, SoftmaxCE
+from rankwise.objectives.softmax.losses import XENDCG, SoftmaxCE
 
 
 class Guarantee(NamedTuple):

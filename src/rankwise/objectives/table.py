@@ -5,18 +5,19 @@ from collections.abc import Callable
 from rankwise import grammar
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
-from rankwise.objectives.bounded import bounded
-from rankwise.objectives.bpr import BPR
-from rankwise.objectives.clickwise import clickwise
 from rankwise.objectives.distil import Distil, MarginMSE
-from rankwise.objectives.fair import fair
-from rankwise.objectives.listmle import ListMLE
-from rankwise.objectives.pairwise import LambdaRank, Pairwise, RankNet
-from rankwise.objectives.plrank import PLRank
-from rankwise.objectives.smooth import ApproxNDCG, SmoothAP, SmoothRBP
-from rankwise.objectives.softmax import XENDCG, ListNet, SoftmaxCE
-from rankwise.objectives.wrappers import stochastic, weighted
-from rankwise.objectives.yeti import Yeti
+from rankwise.objectives.pairwise.bpr import BPR
+from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise, RankNet
+from rankwise.objectives.pairwise.yeti import Yeti
+from rankwise.objectives.plackett_luce.listmle import ListMLE
+from rankwise.objectives.plackett_luce.plrank import PLRank
+from rankwise.objectives.smooth.bounded import bounded
+from rankwise.objectives.smooth.metrics import ApproxNDCG, SmoothAP, SmoothRBP
+from rankwise.objectives.softmax.losses import XENDCG, ListNet, SoftmaxCE
+from rankwise.objectives.wrappers.clickwise import clickwise
+from rankwise.objectives.wrappers.fair import fair
+from rankwise.objectives.wrappers.stochastic import stochastic
+from rankwise.objectives.wrappers.weighted import weighted
 
 ObjectiveLike = Objective | str | Callable[..., object]
 """An objective, its expression, or a function ``f(scores, labels, offsets)``."""

@@ -11,7 +11,7 @@ from rankwise.metrics import metric as find_metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers import stochastic
+from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation

@@ -16,7 +16,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.distil import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers import weighted
+from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker

@@ -15,9 +15,9 @@ from rankwise.metrics.base import Gain, checked_gain, longest_of
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Derivatives, Objective, Prepared, add, drawing, handed
-from rankwise.objectives.plackett_luce import draw, keys
-from rankwise.objectives.plackett_luce_table import PLACE, samples_at_once, tabulate, working_memory
-from rankwise.objectives.plrank import PLRank
+from rankwise.objectives.plackett_luce.draws import draw, keys
+from rankwise.objectives.plackett_luce.plrank import PLRank
+from rankwise.objectives.plackett_luce.table import PLACE, samples_at_once, tabulate, working_memory
 from rankwise.objectives.prepared import PreparedKernel, checked_lists
 from rankwise.stream import Stream
 from rankwise.threads import over_queries

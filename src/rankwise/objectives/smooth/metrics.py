@@ -21,7 +21,7 @@ from rankwise.metrics.permutations import AP, DISCORDANCE, Orderings, ndcg_order
 from rankwise.objectives import curvature as curvatures
 from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
-from rankwise.objectives.smooth_ranks import ap_kernel, ndcg_kernel, rbp_kernel
+from rankwise.objectives.smooth.ranks import ap_kernel, ndcg_kernel, rbp_kernel
 from rankwise.threads import Kernel
 
 

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import read_only
 from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.cross_entropy import (
+from rankwise.objectives.prepared import PreparedKernel, checked_lists, document_weights, refuse_columns
+from rankwise.objectives.softmax.cross_entropy import (
     EXP,
     GAMMA_ONE,
     GAMMA_TIGHT,
@@ -24,7 +25,6 @@ from rankwise.objectives.cross_entropy import (
     cross_entropy_kernel,
     fill_masses,
 )
-from rankwise.objectives.prepared import PreparedKernel, checked_lists, document_weights, refuse_columns
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 

@@ -12,9 +12,9 @@ from rankwise.arrays import Array, read_only
 from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.pair_losses import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pair_tables import WEIGHTS, distance_weights, rank_weights
-from rankwise.objectives.pairs import Settings, pairwise, sort_worths
+from rankwise.objectives.pairwise.losses import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pairwise.pairs import Settings, pairwise, sort_worths
+from rankwise.objectives.pairwise.tables import WEIGHTS, distance_weights, rank_weights
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, document_weights, refuse_columns
 from rankwise.threads import over_queries
 

@@ -11,9 +11,10 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.permutations import Orderings
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Derivatives, Objective, Prepared
-from rankwise.objectives.bounds import Bounds, bounds
 from rankwise.objectives.prepared import Lists, checked_lists
-from rankwise.objectives.wrappers import stochastic, times_lists, weighted
+from rankwise.objectives.smooth.bounds import Bounds, bounds
+from rankwise.objectives.wrappers.stochastic import stochastic
+from rankwise.objectives.wrappers.weighted import times_lists, weighted
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
@@ -85,7 +86,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
         """Give what bounding makes of a loss of each list: the map alone, for looking at it.
 
-        >>> from rankwise.objectives.smooth import SmoothRBP
+        >>> from rankwise.objectives.smooth.metrics import SmoothRBP
         >>> bounded(SmoothRBP()).mapped([0.0, 1.0, 2.0], [1, 0, 0] * 3, [0, 3, 6, 9])  # at most 2 pairs are wrong
         array([0. , 0.5, 1. ])
         """

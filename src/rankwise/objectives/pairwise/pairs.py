@@ -16,7 +16,7 @@ from rankwise.kernels import kernel
 from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import order_in, scratch_for
 from rankwise.objectives.fastmath import exp
-from rankwise.objectives.pair_losses import (
+from rankwise.objectives.pairwise.losses import (
     LANES,
     LOGISTIC,
     SHIFT,
@@ -27,7 +27,7 @@ from rankwise.objectives.pair_losses import (
     fill_powers,
     logistic,
 )
-from rankwise.objectives.pair_weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
+from rankwise.objectives.pairwise.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
 
 _NORM_BIAS = 0.01
 _BEYOND = 1e300  # the worth of places that belong to no stretch: pairs have no weight there

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from rankwise.arrays import read_only
 from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.pairwise import Pairwise
+from rankwise.objectives.pairwise.pairwise import Pairwise
 from rankwise.objectives.prepared import checked_lists, refuse_columns
-from rankwise.objectives.wrappers import PreparedWeighted
+from rankwise.objectives.wrappers.weighted import PreparedWeighted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -30,8 +30,8 @@ from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Objective
-from rankwise.objectives.plackett_luce import DRAWS, SAMPLERS, draw, keys
-from rankwise.objectives.plackett_luce_table import (
+from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, keys
+from rankwise.objectives.plackett_luce.table import (
     AFTER,
     BEFORE,
     CHANCE,

@@ -7,7 +7,7 @@ of the upper document and ``lower`` on that of the lower one. For a sum of worth
 import numpy as np
 
 from rankwise.kernels import FUSED, kernel
-from rankwise.objectives.pair_losses import SHIFT, SPAN
+from rankwise.objectives.pairwise.losses import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
 """What weighs a pair: the change of a metric if the two are swapped, or 1. Discounted ones are Σ worth · discount."""

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
 from rankwise.kernels import FUSED, kernel
-from rankwise.objectives import plackett_luce
 from rankwise.objectives.fastmath import log
+from rankwise.objectives.plackett_luce import draws as plackett_luce
 from rankwise.stream import Stream, fill_uniforms, uniform_pair
 from rankwise.threads import over_queries
 

@@ -19,7 +19,7 @@ from rankwise.arrays import offsets_of, read_only
 from rankwise.kernels import kernel
 from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import sort_down
-from rankwise.objectives.plackett_luce_table import (
+from rankwise.objectives.plackett_luce.table import (
     AFTER,
     ARRIVAL,
     BEFORE,

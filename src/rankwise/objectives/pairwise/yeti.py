@@ -21,7 +21,7 @@ from rankwise.metrics.order import order_in, scratch_for
 from rankwise.objectives.base import Objective, Prepared
 from rankwise.objectives.fastmath import exp, log1p_unit
 from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
-from rankwise.objectives.stochastic_scores import NOISES, check_noise, perturb_list
+from rankwise.objectives.wrappers.stochastic_scores import NOISES, check_noise, perturb_list
 from rankwise.stream import Stream
 
 _METRICS = ("ndcg", "map", "mrr", "classic")

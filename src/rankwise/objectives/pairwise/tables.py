@@ -4,7 +4,7 @@ import numpy as np
 
 from rankwise.arrays import Array
 from rankwise.metrics.base import discounts
-from rankwise.objectives.pair_weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
 
 WEIGHTS = {
     "none": (COUNT, 1.0, 0.0),

@@ -1,0 +1,1 @@
+"""Rankings drawn by Plackett and Luce, and losses of them."""

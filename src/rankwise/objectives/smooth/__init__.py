@@ -1,0 +1,1 @@
+"""Metrics made smooth, and bounded by what a list allows."""
