@@ -13,13 +13,13 @@ from bounds import by_bound
 from peaks import by_peak
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
-from rankwise.experiments.comparisons import alpha, comparison, places
+from rankwise.experiments.judging.comparisons import alpha, comparison, places
+from rankwise.experiments.judging.verdicts import counted, verdicts
 from rankwise.experiments.published import figures
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
-from rankwise.experiments.verdicts import counted, verdicts
 from rounds import by_reach, by_round
 
 METRICS = 6  # as many columns as a page has room for

@@ -20,19 +20,20 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.data.catalog import lookup as catalog
-from rankwise.experiments import frames, published, summary
-from rankwise.experiments import run as engine
-from rankwise.experiments.cells import cells_of
-from rankwise.experiments.comparisons import comparison
+from rankwise.experiments import published, summary
+from rankwise.experiments.judging.comparisons import comparison
 from rankwise.experiments.methods import method as read_method
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
 from rankwise.experiments.results import Results
+from rankwise.experiments.running import frames
+from rankwise.experiments.running import run as engine
+from rankwise.experiments.running.cells import cells_of
+from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
+from rankwise.experiments.running.sources import Source
+from rankwise.experiments.running.store import Store
+from rankwise.experiments.running.trial import compute
 from rankwise.experiments.schema import KEY, QUERIES
-from rankwise.experiments.sources import Source
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
-from rankwise.experiments.store import Store
-from rankwise.experiments.trial import compute
 from tests import shared
 from tests.processes import HANG, wait_until
 
@@ -802,7 +803,7 @@ def test_the_command_refuses_in_words(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from rankwise.cli import main
-from rankwise.experiments.store import Store
+from rankwise.experiments.running.store import Store
 
 honest, trials = Store._write, []
 
@@ -885,7 +886,7 @@ import contextlib, os, signal, sys
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may have been started with it ignored
     from rankwise.cli import main
-    from rankwise.experiments import run
+    from rankwise.experiments.running import run
 
     @contextlib.contextmanager
     def started(count):

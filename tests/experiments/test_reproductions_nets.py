@@ -12,16 +12,16 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.experiments import run as engine
-from rankwise.experiments.cells import cells_of
 from rankwise.experiments.methods import method
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.published import claims, figures
-from rankwise.experiments.sources import Source
+from rankwise.experiments.running import run as engine
+from rankwise.experiments.running.cells import cells_of
+from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
+from rankwise.experiments.running.sources import Source
+from rankwise.experiments.running.store import Store
+from rankwise.experiments.running.trial import parts_of
 from rankwise.experiments.spec import Spec, find_spec
-from rankwise.experiments.store import Store
 from rankwise.experiments.summary import all_tables
-from rankwise.experiments.trial import parts_of
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"
@@ -344,7 +344,7 @@ def test_nets_need_no_library_of_trees(tmp_path):
     code = f"""
 import sys
 from typing import Any, cast
-from rankwise.experiments import run as engine
+from rankwise.experiments.running import run as engine
 from rankwise.experiments.spec import find_spec
 spec = find_spec("2020-figure3-nets").quickly()
 spec = spec.changed({{"data": [{DOCUMENTS!r}], "trials": 1, "settings.epochs": 1}})

@@ -14,10 +14,10 @@ import pytest
 
 import rankwise as rw
 from rankwise.evaluation import tables
+from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.published import PAPERS
 from rankwise.experiments.schema import CURVES
 from rankwise.experiments.spec import recipes
-from rankwise.experiments.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"

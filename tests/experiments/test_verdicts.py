@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rankwise.experiments import published, summary
-from rankwise.experiments.contrasts import contrast, curve_contrast
+from rankwise.experiments.judging.contrasts import contrast, curve_contrast
+from rankwise.experiments.judging.verdicts import Verdict, verdicts
 from rankwise.experiments.published import claims, figures
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import CURVES, QUERIES
-from rankwise.experiments.verdicts import Verdict, verdicts
 from rankwise.report.summary import agreement
 
 NAMES = ("LambdaMART", "XE-NDCG")

@@ -19,8 +19,8 @@ import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.evaluation.figures.comparisons import COLOURS, figure
 from rankwise.experiments.results import DESCRIPTION, Results
+from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.schema import QUERIES, empty
-from rankwise.experiments.store import Outcome, Store
 from rankwise.report import cutoffs, html, instances, levels, orderings, summary, training
 from rankwise.report.compared import mean_frame
 from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
@@ -96,7 +96,7 @@ def test_summary_tells_the_winner_and_how_sure_it_is(results, page):
 def test_summary_does_not_claim_what_could_be_chance():
     found = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
     view = View(found)
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.experiments.judging.comparisons import comparison
 
     compared = comparison(found, DATA, 0.0)
     assert compared is not None
@@ -118,7 +118,7 @@ def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_pa
 
 
 def test_titles_of_several_methods_and_data_sets():
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.experiments.judging.comparisons import comparison
 
     def title(found: Results) -> str:
         compared = {name: comparison(found, name, 0.0) for name in View(found).datasets}
@@ -154,7 +154,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
     table = page.partition('id="levels-mslr-web30k"')[2].partition("</table>")[0]
     assert f"{np.mean(means):.4f} ± {half:.4f}" in table
     pooled = replace(found, spec=found.spec | {"protocol": "folds"})
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.experiments.judging.comparisons import comparison
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None

@@ -12,8 +12,8 @@ import rankwise as rw
 from rankwise.cli.report import _search
 from rankwise.data.catalog import described as own
 from rankwise.experiments.results import Results
+from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.experiments.store import Outcome, Store
 from rankwise.tuning.result import read_parameters
 from tests import synthetic_results
 from tests.robustness import fuzzing

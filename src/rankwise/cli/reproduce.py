@@ -14,7 +14,7 @@ from rankwise.cli.watching import duration, watching
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
-    from rankwise.experiments.run import Work
+    from rankwise.experiments.running.run import Work
 
 
 @partial(reads_data, leave_out=("download",))
@@ -75,8 +75,8 @@ def reproduce(
     if list_ or name is None:
         _list(json)
         return
-    from rankwise.experiments import run as engine
     from rankwise.experiments.reproduce import described, results_folder
+    from rankwise.experiments.running import run as engine
 
     changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
     spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})

@@ -11,7 +11,7 @@ from rankwise.cli import screen
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rankwise.experiments.run import Progress, Report
+    from rankwise.experiments.running.run import Progress, Report
     from rankwise.experiments.spec import Spec
 
 _ROWS = 16  # of means at once

@@ -20,8 +20,8 @@ def as_results(result: Demonstration, scores: "dict[str, Scores]", rankers: "Map
     """Give one trial of every ranker, with its values per query, its learning curve and the scores of documents."""
     import polars as pl
 
-    from rankwise.experiments import frames, provenance
     from rankwise.experiments.results import Results
+    from rankwise.experiments.running import frames, provenance
     from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, QUERIES, together
 
     test = result.parts["test"]

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from rankwise import check
 from rankwise.experiments.methods import method
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS
+from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.metrics import metric
 from rankwise.plain import Keywords
 from rankwise.tuning import spaces

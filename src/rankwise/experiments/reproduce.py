@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.experiments.results import Results
-from rankwise.experiments.run import Report, run
+from rankwise.experiments.running.run import Report, run
 from rankwise.experiments.spec import Spec, find_spec
 
 

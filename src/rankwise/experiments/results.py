@@ -12,6 +12,7 @@ import polars as pl
 from rankwise import check
 from rankwise.experiments import packing, summary
 from rankwise.experiments.published import figures
+from rankwise.experiments.running.store import Store
 from rankwise.experiments.schema import (
     CONTRIBUTIONS,
     CURVES,
@@ -23,7 +24,6 @@ from rankwise.experiments.schema import (
     empty,
     together,
 )
-from rankwise.experiments.store import Store
 from rankwise.plain import Json
 
 DESCRIPTION = "experiment.json"
@@ -34,7 +34,7 @@ PAGE = "results.md"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """The outcome of an experiment: made by :func:`rankwise.experiments.run.run`, or read from its folder or pack."""
+    """The outcome of an experiment: what running it gives, or read from its folder or pack."""
 
     spec: Json
     """The experiment as plain data: name, title, paper, claim, methods (name -> expression), metrics, levels, …"""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.evaluation import significance, tables
-from rankwise.experiments.comparisons import alpha, comparison, letters_of, measured, places
-from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
+from rankwise.experiments.judging.comparisons import alpha, comparison, letters_of, measured, places
+from rankwise.experiments.judging.verdicts import MARGIN, Verdict, verdicts
 from rankwise.plain import Json
 
 if TYPE_CHECKING:

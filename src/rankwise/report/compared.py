@@ -6,8 +6,8 @@ import polars as pl
 
 from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.figures.comparisons import draw_means, means_size
+from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.summary import levels_table, means_table, verdict_table
-from rankwise.experiments.verdicts import verdicts
 from rankwise.report import lines
 from rankwise.report.levels import level_means
 from rankwise.report.parts import Plot, Tabled

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.evaluation.figures.comparisons import COLOURS, DASHES
-from rankwise.experiments.store import slug
+from rankwise.experiments.running.store import slug
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:

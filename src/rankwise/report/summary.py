@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rankwise.evaluation import tables
 from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.verdict import Verdict, gain, listed
-from rankwise.experiments.contrasts import DRAWS
+from rankwise.experiments.judging.contrasts import DRAWS
+from rankwise.experiments.judging.verdicts import counted, verdicts
 from rankwise.experiments.summary import COVERED
-from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
 
 if TYPE_CHECKING:

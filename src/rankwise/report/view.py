@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.figures.comparisons import colours_of
 from rankwise.evaluation.significance import FEWEST, t_test
-from rankwise.experiments.comparisons import alpha
-from rankwise.experiments.contrasts import contrast
+from rankwise.experiments.judging.comparisons import alpha
+from rankwise.experiments.judging.contrasts import contrast
 from rankwise.experiments.schema import KEY
 from rankwise.metrics.base import weighted_mean
 

@@ -89,7 +89,7 @@ _EXPLORER = (
 
 def _comparisons(view: View) -> "Mapping[str, Comparison]":
     """The comparison of each data set at its least level."""
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.experiments.judging.comparisons import comparison
 
     found = {data: comparison(view.results, data, view.base(data)) for data in view.datasets}
     return {data: one for data, one in found.items() if one is not None}
@@ -99,7 +99,7 @@ def _sections(
     view: View, comparisons: "Mapping[str, Comparison]", tunings: "Mapping[str, Tuning]"
 ) -> Iterator[Section]:
     """Every section that has something in it; parts are made when their section is asked for."""
-    from rankwise.experiments.comparisons import comparison
+    from rankwise.experiments.judging.comparisons import comparison
     from rankwise.report import compared, cutoffs, instances, levels, orderings, training
 
     if view.results.queries.height:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from rankwise import check
-from rankwise.experiments.sources import Source
+from rankwise.experiments.running.sources import Source
+from rankwise.experiments.running.trial import Cell
 from rankwise.experiments.spec import Spec
-from rankwise.experiments.trial import Cell
 
 
 def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:

@@ -5,11 +5,11 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from rankwise.experiments.trial import parts_of
+from rankwise.experiments.running.trial import parts_of
 
 if TYPE_CHECKING:
-    from rankwise.experiments.store import Store
-    from rankwise.experiments.trial import Cell
+    from rankwise.experiments.running.store import Store
+    from rankwise.experiments.running.trial import Cell
 
 _FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
 _ROUNDS = ("rounds", "epochs")

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.evaluation.significance import TTest, holm, t_test
-from rankwise.experiments.protocols import FOLDS, POOLED
+from rankwise.experiments.running.protocols import FOLDS, POOLED
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

@@ -11,12 +11,20 @@ import numpy as np
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.experiments import frames, provenance
-from rankwise.experiments.measures import measures
-from rankwise.experiments.protocols import PROTOCOLS, TREATMENTS, Draw, Triple, ranker_settings, relevant_label, seed_of
-from rankwise.experiments.sources import Source
+from rankwise.experiments.running import frames, provenance
+from rankwise.experiments.running.measures import measures
+from rankwise.experiments.running.protocols import (
+    PROTOCOLS,
+    TREATMENTS,
+    Draw,
+    Triple,
+    ranker_settings,
+    relevant_label,
+    seed_of,
+)
+from rankwise.experiments.running.sources import Source
+from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
-from rankwise.experiments.store import Outcome, slug
 from rankwise.metrics import metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.training.exhausted import NothingLearnedError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankwise.experiments.comparisons import alpha, measured, places
-from rankwise.experiments.contrasts import SPLITS, Contrast, adjusted, contrast, curve_contrast
+from rankwise.experiments.judging.comparisons import alpha, measured, places
+from rankwise.experiments.judging.contrasts import SPLITS, Contrast, adjusted, contrast, curve_contrast
 from rankwise.experiments.published import Claim, claims
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
-from rankwise.experiments import provenance
-from rankwise.experiments.cells import cells_of
-from rankwise.experiments.estimate import Clock
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
+from rankwise.experiments.running import provenance
+from rankwise.experiments.running.cells import cells_of
+from rankwise.experiments.running.estimate import Clock
+from rankwise.experiments.running.store import TRIALS, Outcome, Store
+from rankwise.experiments.running.trial import Cell, compute
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
-from rankwise.experiments.store import TRIALS, Outcome, Store
-from rankwise.experiments.trial import Cell, compute
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
 from rankwise.pools import cluster, processes, without_interrupts

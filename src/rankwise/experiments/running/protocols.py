@@ -12,7 +12,7 @@ from rankwise.data.clicks import CLICK_PROBABILITIES, simulate_clicks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.noise import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
-from rankwise.experiments.sources import Source
+from rankwise.experiments.running.sources import Source
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
 

@@ -9,7 +9,7 @@ import numpy as np
 from rankwise.evaluation import tables
 from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluation import Evaluation
-from rankwise.experiments.protocols import POOLED
+from rankwise.experiments.running.protocols import POOLED
 from rankwise.experiments.schema import KEY
 from rankwise.plain import Keywords
 

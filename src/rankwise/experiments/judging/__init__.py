@@ -1,0 +1,1 @@
+"""Who is ahead, how surely, and whether the paper says so."""

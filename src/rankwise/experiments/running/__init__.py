@@ -1,0 +1,1 @@
+"""Trials: cut out of the data, trained, measured, and kept as they end."""
