@@ -287,10 +287,12 @@ class FactorizationRanker(Recommends, TorchRanker):
             model = Factors.read(content)
             return factor_weights(model.user_vectors, model.item_vectors, model.item_bias)
 
+        objective = self._objective()
+        columns = {name: getattr(source.train, name) for name in objective.reads}
         learner = NetLearner(
-            objective=self._objective(),
+            objective=objective,
             train=source.train,
-            documents={},
+            documents={name: column for name, column in columns.items() if column is not None},
             seed=seed,
             module=net,
             inputs=inputs,
