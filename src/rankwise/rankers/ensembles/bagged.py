@@ -14,6 +14,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
+from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.contributions import Contributions
@@ -197,8 +198,8 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     def _seed(self, member: int) -> int:
         return int(Stream(self.ranker.seed).child("member", member).key >> np.uint64(33))
 
-    def _validation(self, valid: RankingDataset) -> OutOfFold:
-        return OutOfFold(valid, self._metrics(), debias=bool(self.ranker.debias))
+    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> OutOfFold:
+        return OutOfFold(valid, metrics, debias=bool(self.ranker.debias))
 
     def _keep(self, model: list[Learned], state: State) -> None:
         members = []

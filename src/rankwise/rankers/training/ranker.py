@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, first_use
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Json
@@ -118,7 +119,8 @@ class Trained(Ranker):
         """
         with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
-                validation = None if valid is None else self._validation(valid)
+                metrics = self._metrics()  # a wrong name is an error without validation data, too
+                validation = None if valid is None else self._validation(valid, metrics)
                 stopping = self._stopping(validation)
                 learns, also = learner(), measure or {}
                 measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
@@ -188,9 +190,9 @@ class Trained(Ranker):
                 found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
         return found
 
-    def _validation(self, valid: RankingDataset) -> Validation:
+    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> Validation:
         """What is measured of the scores of the validation data."""
-        return Validation(valid, self._metrics(), debias=bool(self.debias))
+        return Validation(valid, metrics, debias=bool(self.debias))
 
     def _checkpoint(
         self,
