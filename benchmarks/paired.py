@@ -1,8 +1,6 @@
 """Many trainings in several processes, and tables of how methods differ on the same trials."""
 
-import concurrent.futures
 import csv
-import multiprocessing
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import t
+
+from rankwise.pools import processes as pool_of
 
 Result = tuple[Hashable, Hashable, Hashable, float]
 """Setting (a row of the table), method (a column), trial, and what was measured."""
@@ -19,11 +19,7 @@ Measured = TypeVar("Measured", bound=float | tuple[float, ...])
 
 def measured(jobs: Sequence[Any], measure: Callable[[Any], Measured], processes: int, out: Path) -> Iterator[Measured]:
     """Give what each job measures, in their order; a line of ``out`` is written as soon as it is known."""
-    context = multiprocessing.get_context("spawn")
-    with (
-        out.open("w", newline="") as file,
-        concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool,
-    ):
+    with out.open("w", newline="") as file, pool_of(processes) as pool:
         writer = csv.writer(file)
         for number, (job, value) in enumerate(zip(jobs, pool.map(measure, jobs, chunksize=4), strict=True), 1):
             writer.writerow([*job, *(value if isinstance(value, tuple) else (value,))])
