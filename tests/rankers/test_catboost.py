@@ -71,11 +71,25 @@ def test_rounds_draw_anew_and_seeds_repeat(data):
     assert np.array_equal(*quiet)
 
 
-def test_leaves_become_a_depth(data):
-    for leaves, expected in ((2, 2), (31, 16), (32, 32)):
+def test_leaves_become_the_least_depth_that_has_them(data):
+    for leaves, expected in ((2, 2), (3, 4), (7, 8), (31, 32), (32, 32)):
         booster = ranker(rounds=2, leaves=leaves).fit(data).model_.booster
         assert booster.get_tree_leaf_counts().tolist() == [expected] * 2
     assert ranker(rounds=1, depth=5).fit(data).model_.booster.get_tree_leaf_counts() == [32]
+
+
+@pytest.mark.parametrize(("policy", "most"), [("Lossguide", 7), ("Depthwise", 8)])
+def test_other_trees_have_as_many_leaves_as_they_are_asked_for(policy, most, data):
+    booster = ranker(rounds=4, leaves=7, min_documents=1, grow_policy=policy).fit(data).model_.booster
+    assert booster.get_tree_leaf_counts().max() == most
+
+
+def test_nothing_learned_names_min_documents_only_where_it_has_an_effect():
+    lists = rw.RankingDataset.from_sizes([[0.0], [0.0], [1.0], [1.0]], [1, 0, 1, 0], [4])
+    with pytest.raises(rw.NothingLearnedError, match="no split of 4 documents that improves the loss"):
+        ranker("native:QueryRMSE", min_documents=50).fit(lists)
+    with pytest.raises(rw.NothingLearnedError, match="that leaves min_documents=50 on each side"):
+        ranker(grow_policy="Lossguide", min_documents=50).fit(lists)
 
 
 @pytest.mark.parametrize("policy", ["Lossguide", "Depthwise"])

@@ -48,6 +48,16 @@ def test_min_documents_counts_average_documents(data):
     assert leaves(min_documents=100, min_child_weight=0.0) == leaves(min_documents=1, min_child_weight=0.0)
     with pytest.raises(ValueError, match="learned nothing.*min_documents=100000"):
         ranker(min_documents=100_000).fit(data)
+    for objective in ("listnet", "native:rank:ndcg"):  # XGBoost's own limit, in whose place ours has no effect
+        with pytest.raises(ValueError, match="no split of [0-9]+ documents that improves the loss"):
+            ranker(objective, min_documents=3, min_child_weight=1e9).fit(data)
+
+
+@pytest.mark.parametrize("policy", ["lossguide", "depthwise"])
+@pytest.mark.parametrize("method", ["hist", "approx"])
+def test_trees_have_as_many_leaves_as_they_are_asked_for(policy, method, data):
+    model = ranker("listnet", rounds=3, leaves=13, min_documents=1, grow_policy=policy, tree_method=method).fit(data)
+    assert max(dump.count("leaf=") for dump in model.model_.booster.get_dump()) == 13
 
 
 def test_a_round_whose_draws_allow_no_split_is_not_the_last_where_hessians_are_not_floored(data):

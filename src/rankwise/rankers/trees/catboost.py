@@ -79,6 +79,7 @@ _ELSEWHERE = (
     "input_borders",
     "output_borders",
 )
+_DEEPEST = 16  # CatBoost grows no deeper trees
 _SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
 
 
@@ -153,6 +154,11 @@ class CatBoost:
                 return f"{name} is what rankwise takes care of itself"
         return ""
 
+    def least_documents(self, settings: Settings) -> int | None:
+        """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""
+        policy = self._canonical(settings).get("grow_policy", "SymmetricTree")
+        return None if policy == "SymmetricTree" else settings.min_documents
+
     def draws(self, settings: Settings) -> bool:
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
@@ -213,13 +219,12 @@ class CatBoost:
             parameters |= {"random_strength": 0.0, "boost_from_average": False}
             if not {"subsample", "bagging_temperature", "mvs_reg"} & native.keys():
                 parameters["bootstrap_type"] = "No"
-        if native.get("grow_policy", "SymmetricTree") == "SymmetricTree":
-            parameters["depth"] = settings.leaves.bit_length() - 1
-        elif native["grow_policy"] == "Lossguide":
-            parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, 16)}
-            parameters["min_data_in_leaf"] = settings.min_documents
+        if native.get("grow_policy") == "Lossguide":
+            parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, _DEEPEST)}
         else:
-            parameters |= {"depth": settings.leaves.bit_length() - 1, "min_data_in_leaf": settings.min_documents}
+            parameters["depth"] = depth(settings.leaves)
+        if (least := self.least_documents(settings)) is not None:
+            parameters["min_data_in_leaf"] = least
         return (
             parameters
             | native
@@ -337,11 +342,13 @@ class CatBoostRanker(TreeRanker):
     CatBoost is taken by its own name: ``CatBoostRanker("xendcg", l2_leaf_reg=1.0, rsm=0.5)``. CatBoost's own
     objectives take their parameters as it writes them: ``"native:YetiRank:mode=NDCG;top=10"``.
 
-    Trees are symmetric, as CatBoost's are: ``leaves`` is rounded down to a power of two (31 gives a depth of 4, 64
-    CatBoost's usual 6), and no number of documents is asked of a leaf. With ``grow_policy="Lossguide"`` or
-    ``"Depthwise"`` CatBoost takes ``min_documents`` for what a leaf must hold to be split. With our objectives nothing
-    is drawn unless ``random_strength``, ``bootstrap_type``, ``subsample`` or ``rsm`` says so. Categories are replaced
-    by statistics of the labels, as CatBoost does.
+    Trees are symmetric, as CatBoost's are: all leaves are split at once and by the same question, so that there are
+    2^depth of them. ``leaves`` is rounded up to such a number (31 gives 32, a depth of 5; 64 is CatBoost's usual
+    depth of 6), and ``min_documents`` has no effect. With ``grow_policy="Lossguide"`` trees grow leaf by leaf and
+    have ``leaves`` at most, as those of the other libraries; with ``"Depthwise"`` level by level. In both a leaf
+    must hold ``min_documents`` to be split, and what it is split into may hold fewer. With our objectives nothing
+    is drawn unless ``random_strength``, ``bootstrap_type``, ``subsample`` or ``rsm`` says so. Categories are
+    replaced by statistics of the labels, as CatBoost does.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
@@ -363,6 +370,15 @@ class CatBoostRanker(TreeRanker):
         check.choice("objective of catboost itself", builtin, self.library.builtins)
         check_options(builtin, parameters)
         return builtin + colon + parameters, None
+
+
+def depth(leaves: int) -> int:
+    """Give the least depth at which a tree that splits all its leaves at once has at least so many.
+
+    >>> depth(7), depth(8), depth(31), depth(64)
+    (3, 3, 5, 6)
+    """
+    return (leaves - 1).bit_length()
 
 
 @functools.cache

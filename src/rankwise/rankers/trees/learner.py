@@ -132,7 +132,7 @@ class TreeLearner(Trees):
         data = self.train
         if same_rows(data.features):
             return exhausted.no_feature(data)
-        return no_split(data.n_queries, data.n_docs, self.settings)
+        return no_split(data.n_queries, data.n_docs, self.library.least_documents(self.settings))
 
 
 class FlatError(Exception):
@@ -169,8 +169,11 @@ def block_seed(seed: int, number: int) -> int:
     return int(Stream(seed, number).key >> np.uint64(33))
 
 
-def no_split(n_queries: int, n_docs: int, settings: Settings) -> NothingLearnedError:
-    """Say why there was no split, and what to do."""
-    got = f"no split of {n_docs} documents that leaves min_documents={settings.min_documents} on each side and improves"
-    hint = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
-    return exhausted.nothing_learned(n_queries, f"{got} the loss", hint)
+def no_split(n_queries: int, n_docs: int, least: int | None) -> NothingLearnedError:
+    """Say why there was no split, and what to do; ``least`` is how many documents a leaf was asked for."""
+    if least is None:
+        got, hint = "improves", "look at the features, and at the library's own limits on what a leaf holds"
+    else:
+        got = f"leaves min_documents={least} on each side and improves"
+        hint = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
+    return exhausted.nothing_learned(n_queries, f"no split of {n_docs} documents that {got} the loss", hint)

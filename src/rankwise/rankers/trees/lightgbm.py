@@ -108,6 +108,10 @@ class LightGBM:
             return "the cegb_ penalties remember which features were used, and a checkpoint does not"
         return ""
 
+    def least_documents(self, settings: Settings) -> int | None:
+        """How many documents a leaf holds at least."""
+        return settings.min_documents
+
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
         native = self._canonical(settings)

@@ -133,6 +133,10 @@ class Library(Protocol):
         """Say why these settings cannot be trained so; empty if they can."""
         ...
 
+    def least_documents(self, settings: Settings) -> int | None:
+        """How many documents a leaf is asked for; None where ``min_documents`` has no effect."""
+        ...
+
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
         ...

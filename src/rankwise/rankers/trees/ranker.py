@@ -34,8 +34,9 @@ class TreeRanker(Trained):
             like one, or ``"native:…"``, one of the library's own objectives in the same harness.
         rounds: How many trees at most.
         learning_rate: How much of each tree's step is taken.
-        leaves: How many leaves a tree has at most.
-        min_documents: How many documents a leaf holds at least.
+        leaves: How many leaves a tree has at most; CatBoost's symmetric trees have the next power of two.
+        min_documents: How many documents a leaf holds at least, in LightGBM. XGBoost and CatBoost know no such limit:
+            each ranker says what it does instead.
         seed: Of every draw, the objective's and the library's.
         threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Models repeat for the same number.
         patience: With validation data, training stops after so many rounds without a better first metric, and the

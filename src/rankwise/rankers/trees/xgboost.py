@@ -104,6 +104,11 @@ class XGBoost:
             return "base_score moves all scores alike, which changes no ranking"
         return ""
 
+    def least_documents(self, settings: Settings) -> int | None:
+        """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
+        own = settings.builtin is not None or "min_child_weight" in self._canonical(settings)
+        return None if own else settings.min_documents
+
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of XGBoost's own."""
         native = self._canonical(settings)
@@ -276,7 +281,8 @@ class XGBoostRanker(TreeRanker):
     XGBoost does not count documents in leaves but adds up their Hessians, whose size depends on the objective. So
     ``min_documents`` means that many times the average Hessian, and ``reg_lambda`` is one average Hessian. Whoever sets
     ``min_child_weight`` or ``reg_lambda`` gets XGBoost's own, absolute meaning. Objectives of XGBoost's own
-    (``native:rank:ndcg``, ``native:rank:map``, ``native:rank:pairwise``) keep its defaults for both.
+    (``native:rank:ndcg``, ``native:rank:map``, ``native:rank:pairwise``) keep its defaults for both, and with them
+    ``min_documents`` has no effect.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)

@@ -102,7 +102,7 @@ class ClusterLearner(Trees):
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
             return exhausted.nothing_learned(about.queries, got, "check the labels and the query ids")
-        return no_split(about.queries, about.documents, self.settings)
+        return no_split(about.queries, about.documents, self.library.least_documents(self.settings))
 
 
 def _losses(grown: list[blocks.Grown]) -> "deque[float | None]":
