@@ -21,7 +21,7 @@ from rankwise.evaluation.figures.comparisons import COLOURS, figure
 from rankwise.experiments.results import DESCRIPTION, Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.schema import QUERIES, empty
-from rankwise.report import cutoffs, html, instances, levels, orderings, summary, training
+from rankwise.report import cutoffs, html, instances, levels, lines, orderings, summary, training
 from rankwise.report.compared import mean_frame
 from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.report.view import View
@@ -319,6 +319,32 @@ def test_curves_of_trials_that_stopped_keep_their_last_value(results):
     for round_ in range(longest):
         expected = np.mean([path[min(round_, len(path) - 1)] for path in paths])
         assert means["mean"][round_] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("start", "expected"), [(0.1, 0.59), (0.5, None)])
+def test_first_rounds_far_below_the_others_do_not_take_the_axis(start, expected):
+    frame = pl.DataFrame({"round": np.arange(1, 101), "mean": [start, *[0.6] * 98, 0.7]})
+    frame = frame.with_columns(pl.col("mean").alias("high"), pl.lit(float("nan")).alias("low"))
+    assert training.floor(frame) == (expected and pytest.approx(expected))
+
+
+def test_a_figure_whose_axis_cuts_first_rounds_off_says_so_and_names_its_methods_once(tmp_path):
+    found = synthetic.results(trials=3, queries=8)
+    low = pl.when(pl.col("round") == 1).then(-9.0).otherwise(pl.col("value")).alias("value")
+    train = found.curves.filter(series="valid ndcg@5").with_columns(pl.lit("train ndcg@5").alias("series"), low)
+    found = replace(found, curves=pl.concat([found.curves, train]))
+    plots = {one.name: one for one in training.learning_curves(View(found))}
+    assert "below the axis" in plots["curve-train-ndcg-5"].caption
+    assert "below the axis" not in plots["curve-valid-ndcg-5"].caption
+    figure = write_report(found, tmp_path).read_text().partition('<figure id="curve-train-ndcg-5">')[2]
+    assert ", training -->" not in figure.partition("</figure>")[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"), [(["a", "b"], 2), (["a"] * 9, 4), (["n" * 30] * 3, 2), (["n" * 90] * 2, 1)]
+)
+def test_a_legend_has_as_many_columns_as_fit(names, columns):
+    assert lines.legend_columns(names, 72 * 7.2) == columns
 
 
 def test_depth_from_documents_is_ndcg_by_hand(results):

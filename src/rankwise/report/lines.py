@@ -1,5 +1,6 @@
 """How lines, bands and panels look in every figure of a report."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _MARKERS = "oDs^vP*"
 _SHADES = ("#000000", "#555555", "#8C8C8C")
 MOST_COLUMNS = 3
+_LEGEND = 8.5  # points
+_KEY = 5.5  # the line of a name in a legend and the gaps around it, times its size
 
 
 def style(number: int) -> Keywords:
@@ -63,7 +66,21 @@ def legend(drawing: "Figure", panel: "Axes") -> None:
     """One legend for all panels, above them."""
     handles, names = panel.get_legend_handles_labels()
     if len(names) > 1:
-        drawing.legend(handles, names, loc="outside upper left", ncols=min(len(names), 4), fontsize=8.5)
+        columns = legend_columns(names, 72.0 * drawing.get_figwidth())
+        drawing.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=_LEGEND)
+
+
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """As many columns of a legend as fit beside each other in so many points; names fill one column after another."""
+    from matplotlib.textpath import TextPath
+
+    lengths = [TextPath((0, 0), name, size=_LEGEND).get_extents().width + _KEY * _LEGEND for name in names]
+    for columns in range(min(len(names), 4), 1, -1):
+        short, longer = divmod(len(names), columns)
+        ends = np.cumsum([short + (column < longer) for column in range(columns)])
+        if sum(max(lengths[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)) <= width:
+            return columns
+    return 1
 
 
 def heading(panel: "Axes", text: str) -> None:

@@ -21,6 +21,7 @@ _BOUND, _TRAIN, _VALID = "bound ", "train ", "valid "
 _LOSS = "loss"
 _LABELS = {_BOUND: "bound", _TRAIN: "training"}
 _DASHES = {"bound": ":", "train": "--"}
+_EARLY, _ROOM = 0.05, 0.4  # the first share of rounds is cut off where it leaves the others less than this of the axis
 
 
 def learning_curves(view: View) -> list[Plot]:
@@ -140,6 +141,9 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
     caption = _caption(view, frame)
     if len(series) > 1:
         caption += f" Solid: {series[0]}. Dotted: the lower bound that the loss guarantees."
+    floors = {data: floor(frame.filter(pl.col("data") == data)) if len(series) == 1 else None for data in datasets}
+    if any(one is not None for one in floors.values()):
+        caption += " The lowest values, of the first rounds, lie below the axis."
 
     def draw(drawing: "Figure") -> None:
         panels = lines.laid_out(drawing, len(datasets))
@@ -148,6 +152,8 @@ def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> 
             panel.set_xlabel("round")
             panel.set_ylabel(axis)
             lines.heading(panel, data)
+            if floors[data] is not None:
+                panel.set_ylim(bottom=floors[data])
         lines.legend(drawing, panels[0])
 
     return Plot(
@@ -163,10 +169,10 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
             if not rows.height:
                 continue
             rows = rows.gather_every(max(1, rows.height // _MOST_POINTS))
-            label = next((f"{method}, {word}" for start, word in _LABELS.items() if one.startswith(start)), method)
             if len(series) == 1:
-                lines.band(panel, rows, "round", number, label)
+                lines.band(panel, rows, "round", number, method)
             else:
+                label = next((f"{method}, {word}" for start, word in _LABELS.items() if one.startswith(start)), method)
                 colour, dash = lines.style(number)["color"], _DASHES.get(one.partition(" ")[0], "-")
                 if np.isfinite(rows["low"].to_numpy()).any():
                     panel.fill_between(rows["round"], rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
@@ -177,6 +183,16 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
     if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
         lines.within(panel)
     lines.grid(panel)
+
+
+def floor(frame: pl.DataFrame) -> float | None:
+    """Where the axis of curves begins if they start so low that nothing of what follows could be seen; else None."""
+    lows = frame.with_columns(pl.col("low").fill_nan(pl.col("mean")), pl.col("high").fill_nan(pl.col("mean")))
+    later = lows.filter(pl.col("round") > pl.max_horizontal(_EARLY * pl.col("round").max(), pl.col("round").min()))
+    if not later.height:
+        return None
+    lowest, low, high = (float(x) for x in (lows["low"].min(), later["low"].min(), lows["high"].max()))  # type: ignore[arg-type]
+    return low - 0.1 * (high - low) if high - low < _ROOM * (high - lowest) else None
 
 
 def curve_means(view: View, series: list[str]) -> pl.DataFrame:
