@@ -1,5 +1,7 @@
 from . import dask as dask
 from ._version import __version__ as __version__
+from .auto.leaderboard import Leaderboard as Leaderboard
+from .auto.ranker import AutoRanker as AutoRanker
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.lookup import datasets as datasets
 from .data.clicks import ClickLog as ClickLog

@@ -10,7 +10,8 @@ import typer
 
 from rankwise.cli import inputs, options, screen
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.cli.watching import duration, watching
+from rankwise.cli.watching import watching
+from rankwise.evaluation.tables import duration
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

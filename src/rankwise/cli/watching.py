@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise.cli import screen
+from rankwise.evaluation.tables import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -16,19 +17,6 @@ if TYPE_CHECKING:
 
 _ROWS = 16  # of means at once
 _EVERY = 20.0  # seconds between lines where there is no terminal
-
-
-def duration(seconds: float) -> str:
-    """Write a time without more precision than it has.
-
-    >>> duration(12.4), duration(600), duration(9000), duration(500000)
-    ('12 s', '10 min', '2.5 h', '5.8 days')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 100 * 3600 else f"{seconds / 86400:.1f} days"
 
 
 @contextlib.contextmanager

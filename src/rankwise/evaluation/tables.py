@@ -79,6 +79,19 @@ def count(amount: int, one: str, many: str | None = None) -> str:
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time without more precision than it has.
+
+    >>> duration(12.4), duration(600), duration(9000), duration(500000)
+    ('12 s', '10 min', '2.5 h', '5.8 days')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 100 * 3600 else f"{seconds / 86400:.1f} days"
+
+
 def labels(n: int) -> list[str]:
     """Short names for the rows of a table that marks refer to: letters, or numbers where letters run out."""
     return list(_LETTERS[:n]) if n <= len(_LETTERS) else [str(i + 1) for i in range(n)]

@@ -38,7 +38,8 @@ class Source:
     def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "Source":
         """Take a ranker, a model of another library, or the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
-        ranker = getattr(ranker, "ranker_", ranker)  # what a ranker made of others has become
+        while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
+            ranker = ranker.ranker_
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
             raise check.error(
                 "only rankers of trees and nets can be exported",

@@ -150,7 +150,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         self._check(init_model)
         beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        data = _pooled(*inputs.parts(X, y, **beside, extend=True))
+        data = pooled(*inputs.parts(X, y, **beside, extend=True))
         plans = self._plans(data)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
         with contextlib.ExitStack() as stack:
@@ -351,7 +351,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         raise check.error("a bag cannot be trained so", hint="call fit")
 
 
-def _pooled(train: RankingDataset, valid: RankingDataset | None) -> RankingDataset:
+def pooled(train: RankingDataset, valid: RankingDataset | None) -> RankingDataset:
     """All queries, those of the training data first."""
     if valid is None:
         return train

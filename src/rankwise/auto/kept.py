@@ -1,0 +1,134 @@
+"""The folder of a search: trained bags, how far each recipe is, and the time that was spent."""
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rankwise import check, files, settings_files
+from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Json
+from rankwise.rankers.table import load
+from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.ranker import Trained
+
+if TYPE_CHECKING:
+    from rankwise.auto.search import Tried
+    from rankwise.rankers.ensembles.bagged import bagged
+
+FILE = "auto.json"
+_FORMAT = 1
+_MOST = 2**26  # bytes
+MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every")
+"""Parameters of recipes that the search sets itself."""
+_FREE = (*MANAGED, "device")
+
+
+def identity(data: RankingDataset, recipes: Sequence[Trained], **settings: object) -> Json:
+    """What must be the same for a search to be resumed."""
+    described = [
+        {"ranker": one.name, "objective": one._objective_expression(), "parameters": one._parameters(_FREE)}
+        for one in recipes
+    ]
+    found: Json = json.loads(json.dumps({"data": fingerprint(data), **settings, "recipes": described}))
+    return found
+
+
+class Kept:
+    """What a search keeps, in a folder of the user's or in one that ends with it."""
+
+    def __init__(self, folder: Path, about: Json, *, lasting: bool) -> None:
+        self.folder, self.about, self.lasting = folder, about, lasting
+        self.spent = 0.0
+        """Seconds of runs before."""
+        self.records: dict[str, Json] = {}
+
+    def checkpoint(self, number: int) -> Path:
+        """Where the state of a training lies."""
+        return self.folder / f"checkpoint-{number + 1}"
+
+    def bag(self, number: int) -> Path:
+        """Where the trained bag of a recipe lies."""
+        return self.folder / f"recipe-{number + 1}"
+
+    def read(self, tried: "Sequence[Tried]") -> None:
+        """Take over what a run before has found."""
+        if not (self.folder / FILE).is_file():
+            return
+        found = settings_files.load(self.folder / FILE, "the file of a search", as_json=True, most=_MOST).keys
+        with _making_sense(self.folder):
+            if found["format"] != _FORMAT:
+                raise KeyError("format")
+            _check_same(found["identity"], self.about, self.folder)
+            self.spent, self.records = float(found["spent"]), dict(found["recipes"])
+            for one in tried:
+                if record := self.records.get(str(one.number)):
+                    one.restore(record)
+                    if record["trained"]:
+                        one.bag = cast("bagged", load(self.bag(one.number)))
+
+    def write(self, one: "Tried", spent: float) -> None:
+        """Keep how far a recipe is, and its bag; a checkpoint that nobody needs any more goes."""
+        if self.lasting:
+            if one.bag is not None:
+                one.bag.save(self.bag(one.number), force=True)
+            self.records[str(one.number)] = one.record()
+            self._write(spent)
+        if one.finished:
+            shutil.rmtree(self.checkpoint(one.number), ignore_errors=True)
+
+    def _write(self, spent: float) -> None:
+        content = {"format": _FORMAT, "identity": self.about, "spent": spent, "recipes": self.records}
+        with files.replacing(self.folder / FILE, force=True) as new:
+            new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def opened(folder: str | Path | None, about: Json) -> Iterator[Kept]:
+    """Open the folder of a search, or make one that is gone afterwards."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="rankwise-auto-") as scratch:
+            yield Kept(Path(scratch), about, lasting=False)
+        return
+    ready(folder)
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    yield Kept(path, about, lasting=True)
+
+
+def ready(folder: str | Path) -> None:
+    """Check, before the work begins, that a search can be kept in ``folder``: it is new, empty, or of a search."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file, where a search is to be kept. Hint: name a folder.")
+    if path.exists() and not (path / FILE).is_file() and any(path.iterdir()):
+        raise FileExistsError(f"{path} is not the folder of a search, and is kept. Hint: name a new folder.")
+    files.ready_folder(path)
+
+
+def _check_same(was: Json, now: Json, folder: Path) -> None:
+    for name, value in now.items():
+        if was[name] != value:
+            got = f"{value!r}, and {was[name]!r} in the folder" if not isinstance(value, list | dict) else ""
+            raise check.error(
+                f"the folder holds another search ({name} differ{'' if name in ('recipes', 'folds') else 's'})",
+                got=got or None,
+                where=str(folder),
+                hint="call it with the same data and settings, or name a new folder",
+            )
+
+
+@contextlib.contextmanager
+def _making_sense(folder: Path) -> Iterator[Any]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as wrong:
+        raise check.error(
+            "the folder of a search is damaged",
+            got=f"{FILE} makes no sense ({type(wrong).__name__}: {wrong})",
+            where=str(folder),
+            hint="name a new folder",
+        ) from None

@@ -1,0 +1,84 @@
+"""Which recipes are tried, in which order: good ones and cheap ones first, and soon one of another kind."""
+
+from collections.abc import Sequence
+
+from rankwise import check
+from rankwise.plain import Keywords
+from rankwise.rankers.table import installed, ranker_class
+from rankwise.rankers.training.ranker import Trained
+
+LARGE = 300_000
+"""Documents from which a data set is large: trees may have more leaves then, and need fewer tricks against noise."""
+
+Recipe = tuple[str, str, Keywords]
+
+_SMALL: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 5}
+_EXTRA = _SMALL | {"extra_trees": True}
+_BIG: Keywords = {"rounds": 1000, "learning_rate": 0.1, "leaves": 63, "min_documents": 50, "smoothing": 5}
+_NET: Keywords = {"epochs": 100, "smoothing": 3}
+
+_FOR_SMALL: tuple[Recipe, ...] = (
+    ("lightgbm", "xendcg", _EXTRA),
+    ("lightgbm", "lambdarank", _EXTRA),
+    ("lightgbm", "ranknet", _EXTRA | {"leaves": 7}),
+    ("xgboost", "lambdarank", _SMALL),
+    ("lightgbm", "yeti", _EXTRA),
+    ("neural", "softmax_ce", _NET),
+    ("catboost", "yeti", _SMALL),
+    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _EXTRA),
+    ("lightgbm", "xendcg", _SMALL | {"leaves": 31}),
+    ("xgboost", "xendcg", _SMALL | {"leaves": 7}),
+    ("catboost", "xendcg", _SMALL | {"leaves": 31}),
+    ("neural", "listnet", _NET),
+)
+_FOR_LARGE: tuple[Recipe, ...] = (
+    ("lightgbm", "lambdarank", _BIG),
+    ("lightgbm", "xendcg", _BIG),
+    ("lightgbm", "lambdarank", _BIG | {"leaves": 255}),
+    ("xgboost", "lambdarank", _BIG),
+    ("neural", "softmax_ce", _NET),
+    ("catboost", "yeti", _BIG),
+    ("lightgbm", "xendcg", _BIG | {"leaves": 255, "learning_rate": 0.05}),
+    ("lightgbm", "ranknet", _BIG),
+    ("xgboost", "xendcg", _BIG | {"leaves": 255}),
+)
+
+
+def portfolio(n_docs: int) -> tuple[list[Trained], list[str]]:
+    """Give the recipes for so many documents, and what is left out because its library is not there.
+
+    >>> recipes, _ = portfolio(1000)
+    >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
+    ('lightgbm', 'xendcg', 15)
+    """
+    found: list[Trained] = []
+    missing: dict[str, str] = {}
+    for library, objective, settings in _FOR_LARGE if n_docs >= LARGE else _FOR_SMALL:
+        if library in missing:
+            continue
+        try:
+            installed(library)
+        except check.MissingExtraError as why:
+            missing[library] = f"no recipes of {library}: {why}"
+        else:
+            found.append(ranker_class(library)(objective, **settings))
+    return found, list(missing.values())
+
+
+def names(recipes: Sequence[Trained]) -> list[str]:
+    """Call recipes by library and objective, and by those parameters in which two of the same differ.
+
+    >>> import rankwise as rw
+    >>> names([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("xendcg", leaves=7), rw.LightGBMRanker("ranknet")])
+    ['lightgbm(xendcg, leaves=31)', 'lightgbm(xendcg, leaves=7)', 'lightgbm(ranknet)']
+    """
+    heads = [(one.name, one._objective_expression()) for one in recipes]
+    found = []
+    for number, (one, head) in enumerate(zip(recipes, heads, strict=True)):
+        alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
+        own = one.get_params()
+        differ = [name for name in own if any(other.get(name) != own[name] for other in alike)]
+        inside = [head[1], *(f"{name}={own[name]}" for name in differ if name != "objective")]
+        name = f"{head[0]}({', '.join(inside)})"
+        found.append(name if name not in found else f"{name} #{number + 1}")
+    return found

@@ -1,0 +1,218 @@
+"""The search: recipes are tried on the same folds, the better half goes on, and the clock is looked at every round."""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rankwise.auto.budget import OVER, Budget
+from rankwise.auto.choice import NETS, TREES, Candidate
+from rankwise.auto.progress import Moment, Report
+from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Json, Keywords
+from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.trees.ranker import TreeRanker
+
+if TYPE_CHECKING:
+    from rankwise.auto.kept import Kept
+    from rankwise.rankers.training.loop import History
+
+QUARTERS = (1, 2, 4)
+"""How many quarters of its rounds a recipe is trained for before the better half of them goes on."""
+_FAILURES = (ValueError, RuntimeError, MemoryError)
+"""What ends one recipe, and not the search."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Tried:
+    """A recipe, and how far it is."""
+
+    number: int
+    name: str
+    recipe: Trained
+    bag: bagged | None = None
+    values: dict[int, float] = field(default_factory=dict)
+    """Quarters of its rounds -> the best value of the metric up to there, out of fold."""
+    finished: bool = False
+    """Whether more rounds would change nothing, or it failed."""
+    state: str = "not tried"
+    seconds: float = 0.0
+    first: float = 0.0
+    """Seconds until its first round was done."""
+    reason: str = ""
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds it has at most."""
+        return int(getattr(self.recipe, self.recipe.unit))
+
+    @property
+    def quarter(self) -> int:
+        """A quarter of them."""
+        return max(1, math.ceil(self.rounds / 4))
+
+    @property
+    def value(self) -> float:
+        """The best value so far; nothing where there is none."""
+        return self.values[max(self.values)] if self.values else -math.inf
+
+    def at(self, quarters: int) -> float:
+        """The value after so many quarters, or after all that there were."""
+        known = [one for one in self.values if one <= quarters]
+        return self.values[max(known)] if known else -math.inf
+
+    def record(self) -> Json:
+        """What a folder keeps of it, beside the bag."""
+        return {
+            "recipe": self.name,
+            "trained": self.bag is not None,
+            "values": {str(quarters): value for quarters, value in self.values.items()},
+            "finished": self.finished,
+            "state": self.state,
+            "seconds": self.seconds,
+            "first": self.first,
+            "reason": self.reason,
+        }
+
+    def restore(self, record: Json) -> None:
+        """Take over what a folder kept."""
+        self.values = {int(quarters): float(value) for quarters, value in record["values"].items()}
+        self.finished, self.state = bool(record["finished"]), str(record["state"])
+        self.seconds, self.first = float(record["seconds"]), float(record["first"])
+        self.reason = str(record["reason"])
+
+    def candidate(self, metric: str) -> Candidate:
+        """Give it as one that could be taken; it has a bag."""
+        kind = TREES if isinstance(self.recipe, TreeRanker) else NETS
+        bag = self.bag
+        if bag is None:
+            raise LookupError(self.name)
+        return Candidate(name=self.name, ranker=bag, kind=kind, evaluation=bag.out_of_fold_, metric=metric)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Trains recipes as bags until all are complete or the time is over."""
+
+    data: RankingDataset
+    metric: str
+    tried: Sequence[Tried]
+    """All recipes, in the order in which they are tried."""
+    settings: Keywords
+    """What every recipe is told: ``seed``, ``threads``, ``metrics``."""
+    bags: Keywords
+    """Arguments of every bag: ``folds``, ``processes``, ``dask``."""
+    budget: Budget
+    kept: "Kept"
+    report: Report
+
+    def run(self) -> str:
+        """Search; gives why it ended: ``recipes``, ``minutes`` or ``interrupted``."""
+        try:
+            for one, quarters in self._schedule():
+                if one.finished or quarters in one.values:
+                    continue
+                if self.usable and self.budget.left <= self._least:
+                    return OVER
+                self._train(one, quarters)
+                if one.state in (OVER, "interrupted"):
+                    return one.state
+        except KeyboardInterrupt:
+            if not self.usable:
+                raise
+            return "interrupted"
+        return "recipes"
+
+    @property
+    def _least(self) -> float:
+        """Seconds that a training needs at least; the first pays for libraries and kernels that are loaded once."""
+        known = [one.first for one in self.tried if one.first > 0.0]
+        return max(known[1:] or known, default=0.0)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a ranker to take."""
+        return any(one.bag is not None for one in self.tried)
+
+    def _schedule(self) -> Iterator[tuple[Tried, int]]:
+        """What is trained next, and for how many quarters of its rounds.
+
+        The first recipe is trained to its end, so that there is a ranker. The others have a quarter of their rounds,
+        the better half of them two, and the better half of these all. Those that are left come last, the best first.
+        """
+        last = QUARTERS[-1]
+        waiting = list(self.tried)
+        while waiting:
+            first = waiting.pop(0)
+            yield first, last
+            if first.bag is not None:
+                break
+        racing = waiting
+        for quarters in QUARTERS[:-1]:
+            until = self.budget.left / 2.0  # the other half is for those that go on
+            for one in racing:
+                if self.budget.left >= until:
+                    yield one, quarters
+            ranked = sorted((one for one in racing if one.bag is not None), key=lambda one: -one.at(quarters))
+            racing = ranked[: (len(ranked) + 1) // 2]
+        for one in racing:
+            yield one, last
+        for one in sorted(waiting, key=lambda one: -one.value):
+            yield one, last
+
+    def _train(self, one: Tried, quarters: int) -> None:
+        """Train a recipe on from where it is."""
+        rounds = min(one.rounds, quarters * one.quarter)
+        changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
+        recipe = one.recipe.__sklearn_clone__()
+        recipe.set_params(**self.settings, **changes, checkpoint=self.kept.checkpoint(one.number))
+        bag, timer = bagged(recipe, **self.bags), self.budget.timer()
+
+        def watch(round: int, history: "History") -> None:
+            self._say(one, round, history[self.metric][-1])
+            timer(round, history)
+
+        self._say(one, 0, math.nan)
+        before = one.seconds
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+                bag.fit(self.data, resume=True, watch=watch)
+        except _FAILURES as why:
+            one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
+        else:
+            # A bag that is taken, or trained on by its user, knows nothing of the search.
+            own = {name: getattr(one.recipe, name) for name in ("progress", "checkpoint_every")}
+            recipe.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
+            one.bag = bag
+            if bag.stopped_ in (OVER, "interrupted"):
+                one.state = bag.stopped_
+            else:
+                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != recipe.unit
+                one.state = "complete" if one.finished else "partial"
+                one.values[quarters] = bag.out_of_fold_.mean[self.metric]
+        one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
+        self.kept.write(one, self.budget.spent)
+        if one.bag is not None:
+            self._say(one, one.bag.best_round_, one.bag.out_of_fold_.mean[self.metric], one.state)
+        else:
+            self._say(one, 0, math.nan, one.state)
+
+    def _say(self, one: Tried, round: int, value: float, ended: str = "") -> None:
+        best = max(self.tried, key=lambda other: other.value)
+        self.report(
+            Moment(
+                recipe=one.name,
+                done=sum(other.finished for other in self.tried),
+                recipes=len(self.tried),
+                round=round,
+                value=value,
+                ended=ended,
+                leader=best.name if best.values else "",
+                leads_with=best.value,
+                spent=self.budget.spent,
+                seconds=self.budget.seconds,
+            )
+        )

@@ -1,0 +1,282 @@
+"""A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
+
+import json
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankwise as rw
+from rankwise.auto import budget, portfolio
+from rankwise.auto.choice import BLEND, NETS, TREES, Candidate, choose
+from rankwise.rankers.ensembles.learner import BagLearner
+
+ROUNDS = 12
+SMALL: dict[str, Any] = {"rounds": ROUNDS, "leaves": 4, "min_documents": 3, "learning_rate": 0.2, "patience": None}
+LOSSES = ("xendcg", "lambdarank", "ranknet")
+
+
+def recipes(count: int = 3, **changes: Any) -> list[Any]:
+    return [rw.LightGBMRanker(loss, **SMALL | changes) for loss in LOSSES[:count]]
+
+
+def auto(**settings: Any) -> rw.AutoRanker:
+    usual: dict[str, Any] = {"minutes": None, "recipes": recipes(), "folds": 3, "threads": 1, "progress": False}
+    return rw.AutoRanker(**usual | settings)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.synthetic(n_queries=36, n_docs=8, n_features=6, seed=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return auto().fit(data)
+
+
+class Trainings:
+    """Counts the rounds of bags by objective; each takes a second of the search's clock, and one may be interrupted."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.stop_at = 0.0, math.inf
+        self.calls: list[int] = []
+        train = BagLearner.round
+
+        def count(learner: BagLearner, stream: Any) -> float | None:
+            if len(self.calls) + 1 >= self.stop_at:
+                raise KeyboardInterrupt
+            found = train(learner, stream)
+            self.now += 1.0
+            self.calls.append(stream.round)
+            return found
+
+        patch.setattr(BagLearner, "round", count)
+        patch.setattr(budget, "clock", lambda: self.now)
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    return Trainings(monkeypatch)
+
+
+def plain(model: Any) -> list[dict[str, Any]]:
+    """All that does not depend on the clock."""
+    timed = ("seconds", "microseconds")
+    return [{k: v for k, v in row.items() if k not in timed} for row in model.leaderboard_.to_dict()["recipes"]]
+
+
+def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
+    metric = rw.metric("ndcg@10")
+    entries = {entry.recipe: entry for entry in fitted.leaderboard_.entries}
+    for loss in LOSSES:
+        entry = entries[f"lightgbm({loss})"]
+        alone = rw.bagged(rw.LightGBMRanker(loss, **SMALL, threads=1), 3).fit(data)
+        assert entry.state == "complete"
+        assert entry.mean == pytest.approx(np.nanmean(metric(alone.oof_scores_, data.labels, data.offsets)))
+        if entry.chosen:
+            assert np.array_equal(fitted.predict(data), alone.predict(data))
+    assert fitted.leaderboard_.chosen is fitted.leaderboard_.leader
+    assert fitted.stopped_ == "recipes"
+
+
+def test_better_half_goes_on(data, trainings):
+    model = auto().fit(data)
+    # All of the first; a quarter, then half of the others' better half, and what is left of it; then the rest.
+    segments = [list(range(ROUNDS)), [0, 1, 2], [0, 1, 2], [3, 4, 5], list(range(6, 12)), list(range(3, 12))]
+    assert trainings.calls == [number for segment in segments for number in segment]
+    assert {entry.state for entry in model.leaderboard_.entries} == {"complete"}
+
+
+@pytest.mark.parametrize("seconds", [4, 12, 14, 20, 26])
+def test_time_is_kept(seconds, data, trainings):
+    model = auto(minutes=seconds / 60).fit(data)
+    assert trainings.now <= seconds
+    assert trainings.now >= seconds - 1 - (seconds - ROUNDS) % 2
+    assert model.stopped_ == "minutes"
+    assert model.leaderboard_.seconds == trainings.now
+    assert np.isfinite(model.predict(data)).all()
+    states = [entry.state for entry in model.leaderboard_.entries]
+    assert states.count("not tried") == {4: 2, 12: 2, 14: 1, 20: 0, 26: 0}[seconds]
+    if seconds == 4:
+        assert len(model.history_["ndcg@10"]) == 4
+        assert model.leaderboard_.chosen.state == "minutes"
+
+
+def test_a_repeated_search_is_the_same(data, fitted):
+    again = auto().fit(data)
+    assert plain(again) == plain(fitted)
+    assert np.array_equal(again.predict(data), fitted.predict(data))
+    fewer = auto(max_recipes=2).fit(data)
+    assert {entry.recipe for entry in fewer.leaderboard_.entries} == {"lightgbm(xendcg)", "lightgbm(lambdarank)"}
+
+
+@pytest.mark.parametrize("stop_at", [6, 14, 19, 22])
+def test_interrupted_search_keeps_the_best_and_resumes(stop_at, data, fitted, trainings, tmp_path):
+    trainings.stop_at = stop_at
+    with pytest.warns(RuntimeWarning, match="interrupted: the best so far"):
+        partial = auto(folder=tmp_path / "search").fit(data)
+    assert partial.stopped_ == "interrupted"
+    assert np.isfinite(partial.predict(data)).all()
+    before, trainings.stop_at = len(trainings.calls), math.inf
+    whole = auto(folder=tmp_path / "search").fit(data)
+    assert plain(whole) == plain(fitted)
+    assert np.array_equal(whole.predict(data), fitted.predict(data))
+    assert before + len(trainings.calls) - before <= 3 * ROUNDS + ROUNDS  # finished recipes are not trained again
+    done, again = len(trainings.calls), auto(folder=tmp_path / "search").fit(data)
+    assert len(trainings.calls) == done
+    assert plain(again) == plain(fitted)
+    assert np.array_equal(again.predict(data), fitted.predict(data))
+
+
+def test_interruption_before_the_first_round_is_raised(data, trainings):
+    trainings.stop_at = 1
+    with pytest.raises(KeyboardInterrupt):
+        auto().fit(data)
+
+
+def test_time_of_runs_before_counts(data, trainings, tmp_path):
+    first = auto(minutes=13 / 60, folder=tmp_path).fit(data)
+    assert first.stopped_ == "minutes"
+    spent = trainings.now
+    again = auto(minutes=13 / 60, folder=tmp_path).fit(data)
+    assert trainings.now == spent
+    assert plain(again) == plain(first)
+    more = auto(minutes=3.0, folder=tmp_path).fit(data)
+    assert more.stopped_ == "recipes"
+    assert more.leaderboard_.seconds == trainings.now
+
+
+def candidate(name: str, kind: int, values: list[float]) -> Candidate:
+    evaluation = rw.Evaluation({"ap": values}, range(len(values)))
+    return Candidate(name=name, ranker=None, kind=kind, evaluation=evaluation, metric="ap")
+
+
+def test_simpler_is_taken_within_one_standard_error():
+    trees = candidate("trees", TREES, [0.5, 0.5, 0.5, 0.5])
+    noisy = candidate("nets", NETS, [0.7, 0.4, 0.6, 0.4])  # ahead by .025 ± .075
+    better = candidate("blend", BLEND, [0.6, 0.6, 0.7, 0.6])  # ahead of trees by .125 ± .025, of nets by .1 ± .04
+    assert [one.name for one in choose([noisy, trees])] == ["nets", "trees"]
+    assert [one.name for one in choose([trees, noisy, better])] == ["blend", "blend"]
+    close = candidate("blend", BLEND, [0.75, 0.4, 0.65, 0.4])  # ahead of nets by .025 ± .014, of trees by .05 ± .09
+    assert [one.name for one in choose([trees, noisy, close])] == ["blend", "trees"]
+    worse = candidate("trees", TREES, [0.3, 0.0, 0.2, 0.0])
+    assert [one.name for one in choose([worse, noisy, close])] == ["blend", "blend"]
+
+
+def test_it_is_a_ranker(data, fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = rw.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(data), fitted.predict(data))
+    assert np.array_equal(fitted.scorer()(data.features), fitted.predict(data))
+    np.testing.assert_allclose(fitted.explain(data).sum(axis=1), fitted.predict(data), atol=1e-9)
+    assert rw.export(fitted, tmp_path / "model.txt", "ranklib").is_file()
+    assert rw.evaluate(fitted, data, "ndcg@10").mean["ndcg@10"] == fitted.score(data)
+    assert fitted.out_of_fold_.mean["ndcg@10"] == fitted.leaderboard_.chosen.mean
+    assert fitted.rank(data, cutoff=1)["rank"].max() == 1
+    untrained = clone(fitted)
+    assert repr(untrained) == repr(fitted)
+    with pytest.raises(ValueError, match="not trained yet"):
+        untrained.predict(data)
+    assert clone(rw.AutoRanker(3, "ap")).get_params()["metric"] == "ap"
+
+
+def test_scikit_learns_style(data, fitted):
+    model = auto(max_recipes=1).fit(data.features, data.labels, qid=data.qids())
+    assert model.leaderboard_.chosen.recipe == "lightgbm(xendcg)"
+
+
+def test_leaderboard_is_complete(fitted):
+    board = fitted.leaderboard_
+    frame = board.to_frame()
+    assert frame["recipe"].to_list() == [entry.recipe for entry in board.entries]
+    assert frame["ndcg@10"].is_sorted(descending=True)
+    assert frame["difference"][0] == 0.0
+    assert frame["p"].null_count() == 1
+    assert (frame["microseconds"] > 0).all()
+    text = repr(board)
+    assert "Taken: lightgbm(" in text
+    assert "3 recipes tried in" in text
+    assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
+    assert "<table>" in board._repr_html_()
+
+
+def test_recipe_that_fails_is_said(data):
+    model = auto(recipes=[*recipes(1, min_documents=10**6), *recipes(1)]).fit(data)
+    good, failed = model.leaderboard_.entries
+    assert (good.state, failed.state) == ("complete", "failed")
+    assert "failed: the model learned nothing" in repr(model.leaderboard_)
+    with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):
+        auto(recipes=recipes(2, min_documents=10**6)).fit(data)
+
+
+def test_refusals(data, tmp_path):
+    trained = rw.LightGBMRanker(rounds=1, threads=1).fit(data)
+    for wrong, said in (
+        ({"recipes": []}, "must be a list of rankers"),
+        ({"recipes": [trained]}, "recipe 1: .*trained already"),
+        ({"recipes": ["xendcg"]}, "recipe 1: a bag is made of rankers"),
+        ({"recipes": recipes(1, checkpoint=tmp_path / "c")}, "keeps checkpoints itself"),
+        ({"max_recipes": 0}, "max_recipes"),
+        ({"minutes": 0}, "minutes"),
+        ({"metric": "ndgc"}, "ndcg"),
+        ({"folds": 1}, "folds"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            auto(**wrong).fit(data)
+    with pytest.raises(TypeError, match="init_model"):
+        auto().fit(data, init_model="x")  # type: ignore[arg-type]
+
+
+def test_folder_of_another_search_is_refused(data, tmp_path):
+    folder = tmp_path / "search"
+    auto(folder=folder, max_recipes=1).fit(data)
+    kept = (folder / "auto.json").read_bytes()
+    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differ"), ({"metric": "ap"}, "metric")):
+        with pytest.raises(ValueError, match=f"another search.*{said}"):
+            auto(folder=folder, **changes).fit(data)
+    with pytest.raises(ValueError, match=r"another search \(recipes differ\)"):
+        auto(folder=folder, recipes=recipes(leaves=5)).fit(data)
+    with pytest.raises(ValueError, match=r"another search \(data differs\)"):
+        auto(folder=folder).fit(data.take(slice(0, 30)))
+    assert (folder / "auto.json").read_bytes() == kept
+    (folder / "auto.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="folder of a search is damaged"):
+        auto(folder=folder).fit(data)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
+    with pytest.raises(FileExistsError, match="not the folder of a search"):
+        auto(folder=tmp_path / "mine").fit(data)
+    with pytest.raises(NotADirectoryError, match="name a folder"):
+        auto(folder=tmp_path / "mine" / "letter.txt").fit(data)
+
+
+def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):
+    for name in ("xgboost", "catboost", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found, notes = portfolio.portfolio(1000)
+    assert {one.name for one in found} == {"lightgbm"}
+    assert len(notes) == 3
+    assert any("pip install 'rankwise[catboost]'" in note for note in notes)
+    assert len(set(portfolio.names(found))) == len(found)
+    large, _ = portfolio.portfolio(portfolio.LARGE)
+    assert large[0].get_params()["leaves"] > found[0].get_params()["leaves"]
+
+
+def test_progress_is_lines_or_silence(data, fitted, capsys):
+    auto(progress=None, max_recipes=2).fit(data)
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert lines[0].startswith("lightgbm(xendcg): ndcg@10 0.")
+    assert lines[0].endswith("complete; it leads; 1 of 2 recipes complete")
+    auto(progress=False, max_recipes=1).fit(data)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_processes_train_the_same(data, fitted):
+    model = auto(processes=2).fit(data)
+    assert plain(model) == plain(fitted)
+    assert model.ranker_.processes == 2
