@@ -249,6 +249,12 @@ def test_tune_writes_what_train_takes(data: dict[str, rw.RankingDataset]):
     assert (other.leaves, other.objective, other.seed) == (2, "listnet", 4)
 
 
+def test_tune_searches_for_bags():
+    words = ("tune", "train.parquet", "-o", "bag.toml", "--bag", "2", "--trials", "1", *QUICK, "--set", "leaves=4")
+    assert "out of fold, in a bag of 2" in run(*words).stdout
+    assert "--params THIS --bag 2 -o MODEL" in Path("bag.toml").read_text(encoding="utf-8")
+
+
 def test_tune_goes_on():
     words = ("tune", "train.parquet", "--valid", "valid.parquet", "-o", "best.json", *QUICK, "--patience", "0")
     document = json.loads(run(*words, "--trials", "1", "--json").stdout)
@@ -307,7 +313,7 @@ REFUSALS = [
     ("evaluate narrow.parquet model", "model: the model was trained on"),
     ("evaluate test.parquet folder", "not a model of rankwise"),
     ("evaluate --qrels qrels.txt model", "a model needs data with features: got model"),
-    ("tune train.parquet -o new.toml", "a search needs validation data. Hint: add --valid DATA"),
+    ("tune train.parquet -o new.toml", "a search needs validation data. Hint: add --valid DATA, or --bag 5"),
     ("tune train.parquet --valid valid.parquet -o new.ini", "a file's ending says its format: got new.ini"),
     ("tune train.parquet --valid valid.parquet -o new.toml --space big", "unknown space: got 'big'"),
     ("tune train.parquet --valid valid.parquet -o new.toml --search leaves", "settings are written NAME=RANGE"),

@@ -49,6 +49,41 @@ def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
     return [(trial.state, trial.value, trial.values) for trial in tuning.trials]
 
 
+# Bags
+
+
+def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
+    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "bag": 3}
+    tuning = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", **settings)
+    bag: Any = tuning.ranker(threads=1)
+    assert type(bag) is rw.bagged
+    assert bag.get_params()["ranker__leaves"] == tuning.best.values["leaves"]
+    bag.fit(*parts)
+    assert (bag.history_["ndcg@10"][bag.best_round_ - 1], bag.best_round_) == (tuning.value, tuning.best.best_round)
+    pooled = rw.tune(rw.concatenate(parts), objective="xendcg", trials=3, **settings)
+    assert tried(pooled) == tried(tuning)  # the same queries, none of them called validation data
+    assert "out of fold, in a bag of 3, after round" in repr(tuning)
+    again = Tuning.from_dict(json.loads(json.dumps(tuning.to_dict())))
+    assert (again.bag, again.value) == (3, tuning.value)
+    assert "--params THIS --bag 3 -o MODEL" in tuning.save(tmp_path / "best.toml").read_text(encoding="utf-8")
+    assert read_parameters(tmp_path / "best.toml")[0] == "lightgbm"
+    resumed = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **settings)
+    assert tried(resumed) == tried(tuning)
+    with pytest.raises(ValueError, match="bag"):
+        rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **{**settings, "bag": 4})
+
+
+def test_what_is_no_bag_is_refused(parts: Pair):
+    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm', and bag=5"):
+        rw.tune(*parts, ranker=rw.bagged(rw.LightGBMRanker()))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set bag=5"):
+        rw.tune(parts[0])
+    with pytest.raises(ValueError, match="bag must be .* 2"):
+        rw.tune(*parts, bag=1)
+    with pytest.raises(ValueError, match="a bag is made of rankers of trees or nets"):
+        rw.tune(*parts, ranker="factorization", bag=2)
+
+
 # What it finds
 
 
@@ -244,7 +279,7 @@ def test_refusals(change: dict[str, Any], sentence: str, parts: Pair):
 
 def test_data_must_be_data_sets(parts: Pair):
     with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType"):
-        rw.tune(parts[0], None)  # type: ignore[arg-type]
+        rw.tune(parts[0], None)
 
 
 # Ending trials early

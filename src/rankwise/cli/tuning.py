@@ -20,6 +20,14 @@ def tune(
     valid: options.Valid = None,
     objective: options.Objective = None,
     ranker: options.Ranker = None,
+    bag: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Search for a bag of N rankers, judged by queries of TRAIN and --valid that members have not seen.",
+        ),
+    ] = None,
     trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.", show_default="50")] = None,
     minutes: Annotated[float | None, typer.Option(metavar="X", help="How many minutes of training.")] = None,
     space: Annotated[
@@ -63,6 +71,7 @@ def tune(
 
     [cyan]rankwise tune train.txt --valid valid.txt --objective xendcg -o best.toml --plot search.png[/cyan]
     [cyan]rankwise tune mq2008 --fold 1 --minutes 30 -o best.toml --resume[/cyan]
+    [cyan]rankwise tune train.txt --bag 5 --set smoothing=5 -o best.toml[/cyan]
     [cyan]rankwise tune train.txt --valid valid.txt --space none --search "leaves=whole(7, 63)" -o best.toml[/cyan]
     """
     from rankwise.tuning.result import ENDINGS
@@ -85,13 +94,14 @@ def tune(
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
-    if parts[1] is None:
-        raise check.error("a search needs validation data", hint="add --valid DATA")
+    if parts[1] is None and bag is None:
+        raise check.error("a search needs validation data", hint="add --valid DATA, or --bag 5")
     result = rw.tune(
         parts[0],
         parts[1],
         objective or "lambdarank",
         ranker=ranker or "lightgbm",
+        bag=bag,
         metric=metric,
         trials=trials,
         minutes=minutes,

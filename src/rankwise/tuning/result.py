@@ -11,6 +11,7 @@ from rankwise._version import __version__
 from rankwise.evaluation import tables
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import RANKERS, ranker_class
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Tuning:
     """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
     study: Path | None
     """The file that holds the search, from which it is resumed."""
+    bag: int | None = None
+    """How many folds the bags have that were searched; None for single rankers."""
 
     @property
     def best(self) -> Trial:
@@ -84,8 +87,8 @@ class Tuning:
         return sum(trial.seconds for trial in self.trials)
 
     def ranker(self, **changes: Any) -> "Trained":
-        """Give a ranker with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
-        return ranker_class(self.ranker_name)(**{**self.parameters, **changes})
+        """Give a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
+        return build(self.ranker_name, self.bag, {**self.parameters, **changes})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
@@ -111,7 +114,7 @@ class Tuning:
             "trial": best.number,
             "trials": len(self.trials),
             "rankwise": __version__,
-        }
+        } | ({} if self.bag is None else {"bag": self.bag})
         text = _toml(flat, origin) if path.suffix.lower() == ".toml" else _json({**flat, "tuning": origin})
         with replacing(path, force=force) as new:
             new.write_text(text, encoding="utf-8")
@@ -145,6 +148,7 @@ class Tuning:
         best = self.best
         return {
             "ranker": self.ranker_name,
+            **({} if self.bag is None else {"bag": self.bag}),
             "metric": self.metric,
             "value": best.value,
             "trial": best.number,
@@ -188,6 +192,7 @@ class Tuning:
                 seed=document.get("seed", 0),
                 stopped=document["stopped"],
                 study=None,
+                bag=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
             )
         except (KeyError, TypeError, AttributeError) as missing:
             hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
@@ -199,9 +204,9 @@ class Tuning:
         rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        where = "on the validation data" if self.bag is None else f"out of fold, in a bag of {self.bag}"
         notes = (
-            f"{self.metric} {tables.number(self.value)} on the validation data, after round {best.best_round} of trial "
-            f"{best.number}.",
+            f"{self.metric} {tables.number(self.value)} {where}, after round {best.best_round} of trial {best.number}.",
             f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
         )
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
@@ -211,6 +216,12 @@ class Tuning:
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def build(ranker: str, bag: int | None, parameters: Keywords) -> "Trained":
+    """Make a ranker, or a bag of ``bag`` such rankers."""
+    single = ranker_class(ranker)(**parameters)
+    return single if bag is None else bagged(single, bag)
 
 
 _PLAIN = (str, int, float, bool, list, tuple, type(None))
@@ -235,7 +246,8 @@ def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
 
 
 def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
-    lines = ["# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS -o MODEL"]
+    bag = f" --bag {origin['bag']}" if "bag" in origin else ""
+    lines = [f"# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS{bag} -o MODEL"]
     lines += [f"{name} = {_value(value)}" for name, value in flat.items()]
     lines += ["", "[tuning]", *(f"{name} = {_value(value)}" for name, value in origin.items())]
     return "\n".join(lines) + "\n"

@@ -16,7 +16,9 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
 from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.ranker import Trained
 from rankwise.tuning import spaces
+from rankwise.tuning.result import build
 
 """An objective, a function to be adapted, or an expression."""
 
@@ -28,7 +30,7 @@ class Search:
     """What is searched, on what."""
 
     train: RankingDataset
-    valid: RankingDataset
+    valid: RankingDataset | None
     objective: Objective | str
     """An objective, or the expression of a ``native:`` one."""
     ranker: str
@@ -37,11 +39,14 @@ class Search:
     fixed: Keywords
     seed: int
     threads: int | None
+    bag: int | None = None
+    """How many folds the bag of a trial has; None trains single rankers."""
 
     @property
     def measured(self) -> str:
         """What the metric is called in the history of a trial."""
-        return validation.name(self.metric, self.valid, debias=bool(self.fixed.get("debias", False)))
+        data = self.train if self.valid is None else self.valid
+        return validation.name(self.metric, data, debias=bool(self.fixed.get("debias", False)))
 
     def parameters(self, values: Mapping[str, object]) -> Keywords:
         """The ranker's arguments for values of the searched parameters."""
@@ -51,6 +56,10 @@ class Search:
         metric = str(self.metric) if isinstance(self.metric, RankMetric) else self.metric
         shared = {"metrics": (metric,), "seed": self.seed}
         return {"objective": _expression(objective), **shared, **self.fixed, **spaces.assembled(own)}
+
+    def built(self, parameters: Keywords) -> Trained:
+        """The ranker of a trial, or the bag."""
+        return build(self.ranker, self.bag, parameters)
 
     def start(self) -> Keywords:
         """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
@@ -72,19 +81,28 @@ class Search:
             "fixed": {name: str(value) for name, value in self.fixed.items()},
             "seed": self.seed,
             "train": fingerprint(self.train),
-            "valid": fingerprint(self.valid),
-        }
+            "valid": None if self.valid is None else fingerprint(self.valid),
+        } | ({} if self.bag is None else {"bag": self.bag})
 
 
 def checked_search(
-    train: RankingDataset, valid: RankingDataset, objective: ObjectiveLike, ranker: str, metric: MetricLike,
+    train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: str, metric: MetricLike,
     space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
+    bag: int | None = None,
 ) -> Search:  # fmt: skip
     """Check what is to be searched, as far as that can be done without training."""
-    parts: dict[str, object] = {"train": train, "valid": valid}
+    given: object = ranker
+    if not isinstance(given, str):
+        hint = "set ranker='lightgbm', and bag=5 for bags of five"
+        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(given), hint=hint)
+    if bag is not None:
+        check.integer("bag", bag, least=2)
+    parts: dict[str, object] = {"train": train} | ({} if valid is None and bag is not None else {"valid": valid})
     for name, part in parts.items():
         if not isinstance(part, RankingDataset):
             hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
+            if part is None:
+                hint = "pass it, or set bag=5: members of a bag validate each other"
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = str(objective) if native(objective) is not None else find_objective(objective)
     ranges, settled = spaces.named(space, ranker, base)
@@ -121,13 +139,14 @@ def checked_search(
         fixed={name: value for name, value in settled.items() if name not in search} | dict(fixed),
         seed=check.integer("seed", seed, least=0),
         threads=threads,
+        bag=bag,
     )
     if not checked.ranges:
         raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")
     tried = {
         name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
     }
-    ranker_class(ranker)(**checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    checked.built(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
     return checked
 
 

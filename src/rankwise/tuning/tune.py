@@ -13,7 +13,6 @@ from rankwise import check, first_use
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers.table import ranker_class
 from rankwise.stream import Stream
 from rankwise.tuning import spaces
 from rankwise.tuning.progress import Report, showing
@@ -31,10 +30,11 @@ TRIALS = 50
 
 def tune(
     train: RankingDataset,
-    valid: RankingDataset,
+    valid: RankingDataset | None = None,
     objective: ObjectiveLike = "lambdarank",
     *,
     ranker: str = "lightgbm",
+    bag: int | None = None,
     metric: MetricLike = "ndcg@10",
     trials: int | None = None,
     minutes: float | None = None,
@@ -54,6 +54,9 @@ def tune(
     search ends after ``trials`` trials (50 by default) or ``minutes`` of training, whichever comes first,
     counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``.
 
+    With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
+    the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
+
     ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or ``"none"``; ``search`` adds ranges or
     replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
     ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
@@ -70,7 +73,9 @@ def tune(
     True
     """
     optuna = check.extra("optuna", "tune")  # noqa: S610
-    checked = checked_search(train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads)
+    checked = checked_search(
+        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
+    )
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
@@ -92,6 +97,7 @@ def tune(
         seed=seed,
         stopped=stopped,
         study=path,
+        bag=bag,
     )
     if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in found):
         raise KeyboardInterrupt
@@ -135,7 +141,7 @@ def _search(
 def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> bool:
     """Train with the parameters of a trial and tell the study; True if the user interrupted."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
-    ranker = ranker_class(search.ranker)(**parameters)
+    ranker = search.built(parameters)
     rate, pace = search.ranges.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
     watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
@@ -143,7 +149,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
-            ranker.fit(search.train, search.valid, watch=watch)
+            ranker.fit(search.train, valid=search.valid, watch=watch)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
