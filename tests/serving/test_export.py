@@ -333,10 +333,17 @@ def net(data: rw.RankingDataset, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "elu", "tanh", "sigmoid"])
 def test_nets_in_onnx(activation, net_data, tmp_path):
-    transform = {"relu": "log1p", "gelu": "raw"}.get(activation, "log1p+standardize")
+    transform = {"relu": "log1p", "gelu": "raw", "silu": "quantile"}.get(activation, "log1p+standardize")
     model = net(net_data, hidden=(16, 8), activation=activation, batch_norm="all", dropout=0.2, transform=transform)
     rows = rows_for()[4:]
     rows[0] *= np.float32(1e-5)
+    path = rw.export(model, tmp_path / "net.onnx", "onnx")
+    np.testing.assert_allclose(read_onnx(path, rows), model.predict(rows), atol=1e-5, rtol=1e-5)
+
+
+def test_nets_of_members_in_onnx(net_data, tmp_path):
+    model = net(net_data, hidden=(16, 8), members=3, batch_norm="input", transform="quantile")
+    rows = rows_for()[4:]
     path = rw.export(model, tmp_path / "net.onnx", "onnx")
     np.testing.assert_allclose(read_onnx(path, rows), model.predict(rows), atol=1e-5, rtol=1e-5)
 

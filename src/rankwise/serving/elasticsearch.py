@@ -40,8 +40,9 @@ def write(source: Source) -> Written:
 def linear_weights(net: "Perceptron") -> Array:
     """What one of each feature adds to the score of a linear net; what the net adds to every score is left out."""
     kinds = [type(layer).__name__ for layer in net.body]
-    if kinds.count("Linear") != 1 or set(kinds) - {"Linear", "BatchNorm1d"} or net.transform.log:
-        why = "the logarithm of features" if net.transform.log else f"{kinds.count('Linear') - 1} hidden layers"
+    curved = "the logarithm of features" if net.transform.log else "the ranks of features" * (not net.transform.linear)
+    if kinds.count("Linear") != 1 or set(kinds) - {"Linear", "BatchNorm1d"} or curved:
+        why = curved or f"{kinds.count('Linear') - 1} hidden layers"
         raise check.error(
             f"{_SYSTEM} takes trees and linear models",
             got=f"a net with {why}",

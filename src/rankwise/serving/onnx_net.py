@@ -12,7 +12,9 @@ from rankwise.serving.onnx import Graph
 if TYPE_CHECKING:
     from torch.nn import BatchNorm1d, Linear
 
+    from rankwise.rankers.nets.members import MemberHeads, MemberLinear
     from rankwise.rankers.nets.mlp import Perceptron
+    from rankwise.rankers.nets.quantiles import Quantiles
     from rankwise.rankers.nets.transforms import Transform
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
@@ -55,13 +57,17 @@ def perceptron(net: "Perceptron") -> Graph:
             _LAYERS[kind](drawing, layer)
         elif kind != "Dropout":  # which does nothing when a net scores
             raise check.error("a layer that is not known in ONNX", got=kind)
-    drawing.step("Reshape", drawing.constant(np.array([-1])))
+    drawing.step("ReduceMean", drawing.constant(np.array([1])), keepdims=0)  # over members, or a single one
     drawing.of("Identity", drawing.last)
     drawing.steps[-1].output[0] = "scores"
     return Graph(drawing.steps, drawing.constants, TensorProto.FLOAT)
 
 
 def _transform(drawing: _Drawing, transform: "Transform") -> None:
+    missing = drawing.of("IsNaN", "features")
+    drawing.last = "features"
+    if transform.quantiles is not None:
+        _quantiles(drawing, transform.quantiles)
     if transform.log:
         # ONNX has no log1p: in float64 the 1 takes nothing away from a small number.
         numbers = drawing.step("Cast", to=TensorProto.DOUBLE)
@@ -69,16 +75,42 @@ def _transform(drawing: _Drawing, transform: "Transform") -> None:
         size = drawing.of("Abs", numbers)
         drawing.of("Log", drawing.of("Add", size, drawing.constant(np.array(1.0))))
         drawing.of("Cast", drawing.of("Mul", sign, drawing.last), to=TensorProto.FLOAT)
-    known = drawing.last
-    drawing.of("Where", drawing.of("IsNaN", known), drawing.constant(transform.mean), known)
+    drawing.of("Where", missing, drawing.constant(transform.mean), drawing.last)
     if transform.standardize:
         drawing.step("Sub", drawing.constant(transform.center))
         drawing.step("Div", drawing.constant(transform.scale))
 
 
+def _quantiles(drawing: _Drawing, quantiles: "Quantiles") -> None:
+    """The first value, and from knot to knot as much of the way to the next as has been passed."""
+    knots, values = (np.asarray(one.detach().cpu()) for one in (quantiles.knots, quantiles.values))
+    apart = np.diff(knots)
+    drawing.step("Unsqueeze", drawing.constant(np.array([2])))
+    drawing.step("Sub", drawing.constant(knots[:, :-1]))
+    drawing.step("Div", drawing.constant(np.where(apart > 0, apart, np.float32(1))))
+    drawing.step("Clip", drawing.constant(np.float32(0)), drawing.constant(np.float32(1)))
+    drawing.step("Mul", drawing.constant(np.diff(values)))
+    drawing.step("ReduceSum", drawing.constant(np.array([2])), keepdims=0)
+    drawing.step("Add", drawing.constant(values[:, 0]))
+
+
 def _linear(drawing: _Drawing, layer: "Linear") -> None:
     learned = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     drawing.step("Gemm", *map(drawing.constant, learned), transB=1)
+
+
+def _member_linear(drawing: _Drawing, layer: "MemberLinear") -> None:
+    if layer.first:
+        drawing.step("Unsqueeze", drawing.constant(np.array([1])))
+    drawing.step("Mul", drawing.constant(layer.before))
+    drawing.step("MatMul", drawing.constant(layer.weight.T.contiguous()))
+    drawing.step("Mul", drawing.constant(layer.after))
+    drawing.step("Add", drawing.constant(layer.bias))
+
+
+def _member_heads(drawing: _Drawing, layer: "MemberHeads") -> None:
+    drawing.step("Mul", drawing.constant(layer.weight))
+    drawing.step("ReduceSum", drawing.constant(np.array([2])), keepdims=0)
 
 
 def _normalized(drawing: _Drawing, layer: "BatchNorm1d") -> None:
@@ -93,6 +125,8 @@ def _silu(drawing: _Drawing, _: object) -> None:
 
 _LAYERS: dict[str, Callable[[_Drawing, Any], None]] = {
     "Linear": _linear,
+    "MemberLinear": _member_linear,
+    "MemberHeads": _member_heads,
     "BatchNorm1d": _normalized,
     "SiLU": _silu,
 }

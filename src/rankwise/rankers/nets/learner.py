@@ -4,15 +4,18 @@ How a ranker uses it: build a ``torch.nn.Module`` that gives one score per docum
 
 - ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
   ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
+- ``forward``, where scores in training are not the module's own: (documents, members), each of which has its own loss;
 - ``held_out``: for each data set that is measured its scores by the module as it stands (called in evaluation mode,
   without gradients);
 - ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
 - ``made``: the model that the module is by now, and ``pack`` and ``unpack``: its weights as the content of a file.
 
 An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
-steps. Nothing of torch's global random state is used or changed. An epoch is what a tree is to boosting:
-``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is in the
-weights, the optimizer's state and the epoch's number, so that a run that was interrupted resumes, bit for bit on a CPU.
+steps. With ``averaging`` what is measured, kept and given is the average of the weights over steps, while training
+continues from the last. Nothing of torch's global random state is used or changed. An epoch is what a tree is to
+boosting: ``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is
+in the weights, their average, the optimizer's state and the epoch's number, so that a run that was interrupted resumes,
+bit for bit on a CPU.
 """
 
 import contextlib
@@ -26,6 +29,7 @@ from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch.loss import PreparedLoss, TorchLoss
+from rankwise.rankers.nets.averages import Averages
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.processes import Processes, seed_of
@@ -60,6 +64,8 @@ class NetLearner:
     seed: int
     module: torch.nn.Module
     inputs: Callable[[Part], tuple[torch.Tensor, ...]]
+    forward: Callable[..., torch.Tensor] | None = None
+    """Gives (documents, members) scores in training; None: the module gives one score per document."""
     held_out: Sequence[Callable[[], Array]]
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
@@ -71,6 +77,8 @@ class NetLearner:
     device: torch.device
     precision: str = "float32"
     """``"bf16"`` computes the module in mixed precision; weights and losses stay what they are."""
+    averaging: float = 0.0
+    """How much a step counts in the average of weights, of what the one after it does; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
     """The training data of an epoch, where each has its own, such as other negatives; None: ``train`` always."""
     processes: Processes = field(init=False)
@@ -78,6 +86,7 @@ class NetLearner:
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
         self._stepper = self.optimizer(self.module.parameters())
+        self._averages = Averages(self.module, self.averaging) if self.averaging else None
         if self.data is None:
             self._prepared = self._prepare(self.train)
 
@@ -92,12 +101,13 @@ class NetLearner:
     def scores(self, number: int) -> Array:
         """Score a data set that is measured: without dropout, and without noise."""
         self.module.eval()
-        with torch_threads(), torch.inference_mode():
+        with torch_threads(), self._averaged(), torch.inference_mode():
             return self.held_out[number]()
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
-        return snapshot(self.module)
+        with self._averaged():
+            return snapshot(self.module)
 
     def restore(self, kept: Weights) -> None:
         """Put weights back."""
@@ -111,14 +121,23 @@ class NetLearner:
     def files(self, best: Weights) -> dict[str, bytes]:
         """Give the best weights, and apart from them the last, with what the optimizer remembers."""
         last = with_prefix("weights", snapshot(self.module))
-        return {MODEL: self.pack(best), TRAINING: packed(last | with_prefix("optimizer", remembered(self._stepper)))}
+        last |= with_prefix("optimizer", remembered(self._stepper))
+        if self._averages is not None:
+            last |= with_prefix("averages", self._averages.remembered())
+        return {MODEL: self.pack(best), TRAINING: packed(last)}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
         fill(self.module, of_prefix("weights", training))
         recall(self._stepper, of_prefix("optimizer", training))
+        if self._averages is not None:
+            self._averages.recall(of_prefix("averages", training))
         return self.unpack(files[MODEL])
+
+    def _averaged(self) -> contextlib.AbstractContextManager[None]:
+        """The module as it is measured and kept."""
+        return contextlib.nullcontext() if self._averages is None else self._averages.inside()
 
     def _prepare(self, data: RankingDataset) -> PreparedLoss:
         """Look at labels once; batches take their queries from this."""
@@ -142,6 +161,8 @@ class NetLearner:
                 step(Part.of(data, share, stream), 1.0 if self.reduction == "sum" else weight)
             processes.add_gradients(self.module.parameters())
             self._stepper.step()
+            if self._averages is not None:
+                self._averages.step()
         processes.average(self.module.buffers())
         loss, weight, moved = processes.add(np.array([step.loss, step.weight, float(step.moved)]))
         return float(loss / weight), bool(moved)
@@ -160,14 +181,24 @@ class _Step:
         mixed = learner.precision == "bf16"
         # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
         with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
-            scores = learner.module(*learner.inputs(part)).float()
+            scores = (learner.forward or learner.module)(*learner.inputs(part)).float()
         scores.retain_grad()
-        values = self.prepared.take(part.queries)(scores, stream=part.stream)
+        values = self._values(part, scores)
         total = values.double() @ torch.from_numpy(weights).to(learner.device)
         (total / divisor).backward()
         self.loss += float(total.detach())
         self.weight += float(weights.sum())
         self.moved = self.moved or (scores.grad is not None and bool(scores.grad.any()))
+
+    def _values(self, part: Part, scores: torch.Tensor) -> torch.Tensor:
+        """The loss of each query: with members the mean of theirs, all of which see the same random numbers."""
+        count = part.queries.size
+        members = scores.numel() // max(scores.shape[0], 1)
+        if members == 1:
+            return self.prepared.take(part.queries)(scores.reshape(-1), stream=part.stream)
+        again = np.tile(np.arange(count), members)
+        every = self.prepared.take(part.queries[again])
+        return every(scores.T.reshape(-1), stream=part.stream.take(again, count)).reshape(members, count).mean(0)
 
 
 @contextlib.contextmanager

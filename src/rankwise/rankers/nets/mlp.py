@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.rankers.nets.members import MemberHeads, MemberLinear
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
 from rankwise.sparse import dense
@@ -33,12 +34,14 @@ class Perceptron(nn.Module):
 
     def __init__(self, n_features: int, settings: Settings) -> None:
         super().__init__()
-        momentum = settings.batch_norm_momentum
+        momentum, members = settings.batch_norm_momentum, settings.members
         over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
         layers: list[nn.Module] = [nn.BatchNorm1d(n_features, momentum=momentum)] if over_input else []
         width = n_features
-        for size in settings.hidden:
-            layers.append(nn.Linear(width, size))
+        for number, size in enumerate(settings.hidden):
+            layers.append(
+                nn.Linear(width, size) if members == 1 else MemberLinear(width, size, members, first=not number)
+            )
             if over_hidden:
                 layers.append(nn.BatchNorm1d(size, momentum=momentum))
             layers.append(_ACTIVATIONS[settings.activation]())
@@ -46,13 +49,22 @@ class Perceptron(nn.Module):
                 layers.append(nn.Dropout(settings.dropout))
             width = size
         self.transform = Transform(n_features, settings.transform)
+        self.feature_noise = settings.feature_noise
         # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
         # rounding errors, which optimizers that divide by its size take for steps: there is none.
-        self.body = nn.Sequential(*layers, nn.Linear(width, 1, bias=False))
+        head = nn.Linear(width, 1, bias=False) if members == 1 else MemberHeads(width, members)
+        self.body = nn.Sequential(*layers, head)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Score documents by their raw features."""
-        return self.body(self.transform(features)).squeeze(-1)  # type: ignore[no-any-return]
+        """Score documents by their raw features: the mean over members."""
+        return self.members(features).mean(-1)
+
+    def members(self, features: torch.Tensor) -> torch.Tensor:
+        """Give the scores of every member, (documents, members)."""
+        inputs = self.transform(features)
+        if self.training and self.feature_noise:
+            inputs = inputs + self.feature_noise * torch.randn_like(inputs)
+        return self.body(inputs)  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:
@@ -80,7 +92,7 @@ class Perceptron(nn.Module):
         parts, left = np.empty((n_docs, n_features + 1)), np.empty(n_docs)
         start = self.transform.average()
         with torch.no_grad():
-            expected = float(self.body(start[None]))
+            expected = float(self.body(start[None]).mean())
         for rows in row_blocks(n_docs, n_features):
             scores = self.score(features[rows])
             parts[rows, :-1], left[rows] = _complete(*self._gradients(features[rows], start), scores - expected)
@@ -95,7 +107,7 @@ class Perceptron(nn.Module):
         places, shares = np.polynomial.legendre.leggauss(_STEPS)
         for place, share in zip((places + 1) / 2, shares / 2, strict=True):
             point = (start + float(place) * away).requires_grad_()
-            (gradient,) = torch.autograd.grad(self.body(point).sum(), point)
+            (gradient,) = torch.autograd.grad(self.body(point).mean(-1).sum(), point)
             total += float(share) * gradient
         return away.double().cpu().numpy(), total.cpu().numpy()
 

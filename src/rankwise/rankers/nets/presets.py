@@ -8,7 +8,7 @@ from rankwise import check
 
 ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
 OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
-TRANSFORMS = ("raw", "standardize", "log1p", "log1p+standardize")
+TRANSFORMS = ("raw", "standardize", "log1p", "log1p+standardize", "quantile")
 BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 
@@ -29,13 +29,19 @@ def _word(batch_norm: object) -> Any:
     return {True: "all", False: "off"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
 
 
-def _dropout(value: object) -> float:
-    share = check.number("dropout", value, least=0.0, most=1.0)
+def _below_one(name: str, value: object, what: str, hint: str) -> float:
+    share = check.number(name, value, least=0.0, most=1.0)
     if share == 1.0:
-        raise check.error(
-            "dropout must leave something", got="1.0", hint="it is the share that is dropped, as in torch"
-        )
+        raise check.error(f"{name} must {what}", got="1.0", hint=hint)
     return share
+
+
+def _dropout(value: object) -> float:
+    return _below_one("dropout", value, "leave something", "it is the share that is dropped, as in torch")
+
+
+def _averaging(value: object) -> float:
+    return _below_one("averaging", value, "be below 1", "set averaging=0.99 for an average over about a hundred steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,9 @@ class Settings:
     batch_queries: int = 32
     reduction: str = "mean"
     transform: str = "log1p+standardize"
+    feature_noise: float = 0.0
+    averaging: float = 0.0
+    members: int = 1
 
     def __post_init__(self) -> None:
         checked = {
@@ -67,9 +76,18 @@ class Settings:
             "batch_queries": check.integer("batch_queries", self.batch_queries, least=1),
             "reduction": check.choice("reduction", self.reduction, REDUCTIONS),
             "transform": check.choice("transform", self.transform, TRANSFORMS),
+            "feature_noise": check.number("feature_noise", self.feature_noise, least=0.0),
+            "averaging": _averaging(self.averaging),
+            "members": check.integer("members", self.members, least=1),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.members > 1 and (not self.hidden or self.batch_norm in ("hidden", "all")):
+            raise check.error(
+                "members of a net share its hidden layers, which must be there, without batch norm",
+                got=f"members={self.members}, hidden={self.hidden} and batch_norm={self.batch_norm!r}",
+                hint="set hidden=(64,) and batch_norm='off' or 'input', or members=1",
+            )
 
 
 _BRUCH2020 = Settings(

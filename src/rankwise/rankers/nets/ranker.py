@@ -50,8 +50,14 @@ class NeuralRanker(TorchRanker):
         batch_queries: How many queries a batch holds.
         batch_documents: A budget of documents for a batch, instead: as many whole queries as fit.
         reduction: The loss of a batch, the ``"mean"`` over its queries or their ``"sum"``, each by its weight.
-        transform: Of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``) or
-            ``"raw"``. It is fitted on training data and saved with the model. Missing values (NaN) become the mean.
+        transform: Of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
+            ``"quantile"`` (normal, by rank) or ``"raw"``. It is fitted on training data and saved with the model.
+            Missing values (NaN) become the mean.
+        feature_noise: The deviation of Gaussian noise that is added to transformed features while training.
+        averaging: Score with an average of the weights over steps, in which each counts so much of what the one after
+            it does: 0.99 is about the last hundred steps; 0 takes the last weights.
+        members: How many nets are trained together that share the matrices of layers and differ by vectors (TabM), each
+            with a loss of its own; their scores are averaged.
         epochs: How many times training goes through the data at most.
         seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
             CPU for the same number of threads.
@@ -102,6 +108,9 @@ class NeuralRanker(TorchRanker):
         batch_documents: int | None = None,
         reduction: str | None = None,
         transform: str | None = None,
+        feature_noise: float | None = None,
+        averaging: float | None = None,
+        members: int | None = None,
         epochs: int = 100,
         seed: int = 0,
         threads: int | None = None,
@@ -131,6 +140,9 @@ class NeuralRanker(TorchRanker):
         self.batch_documents = batch_documents
         self.reduction = reduction
         self.transform = transform
+        self.feature_noise = feature_noise
+        self.averaging = averaging
+        self.members = members
         self.epochs = epochs
         self.seed = seed
         self.threads = threads
@@ -214,11 +226,13 @@ class NeuralRanker(TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
+            forward=net.members,
             held_out=[functools.partial(net.score, data.features) for data in (valid, *others) if data is not None],
             optimizer=optimizer(settings),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,
             reduction=settings.reduction,
+            averaging=settings.averaging,
             device=device,
             precision=check.choice("precision", self.precision, ("float32", "bf16")),
         )
@@ -306,7 +320,7 @@ def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
         raise check.error(
             "init_model must be a net of the same layers",
             got=f"{theirs.get(name)} for {name}, and {ours.get(name)} here",
-            hint="give this ranker the preset, hidden and batch_norm of the older one",
+            hint="give this ranker the preset, hidden, batch_norm, members and transform of the older one",
         )
     net.load_state_dict(older.state_dict())
 

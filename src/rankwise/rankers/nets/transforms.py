@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.rankers.nets.quantiles import SAMPLE, Quantiles
 from rankwise.sparse import dense
 
 
@@ -13,8 +14,9 @@ class Transform(torch.nn.Module):
     """Bring features to the scale that nets learn at.
 
     ``log1p`` takes sign(x) · log(1 + abs x), which tames the long tails of counts and lengths; ``standardize`` then
-    subtracts the mean and divides by the standard deviation. A missing value (NaN) becomes the mean of the column in
-    training, so that it says nothing: 0 after standardising. A column that never changes is not divided.
+    subtracts the mean and divides by the standard deviation. ``quantile`` gives the normal quantile of a value's rank
+    instead, as ``quantiles.py`` says. A missing value (NaN) becomes the mean of the column in training, so that it says
+    nothing: 0 after standardising. A column that never changes is not divided.
 
     >>> transform = Transform(2, "log1p+standardize")
     >>> transform.fit(np.array([[0.0, 5.0], [np.e - 1, 5.0], [np.nan, 5.0]], np.float32))
@@ -31,28 +33,46 @@ class Transform(torch.nn.Module):
 
     def __init__(self, n_features: int, kind: str) -> None:
         super().__init__()
-        self.log, self.standardize = "log1p" in kind, "standardize" in kind
+        words = kind.split("+")
+        self.log, self.standardize = "log1p" in words, "standardize" in words
+        self.quantiles = Quantiles(n_features) if "quantile" in words else None
         for name, value in {"mean": 0.0, "center": 0.0, "scale": 1.0}.items():
             self.register_buffer(name, torch.full((n_features,), value))
 
     def fit(self, features: Floats) -> bool:
         """Learn means and deviations; gives whether any feature tells documents apart."""
         moments = Moments(features.shape[1])
+        if self.quantiles is not None:
+            self.quantiles.fit(_sample(features, SAMPLE))
         for rows in row_blocks(*features.shape):
-            block = dense(features[rows]).astype(np.float64)
+            block = dense(features[rows])
             _check_finite(block, rows.start)
-            moments.add(np.sign(block) * np.log1p(np.abs(block)) if self.log else block)
+            moments.add(self._shaped(block))
         self.mean = torch.from_numpy(moments.mean).float()
         if self.standardize:
             self.center, self.scale = self.mean.clone(), torch.from_numpy(moments.deviation).float()
         return bool(moments.varied.any())
 
+    def _shaped(self, block: Floats) -> Array:
+        """Rows of training data as they are before standardising."""
+        if self.quantiles is not None:
+            return self.quantiles(torch.from_numpy(np.require(block, requirements="W"))).numpy().astype(np.float64)  # type: ignore[no-any-return]
+        numbers = block.astype(np.float64)
+        return np.sign(numbers) * np.log1p(np.abs(numbers)) if self.log else numbers
+
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Transform raw features."""
         if self.log:
             features = torch.sign(features) * torch.log1p(torch.abs(features))
+        if self.quantiles is not None:
+            features = self.quantiles(features)
         features = torch.where(torch.isnan(features), self.mean, features)
         return (features - self.center) / self.scale if self.standardize else features
+
+    @property
+    def linear(self) -> bool:
+        """Whether features are only shifted and scaled."""
+        return not self.log and self.quantiles is None
 
     def average(self) -> torch.Tensor:
         """The mean document of the training data, transformed."""
@@ -91,7 +111,14 @@ class Moments:
         return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
 
 
-def _check_finite(block: Array, start: int) -> None:
+def _sample(features: Floats, count: int) -> Array:
+    """At most so many rows, evenly spaced, in one pass over blocks."""
+    step = -(-features.shape[0] // count)
+    blocks = [dense(features[rows])[-rows.start % step :: step] for rows in row_blocks(*features.shape)]
+    return np.concatenate(blocks) if blocks else np.empty(features.shape)
+
+
+def _check_finite(block: Floats, start: int) -> None:
     infinite = np.isinf(block)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
