@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
@@ -145,9 +145,10 @@ class Ranker(Estimator, ABC):
 
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
+        Rankers that look at whole lists need a RankingDataset, or a table with a column ``qid``.
         """
         self._refuse("predict", others)
-        return self._score(self._features(data))
+        return self._score_lists(self._features(data), self._offsets(data))
 
     def score(
         self,
@@ -180,7 +181,7 @@ class Ranker(Estimator, ABC):
         import polars as pl
 
         lists = self._lists(data, qid, group)
-        scores = self.predict(data)
+        scores = self._predict_lists(data, lists)
         queries = np.repeat(np.arange(lists.n_queries), lists.sizes)
         order = np.lexsort((-scores, queries))
         starts = np.repeat(lists.offsets[:-1], lists.sizes)
@@ -224,7 +225,8 @@ class Ranker(Estimator, ABC):
 
         lists = self._lists(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
-        return sample_rankings(self.predict(data), lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
+        scores = self._predict_lists(data, lists)
+        return sample_rankings(scores, lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
 
     def explain(self, data: Documents) -> Array:
         """Say what each feature adds to each document's score, (n_docs, n_features + 1).
@@ -314,11 +316,26 @@ class Ranker(Estimator, ABC):
         self._schema.check_codes(features, self._least_code)
         return features
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return False
+
+    def _offsets(self, data: Documents) -> Offsets | None:
+        """Where queries start, if it is known, and of tables if it is needed."""
+        if isinstance(data, RankingDataset):
+            return data.offsets
+        return self._lists(data, None, None).offsets if self.needs_lists and is_frame(data) else None
+
+    def _predict_lists(self, data: Documents, lists: RankingDataset) -> Array:
+        """Scores of documents whose queries are known."""
+        return self._score_lists(self._features(data), lists.offsets) if self.needs_lists else self.predict(data)
+
     def _lists(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
         if isinstance(data, RankingDataset):
             return data
         if qid is None and group is None and is_frame(data):
-            return RankingDataset.from_frame(data, features=())
+            return RankingDataset.from_frame(data, features=(), to_score=True)
         features = self._features(data)
         return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group)
 
@@ -331,6 +348,10 @@ class Ranker(Estimator, ABC):
 
     @abstractmethod
     def _score(self, features: Floats) -> Array: ...
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        """Score documents of these queries; here, one by one."""
+        return self._score(features)
 
     @abstractmethod
     def _files(self) -> dict[str, bytes]: ...

@@ -48,6 +48,12 @@ class Source:
                 "LightGBM, XGBoost or CatBoost",
             )
         ranker._check_fitted()
+        if ranker.needs_lists:
+            raise check.error(
+                "exported models score documents one by one, and this net looks at whole lists",
+                got=repr(ranker),
+                hint="train with attention=0 and a transform without query, or serve model.scorer()",
+            )
         found = check.feature_names(names, ranker.n_features_in_)
         return cls(ranker, found or ranker._schema.names, path)
 

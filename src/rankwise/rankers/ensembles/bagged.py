@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
@@ -288,10 +288,18 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
         return rw.Evaluation(*self._values)
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return any(member.needs_lists for member in self.averaged)
+
     def _score(self, features: Floats) -> Array:
+        return self._score_lists(features, None)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
         if not self.averaged:
             return self.ranker_._score(features)
-        return np.asarray(np.mean([member._score(features) for member in self.averaged], axis=0))
+        return np.asarray(np.mean([member._score_lists(features, offsets) for member in self.averaged], axis=0))
 
     # On disk.
 

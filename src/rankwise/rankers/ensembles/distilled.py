@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
@@ -194,8 +194,16 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self._check_fitted()
         return self.ranker_.save(path, force=force)
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return self.ranker_.needs_lists
+
     def _score(self, features: Floats) -> Array:
-        return self.ranker_._score(features)
+        return self._score_lists(features, None)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        return self.ranker_._score_lists(features, offsets)
 
     def _files(self) -> dict[str, bytes]:
         return self.ranker_._files()

@@ -21,6 +21,7 @@ bit for bit on a CPU.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -181,16 +182,16 @@ class _Step:
         mixed = learner.precision == "bf16"
         # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
         with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
-            scores = (learner.forward or learner.module)(*learner.inputs(part)).float()
+            scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
         scores.retain_grad()
-        values = self._values(part, scores)
+        values: Any = self._values(part, scores)
         total = values.double() @ torch.from_numpy(weights).to(learner.device)
         (total / divisor).backward()
         self.loss += float(total.detach())
         self.weight += float(weights.sum())
         self.moved = self.moved or (scores.grad is not None and bool(scores.grad.any()))
 
-    def _values(self, part: Part, scores: torch.Tensor) -> torch.Tensor:
+    def _values(self, part: Part, scores: torch.Tensor) -> Any:
         """The loss of each query: with members the mean of theirs, all of which see the same random numbers."""
         count = part.queries.size
         members = scores.numel() // max(scores.shape[0], 1)

@@ -1,13 +1,19 @@
-"""The net itself: raw features in, one score per document out; and what each feature adds to a score."""
+"""The net itself: raw features in, one score per document out; and what each feature adds to a score.
 
-from collections.abc import Callable, Iterable
+Most nets score documents one by one. Those with attention, or with features within queries, need whole lists.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from rankwise.arrays import Array, Floats, row_blocks
+from rankwise import arrays
+from rankwise.arrays import Array, Floats, Offsets, row_blocks
+from rankwise.rankers.nets.attention import ListAttention
+from rankwise.rankers.nets.lists import blocks
 from rankwise.rankers.nets.members import MemberHeads, MemberLinear
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
@@ -20,6 +26,16 @@ _OPTIMIZERS = {
     "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD,
 }  # fmt: skip
 _STEPS = 64  # on the way from the mean document to a document
+
+
+class Body(nn.Sequential):
+    """Layers one after the other, some of which look at whole lists."""
+
+    def forward(self, values: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Apply all layers."""
+        for layer in self:
+            values = layer(values, offsets) if isinstance(layer, ListAttention) else layer(values)
+        return values
 
 
 class Perceptron(nn.Module):
@@ -36,8 +52,9 @@ class Perceptron(nn.Module):
         super().__init__()
         momentum, members = settings.batch_norm_momentum, settings.members
         over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
-        layers: list[nn.Module] = [nn.BatchNorm1d(n_features, momentum=momentum)] if over_input else []
-        width = n_features
+        self.transform = Transform(n_features, settings.transform)
+        width = self.transform.width
+        layers: list[nn.Module] = [nn.BatchNorm1d(width, momentum=momentum)] if over_input else []
         for number, size in enumerate(settings.hidden):
             layers.append(
                 nn.Linear(width, size) if members == 1 else MemberLinear(width, size, members, first=not number)
@@ -47,24 +64,27 @@ class Perceptron(nn.Module):
             layers.append(_ACTIVATIONS[settings.activation]())
             if settings.dropout:
                 layers.append(nn.Dropout(settings.dropout))
+            if settings.attention and not number:
+                layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
-        self.transform = Transform(n_features, settings.transform)
+        self.needs_lists = bool(settings.attention) or self.transform.query
+        """Whether a score depends on the other documents of its query."""
         self.feature_noise = settings.feature_noise
         # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
         # rounding errors, which optimizers that divide by its size take for steps: there is none.
         head = nn.Linear(width, 1, bias=False) if members == 1 else MemberHeads(width, members)
-        self.body = nn.Sequential(*layers, head)
+        self.body = Body(*layers, head)
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Score documents by their raw features: the mean over members."""
-        return self.members(features).mean(-1)
+    def forward(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Score documents by their raw features: the mean over members. ``offsets``: of their queries, if needed."""
+        return self.members(features, offsets).mean(-1)
 
-    def members(self, features: torch.Tensor) -> torch.Tensor:
+    def members(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
         """Give the scores of every member, (documents, members)."""
-        inputs = self.transform(features)
+        inputs = self.transform(features, offsets)
         if self.training and self.feature_noise:
             inputs = inputs + self.feature_noise * torch.randn_like(inputs)
-        return self.body(inputs)  # type: ignore[no-any-return]
+        return self.body(inputs, offsets)  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:
@@ -75,13 +95,21 @@ class Perceptron(nn.Module):
         """Bring rows of a matrix, which may be sparse, or lie on disk and be read-only, to where the weights are."""
         return torch.from_numpy(np.require(dense(features), requirements="W")).to(self.device, non_blocking=True)
 
-    def score(self, features: Floats) -> Array:
-        """Score a matrix of any length, block by block."""
+    def score(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Score a matrix of any length, block by block; without ``offsets``, where they are needed, as one list."""
         scores = np.empty(features.shape[0])
         with torch.inference_mode():
-            for rows in row_blocks(*features.shape):
-                scores[rows] = self(self.read(features[rows])).cpu().numpy()
+            for rows, own in self._blocks(features, offsets):
+                scores[rows] = self(self.read(features[rows]), own).cpu().numpy()
         return scores
+
+    def _blocks(self, features: Floats, offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
+        if not self.needs_lists:
+            yield from ((rows, None) for rows in row_blocks(*features.shape))
+            return
+        ends = np.array([0, features.shape[0]]) if offsets is None else offsets
+        for rows, own in blocks(ends, features.shape[1], arrays.BLOCK):
+            yield rows, torch.from_numpy(own)
 
     def explain(self, features: Floats) -> tuple[Array, Array]:
         """Integrated gradients from the mean document; the last column is its score, rows add up to the scores.

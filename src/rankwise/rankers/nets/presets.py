@@ -8,7 +8,8 @@ from rankwise import check
 
 ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
 OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
-TRANSFORMS = ("raw", "standardize", "log1p", "log1p+standardize", "quantile")
+_OF_DOCUMENTS = ("raw", "standardize", "log1p", "log1p+standardize", "quantile")
+TRANSFORMS = (*_OF_DOCUMENTS, "query", *(f"{one}+query" for one in _OF_DOCUMENTS))
 BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 
@@ -62,6 +63,7 @@ class Settings:
     feature_noise: float = 0.0
     averaging: float = 0.0
     members: int = 1
+    attention: int = 0
 
     def __post_init__(self) -> None:
         checked = {
@@ -79,6 +81,7 @@ class Settings:
             "feature_noise": check.number("feature_noise", self.feature_noise, least=0.0),
             "averaging": _averaging(self.averaging),
             "members": check.integer("members", self.members, least=1),
+            "attention": check.integer("attention", self.attention, least=0),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -87,6 +90,12 @@ class Settings:
                 "members of a net share its hidden layers, which must be there, without batch norm",
                 got=f"members={self.members}, hidden={self.hidden} and batch_norm={self.batch_norm!r}",
                 hint="set hidden=(64,) and batch_norm='off' or 'input', or members=1",
+            )
+        if self.attention and (not self.hidden or self.hidden[0] % self.attention):
+            raise check.error(
+                "the heads of attention share the first hidden layer among them",
+                got=f"attention={self.attention} and hidden={self.hidden}",
+                hint="set hidden=(64,) and attention=4, or another divisor of the first layer",
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
@@ -51,13 +51,16 @@ class NeuralRanker(TorchRanker):
         batch_documents: A budget of documents for a batch, instead: as many whole queries as fit.
         reduction: The loss of a batch, the ``"mean"`` over its queries or their ``"sum"``, each by its weight.
         transform: Of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
-            ``"quantile"`` (normal, by rank) or ``"raw"``. It is fitted on training data and saved with the model.
+            ``"quantile"`` (normal, by rank) or ``"raw"``; ``"quantile+query"`` and the like append every feature
+            standardised within its query. It is fitted on training data and saved with the model.
             Missing values (NaN) become the mean.
         feature_noise: The deviation of Gaussian noise that is added to transformed features while training.
         averaging: Score with an average of the weights over steps, in which each counts so much of what the one after
             it does: 0.99 is about the last hundred steps; 0 takes the last weights.
         members: How many nets are trained together that share the matrices of layers and differ by vectors (TabM), each
             with a loss of its own; their scores are averaged.
+        attention: How many heads of self-attention among the documents of a query look at the first hidden layer; 0 is
+            none. Such nets, and those of ``transform="…+query"``, score whole lists: see :meth:`predict`.
         epochs: How many times training goes through the data at most.
         seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
             CPU for the same number of threads.
@@ -111,6 +114,7 @@ class NeuralRanker(TorchRanker):
         feature_noise: float | None = None,
         averaging: float | None = None,
         members: int | None = None,
+        attention: int | None = None,
         epochs: int = 100,
         seed: int = 0,
         threads: int | None = None,
@@ -143,6 +147,7 @@ class NeuralRanker(TorchRanker):
         self.feature_noise = feature_noise
         self.averaging = averaging
         self.members = members
+        self.attention = attention
         self.epochs = epochs
         self.seed = seed
         self.threads = threads
@@ -178,6 +183,12 @@ class NeuralRanker(TorchRanker):
         """
         features = self._features(data)
         check.explainable(features)
+        if self.needs_lists:
+            raise check.error(
+                "what a feature adds to the score of a document is not known of nets that look at whole lists",
+                got=_lists_of(self._trained_with),
+                hint="explain a net with attention=0 and a transform without query",
+            )
         with self._ready():
             parts, left = self.model_.explain(features)
         return Contributions(
@@ -197,6 +208,8 @@ class NeuralRanker(TorchRanker):
         others: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         _check_installed()
+        import torch
+
         from rankwise.rankers.nets.batches import Batching, Part
         from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.mlp import optimizer
@@ -217,7 +230,8 @@ class NeuralRanker(TorchRanker):
         net.to(device)
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
-            return (net.read(part.data.features[part.rows]),)
+            features = net.read(part.data.features[part.rows])
+            return (features, torch.from_numpy(part.offsets)) if net.needs_lists else (features,)
 
         return NetLearner(
             objective=objective,
@@ -227,7 +241,11 @@ class NeuralRanker(TorchRanker):
             module=net,
             inputs=inputs,
             forward=net.members,
-            held_out=[functools.partial(net.score, data.features) for data in (valid, *others) if data is not None],
+            held_out=[
+                functools.partial(net.score, data.features, data.offsets)
+                for data in (valid, *others)
+                if data is not None
+            ],
             optimizer=optimizer(settings),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,
@@ -265,9 +283,23 @@ class NeuralRanker(TorchRanker):
         stack.enter_context(torch_threads())
         return stack
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return self.model_.needs_lists
+
     def _score(self, features: Floats) -> Array:
+        return self._score_lists(features, None)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        if self.needs_lists and offsets is None:
+            raise check.error(
+                "a net that looks at whole lists must know which documents belong together",
+                got=f"features alone, and {_lists_of(self._trained_with)}",
+                hint="pass a RankingDataset, call rank(X, qid=…), or score one query with scorer()",
+            )
         with self._ready():
-            scores = self.model_.score(features)
+            scores = self.model_.score(features, offsets)
         finite = np.isfinite(scores)
         if not finite.all():
             row = int(np.argmin(finite))
@@ -305,6 +337,11 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = int(description["epochs"])
 
 
+def _lists_of(settings: presets.Settings) -> str:
+    """What makes a net look at whole lists."""
+    return f"attention={settings.attention}, transform={settings.transform!r}"
+
+
 def _made_of(epochs: int, settings: presets.Settings) -> Json:
     """What a file says about a net: enough to build it again, whatever presets say by then."""
     import torch
@@ -320,7 +357,7 @@ def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
         raise check.error(
             "init_model must be a net of the same layers",
             got=f"{theirs.get(name)} for {name}, and {ours.get(name)} here",
-            hint="give this ranker the preset, hidden, batch_norm, members and transform of the older one",
+            hint="give this ranker the preset, hidden, batch_norm, members, attention and transform of the older one",
         )
     net.load_state_dict(older.state_dict())
 

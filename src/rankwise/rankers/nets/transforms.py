@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
+from rankwise.rankers.nets.lists import standardized
 from rankwise.rankers.nets.quantiles import SAMPLE, Quantiles
 from rankwise.sparse import dense
 
@@ -16,7 +17,8 @@ class Transform(torch.nn.Module):
     ``log1p`` takes sign(x) · log(1 + abs x), which tames the long tails of counts and lengths; ``standardize`` then
     subtracts the mean and divides by the standard deviation. ``quantile`` gives the normal quantile of a value's rank
     instead, as ``quantiles.py`` says. A missing value (NaN) becomes the mean of the column in training, so that it says
-    nothing: 0 after standardising. A column that never changes is not divided.
+    nothing: 0 after standardising. A column that never changes is not divided. ``+query`` appends every column once
+    more, brought to mean 0 and deviation 1 within its query; ``query`` is that alone.
 
     >>> transform = Transform(2, "log1p+standardize")
     >>> transform.fit(np.array([[0.0, 5.0], [np.e - 1, 5.0], [np.nan, 5.0]], np.float32))
@@ -34,6 +36,8 @@ class Transform(torch.nn.Module):
     def __init__(self, n_features: int, kind: str) -> None:
         super().__init__()
         words = kind.split("+")
+        self.own, self.query = words != ["query"], "query" in words
+        """Whether a net sees values among those of training data, and among those of their query."""
         self.log, self.standardize = "log1p" in words, "standardize" in words
         self.quantiles = Quantiles(n_features) if "quantile" in words else None
         for name, value in {"mean": 0.0, "center": 0.0, "scale": 1.0}.items():
@@ -60,14 +64,24 @@ class Transform(torch.nn.Module):
         numbers = block.astype(np.float64)
         return np.sign(numbers) * np.log1p(np.abs(numbers)) if self.log else numbers
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Transform raw features."""
+    def forward(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Transform raw features; ``offsets`` of their queries are needed for values within these."""
         if self.log:
             features = torch.sign(features) * torch.log1p(torch.abs(features))
         if self.quantiles is not None:
             features = self.quantiles(features)
-        features = torch.where(torch.isnan(features), self.mean, features)
-        return (features - self.center) / self.scale if self.standardize else features
+        views = []
+        if self.own:
+            filled = torch.where(torch.isnan(features), self.mean, features)
+            views.append((filled - self.center) / self.scale if self.standardize else filled)
+        if self.query and offsets is not None:
+            views.append(standardized(features, offsets))
+        return torch.cat(views, dim=1) if len(views) > 1 else views[0]
+
+    @property
+    def width(self) -> int:
+        """How many columns a net sees."""
+        return self.mean.numel() * (self.own + self.query)
 
     @property
     def linear(self) -> bool:

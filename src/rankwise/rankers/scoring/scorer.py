@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array, Floats, read_only_view
+from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.schema import Documents
 from rankwise.sparse import dense
 from rankwise.threads import use_threads
@@ -21,8 +23,8 @@ class Scorer:
     Trees are rearranged once, and then sixteen documents are scored at a time: see ``quickscorer.py``. Scores
     are those of ``predict``, bit for bit. Trees that cannot be rearranged (LightGBM's linear leaves, CatBoost's
     statistics of categories) and nets are scored by their library, nets on the CPU. Any number of threads may share one
-    scorer. A float32 matrix with its rows one after the other is taken as it is; anything else that ``predict`` takes
-    is converted first.
+    scorer. Nets that look at whole lists take what they are handed for one. A float32 matrix with its rows one after
+    the other is taken as it is; anything else that ``predict`` takes is converted first.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=30, n_docs=40, seed=1)
@@ -43,6 +45,12 @@ class Scorer:
 
     def __call__(self, documents: Documents) -> Array:
         """Give one score per document, the higher the better."""
+        if isinstance(documents, RankingDataset) and documents.n_queries > 1 and self._model.needs_lists:
+            raise check.error(
+                "a scorer of whole lists takes one query at a time",
+                got=f"{documents.n_queries} queries",
+                hint="call predict(data) of the ranker",
+            )
         if (
             type(documents) is not np.ndarray
             or documents.dtype != np.float32
