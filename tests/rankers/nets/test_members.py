@@ -57,7 +57,9 @@ def test_a_step_lowers_the_mean_of_the_members_losses(data):
         assert torch.allclose(now, before - 0.05 * before.grad, atol=1e-6), name
 
 
-@pytest.mark.parametrize("objective", ["lambdarank", "bounded(approx_ndcg)", "plrank", "stochastic(xendcg) + 0.1*ranknet"])
+@pytest.mark.parametrize(
+    "objective", ["lambdarank", "bounded(approx_ndcg)", "plrank", "stochastic(xendcg) + 0.1*ranknet"]
+)
 def test_members_learn_with_any_objective(objective, data):
     model = ranker(objective, members=3).fit(data)
     before, after = losses(objective, data, model.predict(data))
@@ -72,6 +74,15 @@ def test_members_are_saved_cloned_bagged_and_explained(data, valid, tmp_path):
     assert np.allclose(model.scorer()(valid.features), model.predict(valid), atol=1e-6)
     bag = rw.bagged(ranker(members=4, epochs=2), folds=2).fit(data)
     assert same(rw.load(bag.save(tmp_path / "bag")), bag, valid)
+
+
+def test_the_preset_is_what_the_code_of_the_paper_starts_from(data):
+    learner: Any = rw.NeuralRanker(preset="tabm", threads=1, device="cpu")._learner(data, None, None)
+    shapes = [tuple(layer.weight.shape) for layer in learner.module.body if hasattr(layer, "weight")]
+    assert shapes == [(512, 12), (512, 512), (512, 512), (32, 512)]
+    made = learner.optimizer(learner.module.parameters())
+    assert (type(made).__name__, made.defaults["lr"], made.defaults["weight_decay"]) == ("AdamW", 0.002, 0.0003)
+    assert learner.module.transform.quantiles is not None
 
 
 def test_what_members_cannot_be(data):

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 class NeuralRanker(TorchRanker):
     """A multilayer perceptron, trained with any objective on batches of whole queries, which are never padded.
 
-    A preset fills whatever is not given: the papers' settings under the names of their years, or ``"linear"``. Without
+    A preset fills whatever is not given: the papers' settings, most under their years, or ``"linear"``. Without
     one there are three layers, 256-128-64, dropout of a tenth, and Adam.
 
     Args:
         objective: An objective, its expression (``"stochastic(approx_ndcg)"``), or a function that is called like one.
-        preset: ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``, ``"thesis"``, ``"2024"`` or ``"linear"``.
+        preset: ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``, ``"thesis"``, ``"2024"``, ``"tabm"`` or
+            ``"linear"``.
         hidden: Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.
         activation: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.
         batch_norm: Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.
