@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check, first_use
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.auto import kept, portfolio
 from rankwise.auto.budget import Budget
 from rankwise.auto.choice import Candidate, choose
@@ -246,8 +246,16 @@ class AutoRanker(Ranker):
         found: Path = self.ranker_.save(path, force=force)
         return found
 
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return bool(self.ranker_.needs_lists)
+
     def _score(self, features: Floats) -> Array:
-        found: Array = self.ranker_._score(features)
+        return self._score_lists(features, None)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        found: Array = self.ranker_._score_lists(features, offsets)
         return found
 
     def _files(self) -> dict[str, bytes]:
