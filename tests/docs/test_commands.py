@@ -21,6 +21,7 @@ from tests.docs.commands import PAGES, ROOT, Command
 SMALLER = {
     "train": ("--rounds", "2"),
     "tune": ("--trials", "2", "--rounds", "2"),
+    "auto": ("--minutes", "0.001", "--bag", "2"),
     "reproduce": ("--trials", "2", "--jobs", "1", "--set", "queries=12", "--set", "settings.rounds=2"),
 }
 RUN = [page for page in PAGES if any(not one.why_not for one in commands.blocks(page))]

@@ -8,6 +8,7 @@ import typer
 from rankwise import first_use
 from rankwise._version import __version__
 from rankwise.cli import (
+    auto,
     data,
     demo,
     evaluation,
@@ -95,6 +96,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "train": training.train,
         "predict": training.predict,
         "tune": tuning.tune,
+        "auto": auto.auto,
         "export": export.export,
         "objectives": objectives.objectives,
     },

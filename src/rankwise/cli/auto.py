@@ -1,0 +1,148 @@
+"""The command ``auto``."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli.reading import Reading, reads_data
+from rankwise.plain import Json
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.evaluation import Evaluation
+
+
+@reads_data
+def auto(
+    *,
+    data: options.Train,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the ranker that is taken goes to.")
+    ],
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="How long the search may take, over all runs with the same --folder; 0: until all recipes are tried.",
+        ),
+    ] = 10.0,
+    metric: Annotated[
+        str, typer.Option(metavar="METRIC", help="What is maximised on queries that members have not seen.")
+    ] = "ndcg@10",
+    valid: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="More queries to learn from and to choose by; of a set, its part."),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Data to evaluate the ranker on once it is taken; nothing is chosen by them."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the leaderboard as a page for a browser: .html.")
+    ] = None,
+    max_recipes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes 0 the result repeats."),
+    ] = None,
+    bag: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Members of the bag that each recipe is trained as, and folds.")
+    ] = 5,
+    fold: options.Fold = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="A folder that keeps trained recipes; the same command resumes the search in it.",
+            rich_help_panel=options.RUNNING,
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="How many processes train members side by side.", rich_help_panel=options.RUNNING
+        ),
+    ] = 1,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Train members on the workers of the Dask cluster whose scheduler has this address.",
+            rich_help_panel=options.RUNNING,
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    reading: Reading,
+    progress: options.Progress = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Try recipes until the time is over, and write the ranker that is best.
+
+    Each recipe is trained as a bag, on TRAIN and --valid together, and judged on queries that its members have not
+    seen; a simpler ranker is taken where it is within one standard error of the best. Ctrl-C ends the search and keeps
+    the best so far.
+
+    [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
+    [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --folder search -o model --test mq2008[/cyan]
+    [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
+    """
+    outputs.free_model(output, force=force)
+    outputs.free(report, (".html",), force=force)
+    if folder is not None:
+        from rankwise.auto.kept import ready
+
+        ready(folder)
+        if folder.resolve() == output.resolve():
+            raise check.error("the search needs a folder of its own", got=str(folder), hint="name another --folder")
+    inputs.readable(None, [metric])
+    import rankwise as rw
+
+    model = rw.AutoRanker(
+        minutes or None,
+        metric,
+        max_recipes=max_recipes,
+        folds=bag,
+        seed=seed,
+        threads=threads,
+        processes=processes,
+        dask=dask,
+        folder=folder,
+        progress=False if json and progress is None else progress,
+    )
+    with screen.progress(2, progress) as bar:
+        bar.step(f"Reading {data}")
+        parts = reading.parts(data, valid, fold)
+        held_back = None if test is None else reading.data(test, fold=fold)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        model.fit(*parts)
+    model.save(output, force=force)
+    tested = None if held_back is None else rw.evaluate(model, held_back, [metric])
+    if report is not None:
+        from rankwise.report.leaderboard import write_leaderboard
+
+        write_leaderboard(model.leaderboard_, report, tested=tested, force=force)
+    if json:
+        screen.document(_described(model.leaderboard_.to_dict(), output, tested))
+    else:
+        screen.table(model.leaderboard_.table())
+        if tested is not None:
+            screen.table(tested.table(), title=f"On {test}")
+    for one in said:
+        if issubclass(one.category, RuntimeWarning):
+            screen.note(str(one.message))
+    if not json:
+        outputs.said(output, report)
+    if model.stopped_ == "interrupted":
+        raise typer.Exit(130)
+
+
+def _described(leaderboard: Json, output: Path, tested: "Evaluation | None") -> Json:
+    about: Json = {"model": output, **leaderboard}
+    return about if tested is None else about | {"test": tested.to_dict()}

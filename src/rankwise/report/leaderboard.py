@@ -1,0 +1,82 @@
+"""The page of a search for a ranker: what was taken and why, the leaderboard, and a figure of it."""
+
+import math
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankwise.evaluation import tables
+from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.files import replacing
+from rankwise.report import html
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from rankwise.auto.leaderboard import Entry, Leaderboard
+    from rankwise.evaluation.evaluation import Evaluation
+
+_CAPTION = (
+    "The mean of the metric on queries that no member had seen, with its 95% interval; grey is not trained to its end. "
+    "Intervals say little about differences, which are paired by query: whether one is ahead, the table says."
+)
+
+
+def write_leaderboard(
+    leaderboard: "Leaderboard", path: str | Path, *, tested: "Evaluation | None" = None, force: bool = False
+) -> Path:
+    """Write the page of a search, one HTML file that needs no network; ``tested`` adds what test data say."""
+    table = leaderboard.table()
+    measured = [entry for entry in leaderboard.entries if not math.isnan(entry.mean)]
+    words = f"Leaderboard: {'; '.join(f'{one.recipe} {tables.number(one.mean)}' for one in measured)}."
+    drawing = html.figure("means", "How good each recipe is", _CAPTION, words, _drawn(leaderboard, measured))
+    board = tables.Table(header=table.header, rows=table.rows, align=table.align)
+    sections = [
+        ("found", "What was taken", f'<div class="lead">{html.paragraphs(table.notes)}</div>'),
+        ("leaderboard", "Leaderboard", html.table("recipes", "Recipes, the best first", _COLUMNS, board.html())),
+        ("figure", "Recipes beside each other", drawing),
+    ]
+    if tested is not None:
+        caption = "Of the ranker that was taken, on queries by which nothing was chosen."
+        sections.append(("test", "On test data", html.table("tested", "Test data", caption, tested.table().html())))
+    page = html.page(
+        title=f"{leaderboard.chosen.recipe} was taken, of {tables.count(len(measured), 'recipe')}",
+        kicker="A ranker within a time",
+        claim=("", ""),
+        sections=sections,
+        packed=None,
+    )
+    with replacing(path, force=force) as new:
+        new.write_text(page, encoding="utf-8")
+    return Path(path)
+
+
+_COLUMNS = (
+    "The arrow marks what was taken. p is of Student's paired test of the difference to the leader, not corrected for "
+    "how many recipes there are."
+)
+
+
+def _drawn(leaderboard: "Leaderboard", entries: "list[Entry]") -> str:
+    """The figure as SVG."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "means.svg"
+        with figure(file, 7.2, 0.9 + 0.3 * len(entries)) as drawing:
+            draw_means(drawing, leaderboard.metric, entries)
+        return file.read_text(encoding="utf-8")
+
+
+def draw_means(drawing: "Figure", metric: str, entries: "list[Entry]") -> None:
+    """Draw means with their intervals, the best at the top; what was taken is filled and named."""
+    axes = drawing.subplots()
+    for place, entry in enumerate(entries):
+        colour = VERMILLION if entry.chosen else BLUE if entry.state == "complete" else GREY
+        axes.plot([entry.low, entry.high], [place, place], color=colour, linewidth=1.5)
+        axes.plot([entry.mean], [place], "o", color=colour, markersize=6, fillstyle="full" if entry.chosen else "none")
+        if entry.chosen:
+            axes.annotate("taken", (entry.high, place), (5, 0), textcoords="offset points", va="center", color=colour)
+    axes.set_yticks(range(len(entries)), [entry.recipe for entry in entries])
+    axes.set_ylim(len(entries) - 0.5, -0.5)
+    axes.set_xlabel(f"{metric}, out of fold")
+    axes.grid(axis="x", color="#e4e4e4")
+    axes.set_axisbelow(True)

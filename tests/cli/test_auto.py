@@ -1,0 +1,64 @@
+"""The command ``auto``: what it prints and writes, and what it refuses before any work begins."""
+
+import json
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise.auto import portfolio
+from tests.cli.running import refused, run
+
+
+@pytest.fixture(autouse=True)
+def small_recipes(monkeypatch):
+    recipes = [rw.LightGBMRanker(loss, rounds=4, leaves=4, min_documents=3) for loss in ("xendcg", "lambdarank")]
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (recipes, ["no recipes of other libraries"]))
+
+
+@pytest.fixture
+def train(tmp_path):
+    data = rw.synthetic(n_queries=30, n_docs=8, n_features=5, seed=3)
+    rw.write_letor(data, tmp_path / "train.txt")
+    return tmp_path / "train.txt"
+
+
+def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
+    words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--folder", tmp_path / "search")
+    page = tmp_path / "page.html"
+    printed = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page).stdout
+    assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
+    assert "→  lightgbm(" in printed
+    assert "no recipes of other libraries" in printed
+    assert f"On {train}" in printed
+    document = json.loads(run(*words, "-o", tmp_path / "again", "--json").stdout)
+    assert document["stopped"] == "recipes"
+    assert [one["state"] for one in document["recipes"]] == ["complete", "complete"]
+    data = rw.read_letor(train)
+    scores = [rw.load(tmp_path / name).predict(data) for name in ("model", "again")]
+    assert np.array_equal(scores[0], scores[1])
+
+
+def test_interruption_keeps_the_best(train, tmp_path, monkeypatch):
+    def stop(model, *parts):
+        model.set_params(recipes=portfolio.portfolio(0)[0], threads=1, max_recipes=1)
+        model.usual(*parts)
+        model.stopped_ = "interrupted"
+        return model
+
+    monkeypatch.setattr(rw.AutoRanker, "usual", rw.AutoRanker.fit, raising=False)
+    monkeypatch.setattr(rw.AutoRanker, "fit", stop)
+    run("auto", train, "--minutes", 0, "-o", tmp_path / "model", code=130)
+    assert rw.load(tmp_path / "model").name == "bagged"
+
+
+def test_refusals(train, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
+    words = ("auto", train, "-o", tmp_path / "model")
+    assert "not the folder of a search" in refused(*words, "--folder", tmp_path / "mine")
+    assert "folder of its own" in refused(*words, "--folder", tmp_path / "model")
+    assert "exists already" in refused("auto", train, "-o", tmp_path / "mine")
+    assert "ndcg" in refused(*words, "--metric", "ndgc")
+    assert "end it with .html" in refused(*words, "--report", tmp_path / "page.txt")
+    assert "minutes" in refused(*words, "--minutes", "-1")
