@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from rankwise.experiments.judging.comparisons import comparison
 from rankwise.experiments.methods import method as read_method
 from rankwise.experiments.published import PAPERS, Claim, claims, figures
 from rankwise.experiments.results import Results
-from rankwise.experiments.running import frames
+from rankwise.experiments.running import estimate, frames
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.cells import cells_of
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
@@ -784,6 +785,15 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
     rw.write_data(rw.synthetic(n_queries=20, n_features=4, n_docs=10), "rows.txt")
     said = command("mine.toml", "--jobs", "1", "--trials", "2", "--data", "web=rows.txt", "-o", "out2")
     assert "web, 2 trials" in said
+
+
+def test_probing_ends_when_a_method_takes_long_for_a_few_rounds(tmp_path, monkeypatch):
+    seconds = iter([0.0, 0.0, 1.0, 100.0])  # of the clock's start, probing's, and the look before each cell
+    monkeypatch.setattr(estimate, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(estimate, "_guess", lambda cell: 7.0)
+    work = engine.begin(tiny(trials=1), tmp_path, jobs=1)
+    assert list(work.clock.guessed.values()) == [7.0]  # of two methods
+    assert work.progress.seconds_left == 14.0
 
 
 def test_the_command_refuses_in_words(tmp_path, monkeypatch):
