@@ -128,7 +128,8 @@ def _list(json: bool) -> None:
 def _forecast(work: "Work") -> str:
     progress = work.progress
     left = progress.seconds_left
-    time = "nobody knows how long on that cluster" if left is None else f"at most {duration(left)} left"
+    unknown = "the first trainings will tell how long" if work.workers else "nobody knows how long on that cluster"
+    time = unknown if left is None else f"at most {duration(left)} left"
     return f"{progress.total} trainings, {progress.kept} of them there already: {time}."
 
 
