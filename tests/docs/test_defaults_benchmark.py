@@ -1,0 +1,71 @@
+"""The benchmark of default settings: its rules stop where rankers do, and it resumes where it was interrupted."""
+
+import argparse
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rankwise as rw
+from rankwise.rankers.training.stopping import Stopping
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    """The program, loaded from its file: benchmarks are no package."""
+    found = importlib.util.spec_from_file_location("benchmark_defaults", ROOT / "benchmarks" / "defaults.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))  # where it looks for its parts when it is run
+        found.loader.exec_module(module)
+    return module
+
+
+def test_a_rule_keeps_the_round_that_training_under_it_keeps(benchmark: ModuleType):
+    train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=15, seed=3), (0.6, 0.4), seed=1)
+    settings: dict[str, Any] = {"leaves": 5, "min_documents": 5, "learning_rate": 0.4, "rounds": 60, "threads": 1}
+    metrics = ("ndcg@10", "ndcg@5")
+    free = rw.LightGBMRanker("xendcg", metrics=metrics, **settings).fit(train, measure={"valid": valid})
+    names = tuple(f"valid {metric}" for metric in metrics)
+    rules: list[dict[str, Any]] = [{"patience": 5}, {"patience": 8, "smoothing": 4}]
+    for options in (*rules, {**rules[1], "stop_on": "mean"}):
+        kept = rw.LightGBMRanker("xendcg", metrics=metrics, **settings, **options).fit(train, valid)
+        assert kept.stopped_ == "patience"
+        assert benchmark.stopped(Stopping(rounds=60, metrics=names, **options), free.history_) == kept.best_round_
+
+
+def test_it_halves_tests_and_resumes(benchmark: ModuleType, tmp_path: Path, monkeypatch: Any, capsys: Any):
+    monkeypatch.setattr(benchmark, "pool_of", lambda _: ThreadPoolExecutor(1))
+    trained: list[object] = []
+    measure = benchmark.measure
+
+    def counted(job: object) -> object:
+        trained.append(job)
+        return measure(job)
+
+    monkeypatch.setattr(benchmark, "measure", counted)
+    options = argparse.Namespace(
+        folder="", sets=["synthetic-30"], libraries=["lightgbm"], objectives=["xendcg"], seeds=[1, 2], keep=2,
+        test_seeds=1, rounds=4, processes=1, out=tmp_path / "out.csv",
+        candidates=["leaves=4, min_documents=5", "leaves=3, min_documents=5"],
+    )  # fmt: skip
+    benchmark.tables(benchmark.run(options))
+    # Three candidates with one seed; the better two and today's with another; for the test the best and today's.
+    assert len(trained) in (3 + 2 + 1, 3 + 2 + 2, 3 + 3 + 2)
+    shown = capsys.readouterr().out
+    assert "On the queries put aside" in shown
+    kept, count = options.out.read_bytes(), len(trained)
+    benchmark.run(options)
+    assert (options.out.read_bytes(), len(trained)) == (kept, count)
+    options.out.write_bytes(kept[:-3])  # cut within its last line
+    benchmark.run(options)
+    assert len(trained) == count + 1
+    benchmark.tables(benchmark.Results(options.out))
+    assert capsys.readouterr().out == shown
