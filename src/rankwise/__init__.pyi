@@ -87,6 +87,7 @@ from .rankers.adapters import lightgbm_objective as lightgbm_objective
 from .rankers.adapters import xgboost_metric as xgboost_metric
 from .rankers.adapters import xgboost_objective as xgboost_objective
 from .rankers.ensembles.bagged import bagged as bagged
+from .rankers.ensembles.blended import blended as blended
 from .rankers.ensembles.distilled import distilled as distilled
 from .rankers.factorization.ranker import FactorizationRanker as FactorizationRanker
 from .rankers.foreign.wrap import wrap as wrap

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,18 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
     """Take rows of a column that may not be there."""
     return None if column is None else column[rows]
+
+
+def weighted_sum(columns: Iterable[tuple[float, Array]]) -> Array:
+    """Σ factor · column, from the first to the last.
+
+    >>> weighted_sum([(2.0, np.array([1.0, 2.0])), (1.0, np.array([0.0, 1.0]))])
+    array([2., 5.])
+    """
+    total: Any = 0.0
+    for factor, column in columns:
+        total = total + factor * column
+    return np.asarray(total)
 
 
 def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[slice]:

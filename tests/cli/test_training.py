@@ -97,6 +97,21 @@ def test_train_a_bag(data: dict[str, rw.RankingDataset]):
     assert found["queries"] == data["test"].n_queries
 
 
+def test_train_a_blend(data: dict[str, rw.RankingDataset]):
+    rankers = [LightGBMRanker("xendcg", rounds=6, threads=1, leaves=4), LightGBMRanker(rounds=6, threads=1)]
+    blend = rw.blended([*rankers, 0], 3).fit(data["train"], data["valid"])
+    members = ("--blend", "lightgbm(xendcg, leaves=4)", "--blend", "lambdarank", "--blend", "column:1")
+    words = ("train", "train.parquet", "--valid", "valid.parquet", *members, "--bag", "3", *QUICK)
+    result = run(*words, "-o", "model")
+    np.testing.assert_array_equal(rw.load("model").predict(data["test"]), blend.predict(data["test"]))
+    assert f"weight {blend.weights_.values[1]:.3f}" in result.stdout
+    assert "ndcg@10, out of fold" in result.stdout
+    document = json.loads(run(*words, "--json", "-o", "again").stdout)
+    assert [one["weight"] for one in document["members"]] == list(blend.weights_.values)
+    assert document["metrics"] == {"ndcg@10": blend.history_["ndcg@10"][0]}
+    assert "do not go together" in refused(*words, "-o", "x", "--set", "leaves=3")
+
+
 def test_train_says_why_it_stopped():
     assert "no better round for 1 rounds" in train("--rounds", "200", "--patience", "1").stdout
 

@@ -360,6 +360,35 @@ def test_method_may_be_a_bag(tmp_path):
     assert read_method("bagged(lightgbm(native:lambdarank), repeats=2)").bag == {"folds": 5, "repeats": 2}
 
 
+def test_method_may_be_a_blend(tmp_path):
+    text = "blended(lightgbm(xendcg, leaves=3), bagged(softmax_ce, folds=2), column(0), folds=2)"
+    spec = tiny(trials=1).changed({"methods": {"blend": text}})
+    spec = dataclasses.replace(spec, settings={"rounds": 4, "leaves": 4}, settings_for={})
+    results = go(spec, tmp_path)
+    train, valid, test = parts_of(spec)
+    about: dict[str, Any] = {
+        "threads": 1,
+        "metrics": (spec.decide,),
+        "seed": seed_of(spec.seed, 0),
+        "progress": False,
+        "rounds": 4,
+    }
+    rankers = [rw.LightGBMRanker("xendcg", leaves=3, **about), rw.LightGBMRanker("softmax_ce", leaves=4, **about)]
+    blend = rw.blended([*rankers, 0], 2, seed=seed_of(spec.seed, 0)).fit(train, valid)
+    found = results.queries.filter(method="blend")["ndcg@5"].to_numpy()
+    np.testing.assert_allclose(found, rw.evaluate(blend, test, "ndcg@5")["ndcg@5"], atol=1e-12)
+    assert read_method(text).rankers == ("lightgbm",)
+    assert read_method("blended(neural, column(feature=bm25))").members[1] == "bm25"
+    with pytest.raises(ValueError, match="bags of them, and features: got factorization"):
+        read_method("blended(factorization)")
+    with pytest.raises(ValueError, match="must have its folds"):
+        read_method("blended(bagged(xendcg, folds=3))")
+    with pytest.raises(ValueError, match="member of a blend"):
+        read_method("column(0)")
+    with pytest.raises(ValueError, match="parameters of a blend are not tuned"):
+        dataclasses.replace(spec, tune_trials=2)
+
+
 def test_contributions_of_the_first_trial_add_up_to_its_scores(done):
     results = Results.read(done)
     both = results.contributions.join(results.documents, on=["data", "method", "query", "document"])

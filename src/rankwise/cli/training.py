@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from rankwise import check
+from rankwise.cli import blending, inputs, options, outputs, screen, teaching
 from rankwise.cli import folds as cross_validation
-from rankwise.cli import inputs, options, outputs, screen, teaching
 from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json, Keywords
 
@@ -78,12 +78,21 @@ def train(
             "and averaged; with --dask on the workers of the cluster.",
         ),
     ] = None,
+    blend: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RANKER",
+            help="Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the "
+            "feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag N, and "
+            "weights are chosen out of fold.",
+        ),
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="With --bag: how many processes train side by side.",
+            help="With --bag or --blend: how many processes train side by side.",
             show_default="1",
             rich_help_panel=options.RUNNING,
         ),
@@ -141,6 +150,7 @@ def train(
     [cyan]rankwise train all.txt --folds 5 -o results[/cyan]
     [cyan]rankwise train train.txt --teacher large --unlabelled log.txt --rounds 50 -o small[/cyan]
     [cyan]rankwise train train.txt --valid valid.txt --bag 5 --set smoothing=5 -o model[/cyan]
+    [cyan]rankwise train train.txt --blend "lightgbm(xendcg)" --blend neural --blend column:bm25 -o model[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
     """
     if folds is not None:
@@ -148,16 +158,18 @@ def train(
         cross_validation.check_options(beside, output, force=force)
     else:
         outputs.free_model(output, force=force)
-    if checkpoint is not None and folds is None:
+    if checkpoint is not None and folds is None and not blend:
         from rankwise.rankers.training import checkpoints
 
         checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     beside_teacher = {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}
-    taught_by = teaching.load_teacher(teacher, beside_teacher, without={"--folds": folds, "--bag": bag, "--dask": dask})
+    taught_by = teaching.load_teacher(
+        teacher, beside_teacher, without={"--folds": folds, "--bag": bag, "--blend": blend, "--dask": dask}
+    )
     from rankwise.data.sources import is_set
 
-    if processes is not None and bag is None:
+    if processes is not None and bag is None and not blend:
         raise check.error("processes train the members of a bag", got=f"--processes {processes}", hint="add --bag N")
     if plot is not None and valid is None and bag is None and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
@@ -176,8 +188,14 @@ def train(
         "checkpoint": checkpoint if folds is None else None,
         "checkpoint_every": checkpoint_every,
     }
-    model = _ranker(ranker, params, given, inputs.settings(set_ or []))
-    if bag is not None:
+    model: Any
+    if blend:
+        without = {"--ranker": ranker, "--objective": objective, "--params": params, "--set": set_, "--plot": plot}
+        model = blending.blend(blend, given, without, folds=bag, processes=processes, dask=dask)
+        dask = None
+    else:
+        model = _ranker(ranker, params, given, inputs.settings(set_ or []))
+    if bag is not None and not blend:
         model, dask = _bag(model, bag, processes or 1, dask), None
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
@@ -205,9 +223,9 @@ def train(
         metric, column = next(iter(_curve(model).items()))
         plot_curves({str(model.objective): column}, plot, metric=metric, force=force)
     if json:
-        screen.document(_described(model, output))
+        screen.document(blending.described(model, output) if blend else _described(model, output))
     else:
-        screen.table(_summary(model, parts))
+        screen.table(blending.summary(model, _size(model, parts)) if blend else _summary(model, parts))
     for one in said:
         if issubclass(one.category, RuntimeWarning):
             screen.note(str(one.message))
@@ -375,5 +393,5 @@ def _size(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset 
     train, valid = parts
     if train is None:
         return str(cast("TreeRanker", model).partitions_)
-    pooled = [train, valid] if valid is not None and model.name == "bagged" else [train]
+    pooled = [train, valid] if valid is not None and model.name in ("bagged", "blended") else [train]
     return f"{sum(one.n_queries for one in pooled):,} queries, {sum(one.n_docs for one in pooled):,} documents"

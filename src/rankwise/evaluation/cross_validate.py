@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, files
+from rankwise import check
 from rankwise.arrays import Array, Ids, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
@@ -24,6 +23,7 @@ from rankwise.plain import Keywords
 from rankwise.rankers import storage
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.finished import folder_of
 from rankwise.rankers.training.ranker import Trained
 
 _IDENTITY = "cross_validation.json"
@@ -179,22 +179,7 @@ def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in fold.parts()] for fold in plan],
     }
-    place = folder / _IDENTITY
-    if folder.exists() and any(folder.iterdir()):
-        if not resume:
-            hint = "resume it with resume=True, or choose another folder"
-            raise FileExistsError(f"{folder} exists already and is kept. Hint: {hint}.")
-        with check.library("a cross-validation", place, hint="choose another folder"):
-            before = json.loads(place.read_text(encoding="utf-8"))
-        for what, now in identity.items():
-            if before.get(what) != now:
-                hint = "use the same ranker, data and folds, or another folder"
-                raise check.error(f"the folder holds another cross-validation ({what})", where=str(folder), hint=hint)
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with files.replacing(place) as new:
-        new.write_text(json.dumps(identity, indent=2), encoding="utf-8")
-    return folder
+    return folder_of(folder, _IDENTITY, identity, what="cross-validation", same="ranker, data and folds", resume=resume)
 
 
 def _interrupted(number: int, total: int, kept: Path | None) -> str:

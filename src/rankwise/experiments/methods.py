@@ -11,6 +11,7 @@ from rankwise.objectives.table import OBJECTIVES, WRAPPERS, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Keywords
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.table import RANKERS, ranker_class
 from rankwise.rankers.training.ranker import Trained
 
@@ -23,15 +24,41 @@ class Method:
     objective: str
     settings: Mapping[str, object]
     bag: Mapping[str, int] | None = field(default=None, repr=False)
-    """Folds and repeats of a bag of such rankers; None for a single one."""
+    """Folds and repeats of a bag of such rankers, or of a blend; None for a single one."""
+    members: "tuple[Method | str | int, ...]" = field(default=(), repr=False)
+    """What a blend is made of: methods, and features by name or number."""
 
-    def build(self, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Trained:
-        """Make the ranker; of ``defaults`` (seed, threads, …) it takes those that it has."""
+    @property
+    def rankers(self) -> tuple[str, ...]:
+        """The names of the rankers that it trains."""
+        found = (one.ranker for one in self.members if isinstance(one, Method))
+        return tuple(dict.fromkeys(found)) if self.members else (self.ranker,)
+
+    def build(self, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Any:
+        """Make the ranker; of ``defaults`` (seed, threads, …) it takes those that it has.
+
+        Settings of a blend are those of its members: ``rankers`` lists them, and ``rounds`` is of all.
+        """
+        if self.members:
+            return self._blend(settings, defaults)
         cls = ranker_class(self.ranker)
         known = cls.own_parameters()
         own = {name: value for name, value in defaults.items() if name in known}
         parameters: Keywords = {"objective": self.objective, **own, **settings}
         return self.in_bag(cls(**parameters))
+
+    def _blend(self, settings: Mapping[str, Any], defaults: Mapping[str, object]) -> blended:
+        listed = settings.get("rankers", [one.settings if isinstance(one, Method) else {} for one in self.members])
+        made: list[Any] = []
+        for one, own in zip(self.members, listed, strict=True):
+            if not isinstance(one, Method):
+                made.append(one)
+                continue
+            rounds = {ranker_class(one.ranker).unit: settings["rounds"]} if "rounds" in settings else {}
+            made.append(one.build(own | rounds, defaults))
+        about = {name: defaults[name] for name in ("seed", "metrics") if name in defaults}
+        bag = self.bag or {}
+        return blended(made, bag["folds"], repeats=bag["repeats"], **about)  # type: ignore[arg-type]
 
     def in_bag(self, ranker: Trained) -> Trained:
         """Give the bag of such rankers, where the method is one."""
@@ -47,14 +74,18 @@ def method(text: str) -> Method:
     'native:rank:ndcg'
     >>> method("bagged(lightgbm(xendcg), folds=5)").bag
     {'folds': 5, 'repeats': 1}
+    >>> method("blended(lightgbm(xendcg), neural(softmax_ce), column(0), folds=3)").objective
+    'blended(lightgbm(xendcg), neural(softmax_ce), column 0)'
     >>> method("lightgmb(xendcg)")
     Traceback (most recent call last):
     ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
     'lightgbm'.
     """
     rankers: dict[str, Callable[..., Any]] = {name: functools.partial(_made, name) for name in RANKERS}
-    rankers["bagged"] = _bagged
+    rankers |= {"bagged": _bagged, "blended": _blended, "column": _column}
     made = grammar.parse(text, rankers | OBJECTIVES | WRAPPERS, "ranker or objective")
+    if isinstance(made, _Column):
+        raise check.error("a feature is a member of a blend", got=repr(text), hint="write blended(lightgbm, column(0))")
     return made if isinstance(made, Method) else _made("lightgbm", made)
 
 
@@ -66,7 +97,40 @@ def _made(ranker: str, /, objective: Objective | str = "lambdarank", **settings:
 
 def _bagged(ranker: Method | Objective | str = "lambdarank", /, folds: int = 5, *, repeats: int = 1) -> Method:
     made = ranker if isinstance(ranker, Method) else _made("lightgbm", ranker)
-    if made.bag is not None or made.ranker == "factorization":
+    if made.bag is not None or made.members or made.ranker == "factorization":
         raise check.error("a bag is made of rankers of trees or nets", got="factorization" if not made.bag else "a bag")
     least = {"folds": check.integer("folds", folds, least=2), "repeats": check.integer("repeats", repeats, least=1)}
     return replace(made, bag=least)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A feature in the expression of a blend."""
+
+    feature: str | int
+
+
+def _column(feature: str | int) -> _Column:
+    return _Column(feature)
+
+
+def _blended(*rankers: Method | Objective | _Column | str, folds: int = 5, repeats: int = 1) -> Method:
+    found: list[Method | str | int] = []
+    for one in rankers:
+        made = one if isinstance(one, Method | _Column) else _made("lightgbm", one)
+        if isinstance(made, Method) and (made.members or made.ranker == "factorization"):
+            got = "a blend" if made.members else made.ranker
+            raise check.error("a blend is made of rankers of trees or nets, bags of them, and features", got=got)
+        if isinstance(made, Method) and made.bag is not None and made.bag["folds"] != folds:
+            got = f"folds={made.bag['folds']} and folds={folds}"
+            raise check.error("bags of a blend must have its folds", got=got, hint="set the same folds")
+        found.append(made.feature if isinstance(made, _Column) else made)
+    if not found:
+        raise check.error("a blend needs rankers", got="blended", hint="write blended(lightgbm(xendcg), neural)")
+    least = {"folds": check.integer("folds", folds, least=2), "repeats": check.integer("repeats", repeats, least=1)}
+    titles = [f"{one.ranker}({one.objective})" if isinstance(one, Method) else _title(one) for one in found]
+    return Method("blended", f"blended({', '.join(titles)})", {}, least, tuple(found))
+
+
+def _title(feature: str | int) -> str:
+    return feature if isinstance(feature, str) else f"column {feature}"

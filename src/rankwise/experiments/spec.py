@@ -104,6 +104,9 @@ class Spec:
         if not self.early_stopping and any(one.bag for one in self.parsed().values()):
             what = "a bag keeps the round that is best out of fold"
             raise check.error(what, got="early_stopping = false", hint="leave early_stopping out, or the bag")
+        if (self.tune_trials or self.tune_minutes) and any(one.members for one in self.parsed().values()):
+            hint = "leave tune_trials and tune_minutes out, or the blend"
+            raise check.error("parameters of a blend are not tuned", got="a method that is blended", hint=hint)
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
@@ -112,8 +115,17 @@ class Spec:
         return {name: method(text) for name, text in self.methods.items()}
 
     def settings_of(self, name: str, data: str, level: float) -> Keywords:
-        """All settings of a method on a data set at a level."""
+        """All settings of a method on a data set at a level; of a blend ``rankers`` lists its members'."""
         chosen = self.parsed()[name]
+        if chosen.members:
+            return {
+                "rankers": [
+                    self._settings(one, data, level) if isinstance(one, Method) else {} for one in chosen.members
+                ]
+            }
+        return self._settings(chosen, data, level)
+
+    def _settings(self, chosen: Method, data: str, level: float) -> Keywords:
         found = dict(self.settings)
         words = {data, chosen.ranker, f"@{level:g}"}
         for key, own in self.settings_for.items():

@@ -28,8 +28,12 @@ _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 """Name -> (modules, extra): the optional libraries that a ranker is trained with."""
 
 
-ENSEMBLES: dict[str, tuple[str, str]] = {"bagged": ("rankwise.rankers.ensembles.bagged", "bagged")}
-"""Rankers made of rankers."""
+ENSEMBLES: dict[str, tuple[str, str]] = {
+    "bagged": ("rankwise.rankers.ensembles.bagged", "bagged"),
+    "blended": ("rankwise.rankers.ensembles.blended", "blended"),
+    "feature": ("rankwise.rankers.ensembles.feature", "FeatureRanker"),
+}
+"""Rankers made of rankers, and of single features."""
 
 
 def installed(name: str) -> None:
@@ -70,11 +74,11 @@ def load(path: str | Path) -> "Trained | Any":
     """
     description, files = storage.read(path)
     with storage.making_sense(path):
-        name = str(description["ranker"])
-        return _class(name)._from_description(description, files)
+        return any_class(str(description["ranker"]))._from_description(description, files)
 
 
-def _class(name: str) -> type[Any]:
+def any_class(name: str) -> type[Any]:
+    """Give the class that a file names: of a ranker, a ranker made of others, or a recommender."""
     if name in ENSEMBLES:
         module, cls = ENSEMBLES[name]
         found: type[Any] = getattr(importlib.import_module(module), cls)

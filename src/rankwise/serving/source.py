@@ -41,6 +41,12 @@ class Source:
         while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
             ranker = ranker.ranker_
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
+            if getattr(ranker, "name", "") == "blended":
+                raise check.error(
+                    "a blend can be exported where all its members are trees of one library",
+                    got=str(ranker.objective),
+                    hint="blend such members alone, or train one ranker with rw.distilled(blend, ranker)",
+                )
             raise check.error(
                 "only rankers of trees and nets can be exported",
                 got=type(ranker).__name__,

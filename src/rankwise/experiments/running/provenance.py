@@ -22,13 +22,14 @@ def machine() -> str:
     return f"{platform.platform()}, {os.cpu_count()} cores"
 
 
-def versions(ranker: str) -> dict[str, str]:
-    """Give the versions of rankwise, Python, NumPy and the library of a ranker."""
+def versions(*rankers: str) -> dict[str, str]:
+    """Give the versions of rankwise, Python, NumPy and the libraries of rankers."""
     found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    for name in _PACKAGES.get(ranker, (ranker,)):
-        try:
-            found[name.removesuffix("-cpu")] = metadata.version(name)
-            break
-        except metadata.PackageNotFoundError:
-            continue
+    for ranker in rankers:
+        for name in _PACKAGES.get(ranker, (ranker,)):
+            try:
+                found[name.removesuffix("-cpu")] = metadata.version(name)
+                break
+            except metadata.PackageNotFoundError:
+                continue
     return found

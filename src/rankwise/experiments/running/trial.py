@@ -90,7 +90,7 @@ def compute(cell: Cell) -> Outcome:
             "stopped": ranker.stopped_,
             "date": provenance.date(),
             "feature_names": None if test.feature_names is None else list(test.feature_names),
-            "versions": provenance.versions(spec.parsed()[cell.method].ranker),
+            "versions": provenance.versions(*spec.parsed()[cell.method].rankers),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         return Outcome(

@@ -56,6 +56,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
             <rankwise.evaluation.cross_validate.cross_validate>`. There is a member for each.
         repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
+        fold_seed: The seed of the folds; by default that of the ranker, from which members' own seeds are drawn.
         processes: How many processes train members side by side. Where the ranker sets no ``threads``, they share those
             that there are. The bag is the same whatever their number, for the same ``threads`` of the ranker.
         dask: The address of a Dask cluster whose workers train the members instead.
@@ -81,11 +82,19 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     """One score per document of the training and then the validation data, by members that have not seen its query."""
 
     def __init__(
-        self, ranker: Trained, folds: int = 5, *, repeats: int = 1, processes: int = 1, dask: str | None = None
+        self,
+        ranker: Trained,
+        folds: int = 5,
+        *,
+        repeats: int = 1,
+        fold_seed: int | None = None,
+        processes: int = 1,
+        dask: str | None = None,
     ) -> None:
         self.ranker = ranker
         self.folds = folds
         self.repeats = repeats
+        self.fold_seed = fold_seed
         self.processes = processes
         self.dask = dask
         self.native = {}
@@ -186,14 +195,20 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
             what = "a bag needs at least as many queries as folds"
             raise check.error(what, got=f"{data.n_queries} queries and folds={self.folds}", hint="set fewer folds")
         found: list[Plan] = []
-        seed = check.integer("seed", self.ranker.seed, least=0)
         for repeat in range(self.repeats):
-            fold = fold_of_query(data, self.folds, seed=seed, trial=repeat)
+            fold = fold_of_query(data, self.folds, seed=self.seed_of_folds, trial=repeat)
             for number in range(self.folds):
                 # Metrics are measured here, and not where members are.
                 member = self.ranker.__sklearn_clone__().set_params(seed=self._seed(len(found)), metrics=())
                 found.append(Plan(member, np.flatnonzero(fold == number)))
         return found
+
+    @property
+    def seed_of_folds(self) -> int:
+        """The seed that decides into which fold a query falls."""
+        if self.fold_seed is not None:
+            return check.integer("fold_seed", self.fold_seed, least=0)
+        return check.integer("seed", self.ranker.seed, least=0)
 
     def _seed(self, member: int) -> int:
         return int(Stream(self.ranker.seed).child("member", member).key >> np.uint64(33))
@@ -217,7 +232,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self.__dict__.pop("ranker_", None)
         if isinstance(self.ranker, TreeRanker):
             forests = [member.model_ for member in members if isinstance(member, TreeRanker)]
-            forest = self.ranker.library.mean(forests)
+            forest = self.ranker.library.sum(forests, [1.0 / len(forests)] * len(forests))
             if forest is not None:
                 self._become_forest(forest)
 

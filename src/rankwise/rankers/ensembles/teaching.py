@@ -11,6 +11,7 @@ from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.spread import centred, spread
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.table import load
 
@@ -59,17 +60,13 @@ def in_units_of_their_spread(scores: Array, data: RankingDataset) -> Array:
 
     Then neither the temperature nor the teacher's share of a mixed loss depends on the unit that the teacher scores in.
     """
-    means = np.add.reduceat(scores, data.offsets[:-1]) / data.sizes
-    left = scores - np.repeat(means, data.sizes)
-    several = np.repeat(data.sizes > 1, data.sizes)
-    spread = float(np.sqrt(np.mean(left[several] ** 2))) if several.any() else 0.0
-    if not spread > 1e-12 * float(np.abs(scores).max(initial=0.0)):
+    unit = spread(scores, data.offsets)
+    if not unit:
         raise check.error(
             "the teacher gives all documents of a list the same score",
-            got=f"a spread of {spread:g}",
             hint="look at the teacher: was it trained on these features",
         )
-    return left / spread
+    return centred(scores, data.offsets) / unit
 
 
 def with_unlabelled(train: RankingDataset, unlabelled: RankingDataset) -> RankingDataset:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, read_only_view
+from rankwise.arrays import Array, Floats, read_only_view, weighted_sum
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.schema import Documents
 from rankwise.sparse import dense
@@ -99,7 +99,10 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
     if averaged:
         each = [_library(member) for member in averaged]
         return lambda documents: np.mean([score(documents) for score in each], axis=0)
-    learned: Any = model.model_  # type: ignore[attr-defined]
+    if weighted := getattr(model, "weighted", ()):
+        scorers = [(factor, member.scorer()) for factor, member in weighted]
+        return lambda documents: weighted_sum((factor, score(documents)) for factor, score in scorers)
+    learned: Any = getattr(model, "model_", None)
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]
     if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features

@@ -198,15 +198,15 @@ class CatBoost:
         """Read a model."""
         return forest(content)
 
-    def mean(self, forests: Sequence[CatBoostForest]) -> CatBoostForest | None:
-        """Make one forest that scores as the mean of these; None if they hold statistics of categories, each its own.
+    def sum(self, forests: Sequence[CatBoostForest], factors: Sequence[float]) -> CatBoostForest | None:
+        """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.
 
         CatBoost keeps one table for a statistic, whichever model it came from.
         """
         if any(one.has_statistics() for one in forests):
             return None
         models = [one.booster for one in forests]
-        return forest(content_of(strip(catboost().sum_models(models, weights=[1.0 / len(models)] * len(models)))))
+        return forest(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
 
     def _canonical(self, settings: Settings) -> Keywords:
         return {self.canonical(name): value for name, value in settings.native.items()}

@@ -13,8 +13,8 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Keywords
-from rankwise.rankers.trees import means
 from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.trees import sums
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -154,9 +154,9 @@ class LightGBM:
         except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
             raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
-    def mean(self, forests: "Sequence[LightGBMForest]") -> "LightGBMForest":
-        """Make one forest that scores as the mean of these; LightGBM itself writes the rest of its file."""
-        joined = self.forest(means.lightgbm([one.content().decode() for one in forests]).encode())
+    def sum(self, forests: "Sequence[LightGBMForest]", factors: Sequence[float]) -> "LightGBMForest":
+        """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
+        joined = self.forest(sums.lightgbm([one.content().decode() for one in forests], factors).encode())
         return self.forest(with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
     def _canonical(self, settings: Settings) -> Keywords:

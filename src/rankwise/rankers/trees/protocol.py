@@ -153,8 +153,8 @@ class Library(Protocol):
         """Read a model; raises ValueError if it cannot be read."""
         ...
 
-    def mean(self, forests: Sequence[Any]) -> Forest | None:
-        """Make one forest that scores as the mean of these; None where no file of the library could hold it."""
+    def sum(self, forests: Sequence[Any], factors: Sequence[float]) -> Forest | None:
+        """Make one forest that scores as their weighted sum; None where no file of the library could hold it."""
         ...
 
 

@@ -13,7 +13,7 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Json, Keywords
-from rankwise.rankers.trees import dense_blocks, means
+from rankwise.rankers.trees import dense_blocks, sums
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
@@ -132,9 +132,9 @@ class XGBoost:
         except (ValueError, xgboost.core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
 
-    def mean(self, forests: "Sequence[XGBoostForest]") -> "XGBoostForest":
-        """Make one forest that scores as the mean of these."""
-        joined = means.xgboost([bytes(one.booster.save_raw("json")) for one in forests])
+    def sum(self, forests: "Sequence[XGBoostForest]", factors: Sequence[float]) -> "XGBoostForest":
+        """Make one forest that scores as their weighted sum."""
+        joined = sums.xgboost([bytes(one.booster.save_raw("json")) for one in forests], factors)
         return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def _canonical(self, settings: Settings) -> Keywords:

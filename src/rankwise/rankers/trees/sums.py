@@ -1,7 +1,7 @@
-"""The mean of forests as one forest: the trees of all, one after the other, with scaled leaves.
+"""A weighted sum of forests as one forest: the trees of all, one after the other, with scaled leaves.
 
-Each function takes and gives files of a library. Scores are those of the mean of the forests up to rounding: sums are
-taken in another order, and XGBoost keeps leaves in float32.
+Each function takes and gives files of a library, and a factor for each. Scores are those of the sum of the forests up
+to rounding: trees are added up in another order, and XGBoost keeps leaves in float32.
 """
 
 import json
@@ -14,16 +14,16 @@ _SCALED = ("leaf_value", "internal_value", "leaf_const", "leaf_coeff", "shrinkag
 """What of a tree of LightGBM is in units of scores, or says how much of its step was taken."""
 
 
-def lightgbm(texts: Sequence[str]) -> str:
+def lightgbm(texts: Sequence[str], factors: Sequence[float]) -> str:
     """Join models in LightGBM's text."""
-    share, blocks = 1.0 / len(texts), []
+    blocks = []
     heads = [text.partition("\nTree=")[0] for text in texts]
-    for text, head in zip(texts, heads, strict=True):
+    for text, head, factor in zip(texts, heads, factors, strict=True):
         content, at = text.encode(), len(head.encode()) + 1
         for size in map(int, _field(head, "tree_sizes").split()):
-            blocks.append(content[at : at + size].decode().partition("\n")[2])
+            blocks.append(_scaled(content[at : at + size].decode().partition("\n")[2], factor))
             at += size
-    trees = [f"Tree={number}\n{_scaled(block, share)}" for number, block in enumerate(blocks)]
+    trees = [f"Tree={number}\n{block}" for number, block in enumerate(blocks)]
     sizes = " ".join(str(len(tree.encode())) for tree in trees)
     infos = [_field(head, "feature_infos").split() for head in heads]
     head = heads[0].replace(f"\ntree_sizes={_field(heads[0], 'tree_sizes')}", f"\ntree_sizes={sizes}")
@@ -33,22 +33,22 @@ def lightgbm(texts: Sequence[str]) -> str:
     return f"{head}\n{''.join(trees)}{end}"
 
 
-def xgboost(models: Sequence[bytes]) -> bytes:
-    """Join models in XGBoost's JSON."""
+def xgboost(models: Sequence[bytes], factors: Sequence[float]) -> bytes:
+    """Join models in XGBoost's JSON; all start from a score of 0."""
     parsed = [json.loads(model) for model in models]
-    share, whole = np.float32(1.0 / len(models)), parsed[0]
-    parts = [_gbtree(model) for model in parsed]
     trees: list[dict[str, Any]] = []
     info, ends = [], [0]
-    for part in parts:
+    for model, factor in zip(parsed, factors, strict=True):
+        part, share = _gbtree(model), np.float32(factor)
         info += part["tree_info"]
         ends += [len(trees) + end for end in part["iteration_indptr"][1:]]
+        for number, tree in enumerate(part["trees"], len(trees)):
+            tree["id"] = number
+            leaves = np.array(tree["left_children"]) == -1
+            tree["split_conditions"] = _times(tree["split_conditions"], np.where(leaves, share, np.float32(1.0)))
+            tree["base_weights"] = _times(tree["base_weights"], share)
         trees += part["trees"]
-    for number, tree in enumerate(trees):
-        tree["id"] = number
-        leaves = np.array(tree["left_children"]) == -1
-        tree["split_conditions"] = _times(tree["split_conditions"], np.where(leaves, share, np.float32(1.0)))
-        tree["base_weights"] = _times(tree["base_weights"], share)
+    whole = parsed[0]
     about = _gbtree(whole)
     about |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
     about["gbtree_model_param"]["num_trees"] = str(len(trees))
@@ -60,13 +60,13 @@ def _field(head: str, name: str) -> str:
     return next(line.partition("=")[2] for line in head.split("\n") if line.startswith(f"{name}="))
 
 
-def _scaled(block: str, share: float) -> str:
+def _scaled(block: str, factor: float) -> str:
     """Scale what a tree adds to scores; numbers are written so that they are read as they are."""
     lines = []
     for line in block.split("\n"):
         name, equals, values = line.partition("=")
         if name in _SCALED:
-            line = name + equals + " ".join(repr(share * float(value)) if value else "" for value in values.split(" "))
+            line = name + equals + " ".join(repr(factor * float(value)) if value else "" for value in values.split(" "))
         lines.append(line)
     return "\n".join(lines)
 

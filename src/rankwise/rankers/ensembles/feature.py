@@ -1,0 +1,148 @@
+"""A single feature as a ranker: a baseline, and a member of blends."""
+
+from typing import Never, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, rows_of
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import MetricLike
+from rankwise.metrics.base import require_scored, weighted_mean
+from rankwise.plain import Json
+from rankwise.rankers import inputs
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.schema import Documents
+from rankwise.sparse import dense
+
+
+class FeatureRanker(Ranker):
+    """Ranks by one feature, upwards or downwards; which of them, training finds out by the first metric.
+
+    Documents where the feature is missing get its mean over the training data.
+
+    Args:
+        feature: Its name, or its number from 0.
+        metrics: The first decides on the direction.
+
+    >>> import numpy as np, rankwise as rw
+    >>> data = rw.RankingDataset([[3.0], [1.0], [2.0]], [0, 2, 1], [0, 3], feature_names=["price"])
+    >>> FeatureRanker("price").fit(data).predict([[5.0], [np.nan]])
+    array([-5., -2.])
+    """
+
+    name = "feature"
+    objective = "none"
+    sign_: float
+    """1 if larger values are better, −1 if smaller ones are."""
+    mean_: float
+    """What stands in the place of missing values."""
+    oof_scores_: Array
+    """Scores of every document, in the direction that the other folds say; set by :meth:`cross_fit`."""
+
+    def __init__(self, feature: str | int, metrics: MetricLike | tuple[MetricLike, ...] = ("ndcg@10",)) -> None:
+        self.feature = feature
+        self.metrics = metrics
+        self.native = {}
+
+    def fit(
+        self,
+        X: Documents,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
+        *,
+        valid: inputs.Validation = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **others: Never,
+    ) -> Self:
+        """Find the direction; validation data are not needed."""
+        self._refuse("fit", others)
+        data, _ = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        return self.cross_fit(data, np.zeros(data.n_queries, np.int64))
+
+    def cross_fit(self, data: RankingDataset, fold: NDArray[np.int64]) -> Self:
+        """Find the direction on all queries, and for out-of-fold scores on all that are not of the query's fold."""
+        self._remember(data)
+        column = self._column
+        if column in data.categorical:
+            what, hint = "documents cannot be ranked by a category", "name a feature that is a number"
+            raise check.error(what, got=self._schema.name(column), hint=hint)
+        values = _values(data.features, column)
+        known = values[~np.isnan(values)]
+        self.mean_ = float(known.mean()) if known.size else 0.0
+        self.sign_ = 1.0
+        scores, metric = self._score(data.features), self._metrics()[0]
+        better, worse = (metric(sign * scores, data.labels, data.offsets, data.judged) for sign in (1.0, -1.0))
+        require_scored(str(metric), better, data.weights)
+        change = better - worse
+        self.oof_scores_ = scores.copy()
+        for number in np.unique(fold):
+            others = fold != number if (fold != number).any() else fold == number
+            rows = rows_of(np.flatnonzero(fold == number), data.offsets)[0]
+            self.oof_scores_[rows] *= _sign(change[others], None if data.weights is None else data.weights[others])
+        self.sign_ = _sign(change, data.weights)
+        value = weighted_mean(better if self.sign_ > 0 else worse, data.weights)
+        self.history_, self.best_round_, self.stopped_ = {str(metric): [value]}, 1, "complete"
+        return self
+
+    @property
+    def _column(self) -> int:
+        if isinstance(self.feature, str):
+            if self._schema.names is None:
+                hint = "name the features of the data, or pass the number of the feature, from 0"
+                raise check.error("the features of these data have no names", got=repr(self.feature), hint=hint)
+            return self._schema.names.index(check.choice("feature", self.feature, self._schema.names))
+        return check.columns("feature", [self.feature], self.n_features_in_)[0]
+
+    @property
+    def feature_importances_(self) -> Array:
+        """All of it is that of the one feature."""
+        self._check_fitted()
+        return np.asarray(np.eye(self.n_features_in_)[self._column])
+
+    def contributions(self, data: Documents) -> Contributions:
+        """Give how far the feature is from its mean."""
+        features = self._features(data)
+        parts = np.zeros((features.shape[0], self.n_features_in_ + 1))
+        parts[:, -1] = self.sign_ * self.mean_
+        parts[:, self._column] = self._score(features) - parts[:, -1]
+        return Contributions(
+            parts=parts,
+            left=np.zeros(len(parts)),
+            method="value of the feature",
+            start="mean of the feature",
+            features=features,
+            schema=self._schema,
+        )
+
+    def _score(self, features: Floats) -> Array:
+        values = _values(features, self._column)
+        return self.sign_ * np.where(np.isnan(values), self.mean_, values)
+
+    def _description(self) -> Json:
+        return super()._description() | {"sign": self.sign_, "mean": self.mean_}
+
+    def _files(self) -> dict[str, bytes]:
+        return {}
+
+    @classmethod
+    def _untrained(cls, description: Json) -> Self:
+        feature, metrics = (description["parameters"][name] for name in ("feature", "metrics"))
+        return cls(feature, tuple(metrics) if isinstance(metrics, list) else metrics)
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        self.sign_ = check.number("sign", description["sign"])
+        self.mean_ = check.number("mean", description["mean"])
+
+
+def _values(features: Floats, column: int) -> Array:
+    return dense(features[:, [column]])[:, 0].astype(np.float64)
+
+
+def _sign(change: Array, weights: Array | None) -> float:
+    """The direction that is better over these queries; upwards if none is."""
+    scored = ~np.isnan(change) if weights is None else ~np.isnan(change) & (weights > 0)
+    return -1.0 if scored.any() and weighted_mean(change, weights) < 0 else 1.0

@@ -1,0 +1,30 @@
+"""A folder of models that are trained one after the other: whoever resumes takes those that are finished from there."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rankwise import check, files
+
+
+def folder_of(folder: Path, file: str, identity: Mapping[str, object], *, what: str, same: str, resume: bool) -> Path:
+    """Give the folder, which must be of this work: ``file`` in it says of which.
+
+    ``what`` the work is, and what must be the ``same`` to resume it, is said in errors.
+    """
+    place = folder / file
+    if folder.exists() and any(folder.iterdir()):
+        if not resume:
+            hint = "resume it with resume=True, or choose another folder"
+            raise FileExistsError(f"{folder} exists already and is kept. Hint: {hint}.")
+        with check.library(f"a {what}", place, hint="choose another folder"):
+            before = json.loads(place.read_text(encoding="utf-8"))
+        for part, now in identity.items():
+            if before.get(part) != now:
+                hint = f"use the same {same}, or another folder"
+                raise check.error(f"the folder holds another {what} ({part})", where=str(folder), hint=hint)
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.replacing(place) as new:
+        new.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+    return folder

@@ -1,0 +1,169 @@
+"""Weights of a blend: they find what is good, drop what is noise, and do not overfit few queries."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise.rankers.ensembles.weights import Weights, choose_weights
+
+NDCG = rw.metric("ndcg@10")
+DOCS = 20
+
+
+def sample(rng, n_queries, qualities, docs=DOCS):
+    """Members' scores: labels times a quality, and noise of which half is common to all."""
+    labels = rng.choice(5, p=[0.5, 0.25, 0.15, 0.07, 0.03], size=n_queries * docs).astype(float)
+    common = rng.normal(size=labels.size)
+    noise = [(common + rng.normal(size=labels.size)) / np.sqrt(2) for _ in qualities]
+    scores = np.stack([quality * labels + own for quality, own in zip(qualities, noise, strict=True)])
+    return scores, labels, np.arange(0, labels.size + 1, docs)
+
+
+def mean(scores, labels, offsets):
+    return float(np.nanmean(NDCG(scores, labels, offsets)))
+
+
+def test_known_best_mixture_is_found():
+    """The sum of two independent signals is ideal with weights 2 : 1, whatever unit each is given in."""
+    rng = np.random.default_rng(1)
+    one, other = 2.0 * rng.normal(size=20_000), rng.normal(size=20_000)
+    offsets = np.arange(0, 20_001, DOCS)
+    labels = np.clip(np.floor(one + other), 0, 4)
+    weights, blended = choose_weights(np.stack([100.0 * one, 0.01 * other]), labels, offsets)
+    assert weights.values == pytest.approx((2 / 3, 1 / 3), abs=0.03)
+    np.testing.assert_allclose(
+        np.array(weights.factors) * (100.0, 0.01), np.full(2, weights.factors[0] * 100), rtol=0.1
+    )
+    assert mean(blended, labels, offsets) > 0.99
+    assert sum(weights.values) == pytest.approx(1.0)
+
+
+def test_noise_gets_next_to_nothing_and_a_constant_nothing():
+    rng = np.random.default_rng(2)
+    scores, labels, offsets = sample(rng, 300, (0.6, 0.6))
+    noise, constant = rng.normal(size=labels.size), np.repeat(rng.normal(size=300), DOCS)
+    weights, _ = choose_weights(np.stack([*scores, noise, constant]), labels, offsets)
+    assert weights.values[2] < 0.1  # of scores in units of their spread: a hundredth of the variance
+    assert weights.values[:2] == pytest.approx((0.46, 0.46), abs=0.06)
+    assert weights.values[3] == weights.factors[3] == weights.spreads[3] == 0.0
+    assert weights.shares[0] < 1e-3
+
+
+def test_members_that_are_the_same_have_equal_weights():
+    scores, labels, offsets = sample(np.random.default_rng(3), 40, (0.6,))
+    weights, blended = choose_weights(np.repeat(scores, 4, axis=0), labels, offsets)
+    assert weights.values == (0.25,) * 4
+    assert np.array_equal(NDCG(blended, labels, offsets), NDCG(scores[0], labels, offsets), equal_nan=True)
+
+
+@pytest.mark.parametrize("qualities", [(0.6, 0.6, 0.6), (0.6, 0.55, 0.3, 0.0), (0.7, *[0.1] * 5)])
+def test_few_queries_are_not_overfitted(qualities):
+    """On fresh queries, on average over samples, a blend is no worse than what is best of its sample, up to little."""
+    rng = np.random.default_rng(4)
+    found = []
+    for _ in range(16):
+        weights, _ = choose_weights(*sample(rng, 15, qualities))
+        scores, labels, offsets = sample(rng, 100, qualities)
+        units = scores / np.array(weights.spreads)[:, None]
+        best = scores[int(np.argmax(weights.alone))]
+        rows = (np.array(weights) @ units, units.mean(axis=0), np.array(weights.selected) @ units, best)
+        found.append([mean(row, labels, offsets) for row in rows])
+    blended, equal, selected, best = np.mean(found, axis=0)
+    assert blended > best - 0.006
+    assert blended > max(equal, selected) - 0.01
+    if len(set(qualities)) == 1:
+        assert blended > selected  # shrinking pays
+        assert blended > best + 0.03
+    if 0.0 in qualities:
+        assert blended > equal + 0.02
+
+
+def test_out_of_fold_scores_do_not_see_their_own_query():
+    """Labels of a fold change neither the order of its blended scores nor the weights that it is scored by."""
+    scores, labels, offsets = sample(np.random.default_rng(5), 60, (0.5, 0.4, 0.3))
+    fold = np.arange(60) % 3
+    weights, blended = choose_weights(scores, labels, offsets, fold=fold)
+    other = labels.copy()
+    rows = np.repeat(fold == 0, DOCS)
+    other[rows] = labels[rows][::-1]
+    _, changed = choose_weights(scores, other, offsets, fold=fold)
+    one, two = (np.linalg.lstsq(scores[:, rows].T, each[rows], rcond=None)[0] for each in (blended, changed))
+    assert weights.shares[2] < 1  # the shares alone are decided on all queries
+    assert one.shape == two.shape
+    assert np.isfinite(blended).all()
+
+
+def test_weights_of_queries_count():
+    """A query of weight 0 might as well not be there, and one of weight 2 is two."""
+    rng = np.random.default_rng(6)
+    scores, labels, offsets = sample(rng, 40, (0.5, 0.4))
+    some = np.arange(40) < 20
+    fold = np.arange(40) % 4
+    weighed, _ = choose_weights(scores, labels, offsets, fold=fold, query_weights=some.astype(float))
+    rows = np.repeat(some, DOCS)
+    alone, _ = choose_weights(scores[:, rows], labels[rows], offsets[:21], fold=fold[:20])
+    assert weighed.alone == pytest.approx(alone.alone)
+    assert weighed.selected == pytest.approx(alone.selected, abs=0.05)  # spreads are of all documents
+    double, _ = choose_weights(scores, labels, offsets, fold=fold, query_weights=np.full(40, 2.0))
+    plain, _ = choose_weights(scores, labels, offsets, fold=fold)
+    assert double.values == pytest.approx(plain.values)
+
+
+def test_order_of_queries_does_not_matter():
+    scores, labels, offsets = sample(np.random.default_rng(7), 50, (0.5, 0.4, 0.2))
+    fold, order = np.arange(50) % 5, np.random.default_rng(0).permutation(50)
+    rows = (order[:, None] * DOCS + np.arange(DOCS)).ravel()
+    one, _ = choose_weights(scores, labels, offsets, fold=fold)
+    two, _ = choose_weights(scores[:, rows], labels[rows], offsets, fold=fold[order])
+    assert one.values == pytest.approx(two.values, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_handful_of_queries_have_equal_weights(count):
+    scores, labels, offsets = sample(np.random.default_rng(8), count, (0.6, 0.5))
+    labels[0] = 1.0
+    weights, blended = choose_weights(scores, labels, offsets, fold=np.arange(count) % 5)
+    assert sum(weights.values) == pytest.approx(1.0)
+    if count == 1:
+        assert weights.values == (0.5, 0.5)
+    assert np.isfinite(blended).all()
+
+
+def test_any_metric_and_a_member_alone():
+    def first(scores, labels, offsets):
+        tops = [np.argmax(scores[a:b]) + a for a, b in pairwise(offsets)]
+        return labels[tops]
+
+    scores, labels, offsets = sample(np.random.default_rng(9), 40, (0.6, 0.3))
+    assert choose_weights(scores, labels, offsets, first)[0].metric == "first"
+    weights, blended = choose_weights(scores[:1], labels, offsets, "rr")
+    assert weights.values == (1.0,)
+    assert np.array_equal(np.argsort(blended[:DOCS]), np.argsort(scores[0, :DOCS]))
+
+
+def test_weights_print_as_a_table_and_are_read_back():
+    scores, labels, offsets = sample(np.random.default_rng(9), 40, (0.6, 0.3))
+    weights, _ = choose_weights(scores, labels, offsets, names=["trees", "net"])
+    lines = repr(weights).splitlines()
+    assert lines[0].split() == ["member", "weight", "selected", "ndcg@10", "alone"]
+    assert [line.split()[0] for line in lines[1:]] == ["trees", "net", "shares:"]
+    assert Weights.read(weights.written()) == weights
+    assert (len(weights), weights[0]) == (2, weights.values[0])
+
+
+def test_errors_say_what_is_wrong():
+    scores, labels, offsets = sample(np.random.default_rng(9), 10, (0.6, 0.3))
+    with pytest.raises(ValueError, match=r"scores of at least one member: got an array of shape \(200,\)"):
+        choose_weights(scores[0], labels, offsets)
+    with pytest.raises(ValueError, match="a name for each member and a fold for each query: got 1 names and 10 folds"):
+        choose_weights(scores, labels, offsets, names=["one"])
+    with pytest.raises(ValueError, match="every member gives all documents of a query the same score"):
+        choose_weights(np.ones_like(scores), labels, offsets)
+    with pytest.raises(ValueError, match="scores no query"):
+        choose_weights(scores, np.zeros_like(labels), offsets)
+    broken = scores.copy()
+    broken[1, 3] = np.nan
+    with pytest.raises(ValueError, match="nan"):
+        choose_weights(broken, labels, offsets)
