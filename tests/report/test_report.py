@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -261,6 +262,25 @@ def test_curves_of_training_and_validation_queries_share_a_figure(tmp_path, publ
     assert training.both_parts(View(synthetic.results(trials=1, queries=5))) == []
 
 
+def test_two_methods_that_a_paper_compares_with_no_other_have_a_panel_too():
+    names = ("CrossEntropy", "E[CrossEntropy]", "ApproxNDCG", "E[ApproxNDCG]")
+    for methods, pairs in ((names, [names[:2], names[2:]]), (names[1:], [names[1:]]), (names[2:], [names[2:]])):
+        found = synthetic.results(methods=dict.fromkeys(methods, "neural"), trials=1, published="bruch2020.figure4")
+        assert training.paired_methods(View(found)) == [list(pair) for pair in pairs]
+
+
+def test_many_curves_have_no_bands_that_would_hide_them():
+    few, many = ({f"m{i}": "lightgbm" for i in range(count)} for count in (6, 7))
+    for methods, words in ((few, "3 trials, bands their 95% intervals."), (many, "3 trials; bands would hide some.")):
+        plots = training.learning_curves(View(synthetic.results(methods=methods, trials=3, queries=5)))
+        plot = next(one for one in plots if one.name == "curve-valid-ndcg-5")
+        assert words in plot.caption
+        assert plot.frame["low"].is_finite().all()  # the file beside the figure has them
+        drawing = Figure()
+        plot.draw(drawing)
+        assert len(drawing.axes[0].collections) == (6 if methods is few else 0)
+
+
 def test_paper_is_told_to_agree_or_not(results, folder, page):
     frame = pl.read_csv(folder / FILES / "agreement.csv")
     one, other = (np.mean(by_hand(results, "ndcg@5", name)) for name in ("XE-NDCG", "LambdaMART"))
@@ -306,6 +326,19 @@ def test_differences_by_level_have_the_intervals_of_verdicts(results):
     assert "share data" not in levels.noise_curves(View(results))[0].caption  # runs on one split
 
 
+def test_levels_of_every_data_set_are_inside_the_figure(results):
+    lower = results.queries.with_columns(pl.lit("other").alias("data"), pl.col("ndcg@5") / 3)
+    view = View(replace(results, queries=pl.concat([results.queries, lower])))
+    (plot,) = levels.noise_curves(view)
+    drawing = Figure()
+    plot.draw(drawing)
+    means = plot.frame.filter(pl.col("against").is_null())
+    low, high = drawing.axes[0].get_ylim()
+    assert means["data"].n_unique() == 2
+    values = means["mean"].to_numpy()
+    assert low < values.min() < values.max() < high
+
+
 def test_a_report_of_one_split_says_what_it_does_not_cover(page):
     assert page.count("the test covers what is drawn in training, and nothing else") == 2  # in words, and by the claims
 
@@ -345,6 +378,10 @@ def test_a_figure_whose_axis_cuts_first_rounds_off_says_so_and_names_its_methods
 )
 def test_a_legend_has_as_many_columns_as_fit(names, columns):
     assert lines.legend_columns(names, 72 * 7.2) == columns
+
+
+def test_a_legend_keeps_pairs_together():
+    assert [lines.legend_columns(["a"] * count, 72 * 7.2, paired=True) for count in (2, 4, 6, 8, 10)] == [1, 2, 3, 4, 2]
 
 
 def test_depth_from_documents_is_ndcg_by_hand(results):

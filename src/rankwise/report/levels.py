@@ -43,12 +43,12 @@ def noise_curves(view: View) -> list[Plot]:
             upper, lower = panels[:, column]
             rows = frame.filter(pl.col("data") == data)
             _draw(upper, view, rows.filter(pl.col("against").is_null()), percent)
-            if float(rows["mean"].max()) <= 1.0:  # type: ignore[arg-type]
-                lines.within(upper)
             lower.axhline(0.0, color="#444444", linewidth=0.8)
             _draw(lower, view, rows.filter(pl.col("against").is_not_null()), percent)
             lines.heading(upper, data)
             lower.set_xlabel(axis)
+        if float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
+            lines.within(panels[0, 0])  # after all are drawn: limits that are set would cut the others off
         panels[0, 0].set_ylabel(view.main)
         panels[1, 0].set_ylabel("difference")
         lines.legend(drawing, panels[0, 0])

@@ -62,21 +62,23 @@ def within(panel: "Axes") -> None:
     panel.set_ylim(max(low, -0.02), min(high, 1.02))
 
 
-def legend(drawing: "Figure", panel: "Axes") -> None:
-    """One legend for all panels, above them."""
-    handles, names = panel.get_legend_handles_labels()
-    if len(names) > 1:
-        columns = legend_columns(names, 72.0 * drawing.get_figwidth())
-        drawing.legend(handles, names, loc="outside upper left", ncols=columns, fontsize=_LEGEND)
+def legend(drawing: "Figure", *panels: "Axes", paired: bool = False) -> None:
+    """One legend for all panels, above them, of the lines in those that are passed; pairs of lines stand together."""
+    found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if len(found) > 1:
+        columns = legend_columns(list(found), 72.0 * drawing.get_figwidth(), paired=paired)
+        drawing.legend(found.values(), found, loc="outside upper left", ncols=columns, fontsize=_LEGEND)
 
 
-def legend_columns(names: Sequence[str], width: float) -> int:
+def legend_columns(names: Sequence[str], width: float, *, paired: bool = False) -> int:
     """As many columns of a legend as fit beside each other in so many points; names fill one column after another."""
     from matplotlib.textpath import TextPath
 
     lengths = [TextPath((0, 0), name, size=_LEGEND).get_extents().width + _KEY * _LEGEND for name in names]
     for columns in range(min(len(names), 4), 1, -1):
         short, longer = divmod(len(names), columns)
+        if paired and (longer or short < 2):
+            continue
         ends = np.cumsum([short + (column < longer) for column in range(columns)])
         if sum(max(lengths[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)) <= width:
             return columns

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 300  # more cannot be seen
+_MOST_BANDS = 6  # more would hide the lines
 _BOUND, _TRAIN, _VALID = "bound ", "train ", "valid "
 _LOSS = "loss"
 _LABELS = {_BOUND: "bound", _TRAIN: "training"}
@@ -62,20 +63,23 @@ def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[
             panel.set_ylabel(metric)
             names = [data] if len(view.datasets) > 1 or len(panels) == 1 else []
             lines.heading(panel, ", ".join([*names, *([pair[0]] if len(pair) < len(view.methods) else [])]))
-            panel.legend(fontsize=7.5, loc="best", handlelength=3.2)
+        lines.legend(drawing, *axes, paired=True)
 
     return Plot(
         name=f"curve-train-and-valid-{lines.word(metric)}", title=title,
         caption=f"{_caption(view, frame)} Solid: validation queries. Dashed: training queries.",
-        alt=f"{title}. After the last round: {_ends(frame)}.", size=lines.size(len(panels), 3.1, 0.2), draw=draw,
+        alt=f"{title}. After the last round: {_ends(frame)}.", size=lines.size(len(panels)), draw=draw,
         frame=frame,
     )  # fmt: skip
 
 
 def paired_methods(view: View) -> list[list[str]]:
-    """Pairs of methods that the paper compares, where every method is in one of them; else all methods together."""
+    """Pairs of methods that the paper compares, and two that are left; all together if others are, or pairs overlap."""
     said = claims(str(view.results.spec.get("published", "")))
     pairs = {frozenset((one.better, one.worse)) for one in said if {one.better, one.worse} <= set(view.methods)}
+    left = set(view.methods).difference(*pairs)
+    if pairs and len(left) == 2:
+        pairs.add(frozenset(left))
     ordered = sorted(
         (sorted(pair, key=view.methods.index) for pair in pairs), key=lambda one: view.methods.index(one[0])
     )
@@ -124,8 +128,9 @@ def _losses(view: View) -> Plot:
 def _caption(view: View, frame: pl.DataFrame) -> str:
     """Say what lines and bands are."""
     trials = int(frame["trials"].max() or 1)  # type: ignore[arg-type]
-    bands = f"bands their {view.percent} intervals" if trials >= FEWEST else "too few for bands"
-    text = f"Lines are means over {trials} trials, {bands}." if trials > 1 else "One trial."
+    drawn = f", bands their {view.percent} intervals" if frame["low"].is_finite().any() else "; bands would hide some"
+    bands = drawn if trials >= FEWEST else ", too few for bands"
+    text = f"Lines are means over {trials} trials{bands}." if trials > 1 else "One trial."
     text += " A trial that stopped early keeps its last value."
     return text + (f" Level {view.levels[0]:g} only." if len(view.levels) > 1 else "")
 
@@ -138,17 +143,19 @@ def _ends(frame: pl.DataFrame) -> str:
 def _curves(view: View, series: list[str], name: str, title: str, axis: str) -> Plot:
     frame = curve_means(view, series)
     datasets = frame["data"].unique(maintain_order=True).to_list()
-    caption = _caption(view, frame)
+    many = frame["method"].n_unique() > _MOST_BANDS
+    seen = frame.with_columns(low=pl.lit(float("nan")), high=pl.lit(float("nan"))) if many else frame
+    caption = _caption(view, seen)
     if len(series) > 1:
         caption += f" Solid: {series[0]}. Dotted: the lower bound that the loss guarantees."
-    floors = {data: floor(frame.filter(pl.col("data") == data)) if len(series) == 1 else None for data in datasets}
+    floors = {data: floor(seen.filter(pl.col("data") == data)) if len(series) == 1 else None for data in datasets}
     if any(one is not None for one in floors.values()):
         caption += " The lowest values, of the first rounds, lie below the axis."
 
     def draw(drawing: "Figure") -> None:
         panels = lines.laid_out(drawing, len(datasets))
         for panel, data in zip(panels, datasets, strict=True):
-            _panel(panel, view, frame.filter(pl.col("data") == data), series)
+            _panel(panel, view, seen.filter(pl.col("data") == data), series)
             panel.set_xlabel("round")
             panel.set_ylabel(axis)
             lines.heading(panel, data)
