@@ -10,9 +10,9 @@ from functools import cache
 import polars as pl
 
 from bounds import by_bound
+from changes import ahead, by_change
 from peaks import by_peak
 from rankwise.evaluation import tables
-from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.judging.comparisons import alpha, comparison, places
 from rankwise.experiments.judging.verdicts import counted, verdicts
 from rankwise.experiments.published import figures
@@ -168,22 +168,13 @@ def beside(results: Results) -> str:
         for name in results.methods:
             row = [f"{level:g}"] * by_level
             row += [name, tables.number(compared.mean[metric][name]), *[tables.number(theirs[name])] * printed]
-            row += _ahead(compared, metric, name, first) if name != first else ["", ""]
+            row += ahead(compared, metric, name, first) if name != first else ["", ""]
             row += [tables.number(theirs[name] - theirs[first], signed=True) if name != first else ""] * printed
             rows.append(tuple(row))
     header = (*[LEVELS.get(results.spec["treatment"], "level")] * by_level, "method", metric, *["paper"] * printed)
     header += (f"ours − {first}", f"{100 * (1 - alpha(results)):g}% interval", *[f"paper − {first}"] * printed)
     notes, align = (f"*: significant. {legend}",), "r" * by_level + ("lrrrlr" if printed else "lrrl")
     return tables.Table(header=header, rows=tuple(rows), align=align, notes=notes).markdown()
-
-
-def _ahead(compared: Comparison, metric: str, name: str, other: str) -> list[str]:
-    """By how much one method is ahead of another, and the interval of that."""
-    pair = next(one for one in compared.pairs if one.metric == metric and {one.system, one.against} == {name, other})
-    sign = 1.0 if pair.system == name else -1.0
-    low, high = sorted((sign * pair.low, sign * pair.high))
-    gap = tables.number(sign * pair.difference, signed=True) + "*" * pair.significant
-    return [gap, tables.interval(low, high, signed=True)]
 
 
 def paper(results: Results) -> str:
@@ -222,5 +213,5 @@ def judged(results: Results) -> str:
 
 BLOCKS: dict[str, Callable[[Results], str]] = {
     "made": made, "means": means, "beside": beside, "paper": paper, "verdicts": judged, "rounds": by_round,
-    "reached": by_reach, "bounds": by_bound, "peaks": by_peak,
+    "reached": by_reach, "bounds": by_bound, "peaks": by_peak, "changes": by_change,
 }  # fmt: skip

@@ -18,6 +18,7 @@ it was written:
     <!-- reached 2020-figure3:begin --> …                                 how far methods get, and in how many rounds
     <!-- peaks 2024-figure3-at10:begin --> …                             methods at their best rounds and at the last
     <!-- bounds 2019-bound:begin --> …                                   metrics beside what losses guarantee of them
+    <!-- changes 2020-table1-nets:begin --> …                               methods that are one change apart
     <!-- figure 2021-table1/means-mq2008:begin --> …                      a figure of the report, copied into img/
     <!-- gamma gamma:begin --> …                                         measurements of a benchmark, RESULTS/gamma.csv
     <!-- overview all:begin --> …                                         a line for each experiment that has a page

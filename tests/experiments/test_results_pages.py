@@ -134,6 +134,25 @@ def test_rounds_that_are_needed_are_those_of_the_curves(filler, results, tmp_pat
     assert [f"{np.mean(one):.1f}" for one in needed.values()] == [cell.strip() for cell in row.split("|")[8:10]]
 
 
+def test_single_changes_are_of_settings_or_of_noise(filler):
+    methods = {
+        "a": "neural(x)", "E[a]": "neural(stochastic(x, samples=8), preset='t')", "b": "neural(y(eta=1))",
+        "E[a], same": "neural(stochastic(x, samples=8))", "a, tuned": "neural(x, preset='t')",
+    }  # fmt: skip
+    keys = [("d", 0.0, trial, name, str(query), 1.0) for trial in range(3) for name in methods for query in range(4)]
+    values = {"a": 0.1, "E[a]": 0.6, "b": 0.9, "E[a], same": 0.3, "a, tuned": 0.5}
+    rows = [(*key, values[key[3]] + 0.01 * key[2]) for key in keys]
+    schema = ["data", "level", "trial", "method", "query", "weight", "rr"]
+    spec = {"decide": "rr", "alpha": 0.05, "split": (0.6, 0.2, 0.2), "methods": methods, "metrics": ["rr"], "test": "t"}
+    text = filler.BLOCKS["changes"](rw.Results(spec, pl.DataFrame(rows, schema=schema, orient="row")))
+    assert [line.split("|")[2:6] for line in text.splitlines()[2:]] == [
+        [" noise ", " a ", r" E\[a\], same ", " +0.2000 "],
+        [" noise ", " a, tuned ", r" E\[a\] ", " +0.1000 "],
+        [" settings ", " a ", " a, tuned ", " +0.4000 "],
+        [" settings ", r" E\[a\], same ", r" E\[a\] ", " +0.3000 "],
+    ]
+
+
 def test_measurements_of_gamma_make_tables(filler, tmp_path):
     rows = [
         f"mq2007,{split},{inner},{name},{0.5 + gain},0.4,{0.3 + gain * (1 + split)},50.0"
