@@ -28,7 +28,9 @@ def by_change(results: rw.Results) -> str:
     rows = []
     for data, level in places(results):
         compared = comparison(results, data, level)
-        for what, before, after in pairs if compared is not None else ():
+        if compared is None:
+            continue
+        for what, before, after in pairs:
             gap, interval = ahead(compared, metric, after, before)
             rows.append((data, what, before, after, gap.rstrip("*"), interval))
     header = ("data", "changed", "from", "to", f"{metric}, to − from", f"{100 * (1 - alpha(results)):g}% interval")
