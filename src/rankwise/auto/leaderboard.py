@@ -28,7 +28,7 @@ class Entry:
     """``complete``, ``partial`` (a quarter or half of its rounds: others were better, or the time was over before its
     turn came), ``minutes`` (the time was over while it trained), ``interrupted``, ``failed`` or ``not tried``."""
     rounds: int = 0
-    """Of its best round."""
+    """Of its best round; a blend has none."""
     mean: float = math.nan
     low: float = math.nan
     high: float = math.nan
@@ -71,6 +71,11 @@ class Leaderboard:
     def leader(self) -> Entry:
         """The one with the highest mean."""
         return self.entries[0]
+
+    @property
+    def tried(self) -> int:
+        """How many recipes were tried; a blend of them is none."""
+        return sum(bool(entry.rounds or entry.reason) for entry in self.entries)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per recipe, the best first; null where nothing was measured."""
@@ -140,7 +145,7 @@ class Leaderboard:
         waiting = [entry.recipe for entry in self.entries if entry.state == "not tried"]
         notes = [
             self.verdict(),
-            f"{tables.count(len(rows), 'recipe')} tried in {tables.duration(self.seconds)}; {_STOPS[self.stopped]}.",
+            f"{tables.count(self.tried, 'recipe')} tried in {tables.duration(self.seconds)}; {_STOPS[self.stopped]}.",
             f"Values are those of {tables.count(self.queries, 'query', 'queries')} that no member had seen, and "
             "differences are paired by query; a value that was chosen among several is a little too good.",
             *(f"{entry.recipe} failed: {entry.reason}" for entry in self.entries if entry.reason),

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, first_use
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.auto import kept, portfolio
+from rankwise.auto.blending import blend
 from rankwise.auto.budget import Budget
 from rankwise.auto.choice import Candidate, choose
 from rankwise.auto.leaderboard import Entry, Leaderboard, measured, ordered
@@ -43,7 +44,8 @@ class AutoRanker(Ranker):
     queries but one fold, stop together, and are averaged. The first recipe is trained to its end, so that there always
     is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. What is
     best is decided on queries that members have not seen, paired by query, and a simpler ranker is taken where it is
-    within one standard error of the best: a bag of trees before a bag of nets.
+    within one standard error of the best: a bag of trees before a bag of nets, and this before a :class:`blend
+    <blended>` of the best bags.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
@@ -71,15 +73,15 @@ class AutoRanker(Ranker):
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
     >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
     >>> model = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(data)
-    >>> [entry.state for entry in model.leaderboard_.entries], model.stopped_
-    (['complete', 'complete'], 'recipes')
+    >>> sorted(entry.recipe for entry in model.leaderboard_.entries), model.stopped_
+    (['blend of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
     >>> model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
     True
     """
 
     name = "auto"
     ranker_: Any
-    """What was taken: a trained bag."""
+    """What was taken: a trained bag, or a blend of several."""
     leaderboard_: Leaderboard
     """Every recipe with its value, its distance to the leader, and its cost."""
 
@@ -198,7 +200,10 @@ class AutoRanker(Ranker):
         candidates = {one.number: one.candidate(metric) for one in tried if one.bag is not None}
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in tried if one.reason), ""))
-        leader, chosen = choose(list(candidates.values()))
+        mixed, why = None, ""
+        if self.stopped_ != "interrupted":
+            mixed, why = blend(list(candidates.values()), data, self.metric, budget)
+        leader, chosen = choose([*candidates.values(), *([] if mixed is None else [mixed])])
         entries = []
         for one in tried:
             candidate = candidates.get(one.number)
@@ -207,6 +212,9 @@ class AutoRanker(Ranker):
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": _microseconds(candidate, data)}
             about: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
             entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
+        if mixed is not None:
+            value: Keywords = {**measured(mixed, leader), "microseconds": _microseconds(mixed, data)}
+            entries.append(Entry(recipe=mixed.name, state="complete", **value, chosen=mixed is chosen))
         self.ranker_ = chosen.ranker
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
         self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_
@@ -216,7 +224,7 @@ class AutoRanker(Ranker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            notes=tuple(notes),
+            notes=(*([why] if why else []), *notes),
         )
 
     # What the taken ranker does.
@@ -241,7 +249,7 @@ class AutoRanker(Ranker):
         return found
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the ranker that was taken: ``rw.load`` gives a bag, which scores bit for bit the same."""
+        """Write the ranker that was taken: ``rw.load`` gives a bag or a blend with the same scores, bit for bit."""
         self._check_fitted()
         found: Path = self.ranker_.save(path, force=force)
         return found

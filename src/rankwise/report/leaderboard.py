@@ -40,7 +40,7 @@ def write_leaderboard(
         caption = "Of the ranker that was taken, on queries by which nothing was chosen."
         sections.append(("test", "On test data", html.table("tested", "Test data", caption, tested.table().html())))
     page = html.page(
-        title=f"{leaderboard.chosen.recipe} was taken, of {tables.count(len(measured), 'recipe')}",
+        title=f"{leaderboard.chosen.recipe} was taken, of {tables.count(leaderboard.tried, 'recipe')}",
         kicker="A ranker within a time",
         claim=("", ""),
         sections=sections,
