@@ -253,6 +253,19 @@ def test_nothing_to_learn_is_an_error_that_says_why(library, data):
         ranker(library).fit(data.with_(features=np.ones((data.n_docs, 12))))
 
 
+def test_a_function_that_gives_no_value_trains_as_one_that_does(library, data, valid):
+    def silent(scores, labels, offsets):
+        return scores - labels, np.ones_like(scores)
+
+    def telling(scores, labels, offsets):
+        return np.zeros(len(offsets) - 1), *silent(scores, labels, offsets)
+
+    one, other = (ranker(library, function, rounds=3).fit(data, valid) for function in (silent, telling))
+    np.testing.assert_array_equal(one.predict(valid), other.predict(valid))
+    assert "loss" not in one.history_
+    assert other.history_["loss"] == [0.0, 0.0, 0.0]
+
+
 def test_an_objective_that_fails_leaves_the_trees_as_they_were(library, data):
     with pytest.raises(Interrupted):
         ranker(library, Failing(2)).fit(data)

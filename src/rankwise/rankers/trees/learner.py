@@ -105,7 +105,7 @@ class TreeLearner(Trees):
         if not grown:
             raise Exhausted("no split", self.nothing_learned)
         self.done += 1
-        return None if self.objective is None else step.loss
+        return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
 
     def scores(self, number: int) -> Array:
         """Give the scores that the library keeps up to date."""
@@ -160,7 +160,8 @@ class Step:
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError
-        self.loss = weighted_mean(derivatives.value, data.weights)
+        known = not np.isnan(derivatives.value).all()
+        self.loss = weighted_mean(derivatives.value, data.weights) if known else np.nan
         return numerator, hessian
 
 

@@ -111,4 +111,6 @@ def _losses(grown: list[blocks.Grown]) -> "deque[float | None]":
         return deque([None] * grown[0].trees)
     weights = np.array([one.weight for one in grown])
     losses, kept = np.array([one.losses for one in grown]), weights > 0
+    if np.isnan(losses[kept]).all():  # a function that does not tell what it minimises
+        return deque([None] * grown[0].trees)
     return deque(weighted_mean(losses_of_round, weights[kept]) for losses_of_round in losses[kept].T)
