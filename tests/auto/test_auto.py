@@ -118,15 +118,15 @@ def test_a_repeated_search_is_the_same(data, fitted):
 def test_interrupted_search_keeps_the_best_and_resumes(stop_at, data, fitted, trainings, tmp_path):
     trainings.stop_at = stop_at
     with pytest.warns(RuntimeWarning, match="interrupted: the best so far"):
-        partial = auto(folder=tmp_path / "search").fit(data)
+        partial = auto(study=tmp_path / "search").fit(data)
     assert partial.stopped_ == "interrupted"
     assert np.isfinite(partial.predict(data)).all()
     before, trainings.stop_at = len(trainings.calls), math.inf
-    whole = auto(folder=tmp_path / "search").fit(data)
+    whole = auto(study=tmp_path / "search").fit(data)
     assert plain(whole) == plain(fitted)
     assert np.array_equal(whole.predict(data), fitted.predict(data))
     assert before + len(trainings.calls) - before <= 3 * ROUNDS + ROUNDS  # finished recipes are not trained again
-    done, again = len(trainings.calls), auto(folder=tmp_path / "search").fit(data)
+    done, again = len(trainings.calls), auto(study=tmp_path / "search").fit(data)
     assert len(trainings.calls) == done
     assert plain(again) == plain(fitted)
     assert np.array_equal(again.predict(data), fitted.predict(data))
@@ -139,13 +139,13 @@ def test_interruption_before_the_first_round_is_raised(data, trainings):
 
 
 def test_time_of_runs_before_counts(data, trainings, tmp_path):
-    first = auto(minutes=13 / 60, folder=tmp_path).fit(data)
+    first = auto(minutes=13 / 60, study=tmp_path).fit(data)
     assert first.stopped_ == "minutes"
     spent = trainings.now
-    again = auto(minutes=13 / 60, folder=tmp_path).fit(data)
+    again = auto(minutes=13 / 60, study=tmp_path).fit(data)
     assert trainings.now == spent
     assert plain(again) == plain(first)
-    more = auto(minutes=3.0, folder=tmp_path).fit(data)
+    more = auto(minutes=3.0, study=tmp_path).fit(data)
     assert more.stopped_ == "recipes"
     assert more.leaderboard_.seconds == trainings.now
 
@@ -253,25 +253,25 @@ def test_refusals(data, tmp_path):
 
 def test_folder_of_another_search_is_refused(data, tmp_path):
     folder = tmp_path / "search"
-    auto(folder=folder, max_recipes=1).fit(data)
+    auto(study=folder, max_recipes=1).fit(data)
     kept = (folder / "auto.json").read_bytes()
     for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differ"), ({"metric": "ap"}, "metric")):
         with pytest.raises(ValueError, match=f"another search.*{said}"):
-            auto(folder=folder, **changes).fit(data)
+            auto(study=folder, **changes).fit(data)
     with pytest.raises(ValueError, match=r"another search \(recipes differ\)"):
-        auto(folder=folder, recipes=recipes(leaves=5)).fit(data)
+        auto(study=folder, recipes=recipes(leaves=5)).fit(data)
     with pytest.raises(ValueError, match=r"another search \(data differs\)"):
-        auto(folder=folder).fit(data.take(slice(0, 30)))
+        auto(study=folder).fit(data.take(slice(0, 30)))
     assert (folder / "auto.json").read_bytes() == kept
     (folder / "auto.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match="folder of a search is damaged"):
-        auto(folder=folder).fit(data)
+        auto(study=folder).fit(data)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(FileExistsError, match="not the folder of a search"):
-        auto(folder=tmp_path / "mine").fit(data)
+        auto(study=tmp_path / "mine").fit(data)
     with pytest.raises(NotADirectoryError, match="name a folder"):
-        auto(folder=tmp_path / "mine" / "letter.txt").fit(data)
+        auto(study=tmp_path / "mine" / "letter.txt").fit(data)
 
 
 def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):

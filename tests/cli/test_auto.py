@@ -24,7 +24,7 @@ def train(tmp_path):
 
 
 def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
-    words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--folder", tmp_path / "search")
+    words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
     page = tmp_path / "page.html"
     printed = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page).stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
@@ -56,8 +56,8 @@ def test_refusals(train, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
     words = ("auto", train, "-o", tmp_path / "model")
-    assert "not the folder of a search" in refused(*words, "--folder", tmp_path / "mine")
-    assert "folder of its own" in refused(*words, "--folder", tmp_path / "model")
+    assert "not the folder of a search" in refused(*words, "--study", tmp_path / "mine")
+    assert "folder of its own" in refused(*words, "--study", tmp_path / "model")
     assert "exists already" in refused("auto", train, "-o", tmp_path / "mine")
     assert "ndcg" in refused(*words, "--metric", "ndgc")
     assert "end it with .html" in refused(*words, "--report", tmp_path / "page.txt")

@@ -115,6 +115,7 @@ def test_options_have_one_name_in_every_command():
         "demo",
         "train",
         "predict",
+        "auto",
         "tune",
         "evaluate",
         "compare",

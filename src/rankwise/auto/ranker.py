@@ -52,7 +52,7 @@ class AutoRanker(Ranker):
     and ``max_recipes`` the same seed, data and threads give the same ranker, bit for bit.
 
     Args:
-        minutes: How long the search may take, over all runs with the same ``folder``; a training is stopped where the
+        minutes: How long the search may take, over all runs with the same ``study``; a training is stopped where the
             next round would come too late. None is no limit.
         metric: What is maximised.
         recipes: Rankers of trees or nets that are not trained, in the order in which they are tried, instead of the
@@ -64,7 +64,7 @@ class AutoRanker(Ranker):
         threads: Of every training; None takes one for each core.
         processes: How many processes train the members of a bag side by side.
         dask: The address of a Dask cluster whose workers train them instead.
-        folder: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
+        study: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
             that it has spent; one of other data or settings is refused.
         progress: Whether to show what is tried, what leads and how long is left, on standard error; None shows it live
             on a terminal, and elsewhere as a line for each training.
@@ -97,7 +97,7 @@ class AutoRanker(Ranker):
         threads: int | None = None,
         processes: int = 1,
         dask: str | None = None,
-        folder: str | Path | None = None,
+        study: str | Path | None = None,
         progress: bool | None = None,
     ) -> None:
         self.minutes = minutes
@@ -109,7 +109,7 @@ class AutoRanker(Ranker):
         self.threads = threads
         self.processes = processes
         self.dask = dask
-        self.folder = folder
+        self.study = study
         self.progress = progress
         self.native = {}
 
@@ -154,7 +154,7 @@ class AutoRanker(Ranker):
         with (
             first_use.telling(self.progress),
             showing(self.progress, metric) as report,
-            kept.opened(self.folder, about) as folder,
+            kept.opened(self.study, about) as folder,
         ):
             folder.read(tried)
             budget.before = folder.spent
@@ -189,7 +189,7 @@ class AutoRanker(Ranker):
                     raise check.error(
                         "a search keeps checkpoints itself",
                         got=f"checkpoint={str(one.checkpoint)!r}",
-                        hint="leave it out, and set folder= of the AutoRanker",
+                        hint="leave it out, and set study= of the AutoRanker",
                     )
         return list(self.recipes), []
 

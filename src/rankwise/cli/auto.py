@@ -26,7 +26,7 @@ def auto(
         float | None,
         typer.Option(
             metavar="X",
-            help="How long the search may take, over all runs with the same --folder; 0: until all recipes are tried.",
+            help="How long the search may take, over all runs with the same --study; 0: until all recipes are tried.",
         ),
     ] = 10.0,
     metric: Annotated[
@@ -53,7 +53,7 @@ def auto(
         int, typer.Option(min=2, metavar="N", help="Members of the bag that each recipe is trained as, and folds.")
     ] = 5,
     fold: options.Fold = None,
-    folder: Annotated[
+    study: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
@@ -89,17 +89,17 @@ def auto(
     the best so far.
 
     [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
-    [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --folder search -o model --test mq2008[/cyan]
+    [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
     [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
     """
     outputs.free_model(output, force=force)
     outputs.free(report, (".html",), force=force)
-    if folder is not None:
+    if study is not None:
         from rankwise.auto.kept import ready
 
-        ready(folder)
-        if folder.resolve() == output.resolve():
-            raise check.error("the search needs a folder of its own", got=str(folder), hint="name another --folder")
+        ready(study)
+        if study.resolve() == output.resolve():
+            raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
     inputs.readable(None, [metric])
     import rankwise as rw
 
@@ -112,7 +112,7 @@ def auto(
         threads=threads,
         processes=processes,
         dask=dask,
-        folder=folder,
+        study=study,
         progress=False if json and progress is None else progress,
     )
     with screen.progress(2, progress) as bar:
