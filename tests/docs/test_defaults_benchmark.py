@@ -1,7 +1,6 @@
 """The benchmark of default settings: its rules stop where rankers do, and it resumes where it was interrupted."""
 
 import argparse
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -11,21 +10,12 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.training.stopping import Stopping
-
-ROOT = Path(__file__).parents[2]
+from tests.benchmark_programs import program
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    """The program, loaded from its file: benchmarks are no package."""
-    found = importlib.util.spec_from_file_location("benchmark_defaults", ROOT / "benchmarks" / "defaults.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "benchmarks"))  # where it looks for its parts when it is run
-        found.loader.exec_module(module)
-    return module
+    return program("defaults")
 
 
 def test_a_rule_keeps_the_round_that_training_under_it_keeps(benchmark: ModuleType):

@@ -1,6 +1,5 @@
 """The numbers on the page about fair exposure are those of the measurements that are kept."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.benchmark_programs import program
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "results" / "trials" / "fairness.csv"
@@ -15,15 +15,7 @@ KEPT = ROOT / "docs" / "results" / "trials" / "fairness.csv"
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    """The program, loaded from its file: benchmarks are no package."""
-    found = importlib.util.spec_from_file_location("benchmark_fairness", ROOT / "benchmarks" / "fairness.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "benchmarks"))  # where it looks for its parts when it is run
-        found.loader.exec_module(module)
-    return module
+    return program("fairness")
 
 
 @pytest.mark.skipif(not KEPT.is_file(), reason="the measurements are not part of this copy")

@@ -1,6 +1,5 @@
 """The pages about reproductions: what is filled in is what was measured, and what is written by hand stays."""
 
-import importlib.util
 import re
 import sys
 from dataclasses import replace
@@ -18,6 +17,7 @@ from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.published import PAPERS
 from rankwise.experiments.schema import CURVES
 from rankwise.experiments.spec import recipes
+from tests.benchmark_programs import program
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -26,15 +26,7 @@ RUNS = ("2019-table1", "2021-table1")
 
 @pytest.fixture(scope="module")
 def filler() -> ModuleType:
-    """The program, loaded from its file: benchmarks are no package."""
-    found = importlib.util.spec_from_file_location("benchmark_results", ROOT / "benchmarks" / "results.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "benchmarks"))  # where it looks for its parts when it is run
-        found.loader.exec_module(module)
-    return module
+    return program("results")
 
 
 @pytest.fixture(scope="module")
