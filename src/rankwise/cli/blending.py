@@ -63,7 +63,6 @@ def described(model: "blended", output: Path) -> Json:
         "objective": model.objective,
         "metrics": {name: column[0] for name, column in model.history_.items()},
         "members": [{"member": name, "weight": weight, weights.metric: alone} for name, weight, alone in columns],
-        "shares": dict(zip(("equal", "best", "selected"), weights.shares, strict=True)),
         "parameters": {"folds": model.folds, "repeats": model.repeats, "seed": model.seed},
     }
 

@@ -15,7 +15,7 @@ from rankwise.rankers.ensembles.weights import choose_weights
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
-NET: dict[str, Any] = {"hidden": (6,), "epochs": 4, "threads": 1, "device": "cpu", "learning_rate": 0.02}
+NET: dict[str, Any] = {"hidden": (6,), "epochs": 12, "threads": 1, "device": "cpu", "learning_rate": 0.02}
 ROUNDING = {"lightgbm": 1e-12, "catboost": 1e-12, "xgboost": 1e-5}
 
 

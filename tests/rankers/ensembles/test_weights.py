@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.ensembles import weights as weights_module
 from rankwise.rankers.ensembles.weights import Weights, choose_weights
 
 NDCG = rw.metric("ndcg@10")
@@ -46,10 +45,9 @@ def test_noise_gets_next_to_nothing_and_a_constant_nothing():
     scores, labels, offsets = sample(rng, 300, (0.6, 0.6))
     noise, constant = rng.normal(size=labels.size), np.repeat(rng.normal(size=300), DOCS)
     weights, _ = choose_weights(np.stack([*scores, noise, constant]), labels, offsets)
-    assert weights.values[2] < 0.1  # of scores in units of their spread: a hundredth of the variance
-    assert weights.values[:2] == pytest.approx((0.46, 0.46), abs=0.06)
+    assert weights.values[2] < 0.12  # of scores in units of their spread: little more than a hundredth of the variance
+    assert weights.values[:2] == pytest.approx((0.45, 0.45), abs=0.08)
     assert weights.values[3] == weights.factors[3] == weights.spreads[3] == 0.0
-    assert weights.shares[0] < 1e-3
 
 
 def test_members_that_are_the_same_have_equal_weights():
@@ -61,7 +59,10 @@ def test_members_that_are_the_same_have_equal_weights():
 
 @pytest.mark.parametrize("qualities", [(0.6, 0.6, 0.6), (0.6, 0.55, 0.3, 0.0), (0.7, *[0.1] * 5)])
 def test_few_queries_are_not_overfitted(qualities):
-    """On fresh queries, on average over samples, a blend is no worse than what is best of its sample, up to little."""
+    """On fresh queries, on average over samples, a blend is no worse than its best member in the sample, up to little.
+
+    Members that are as good as each other have nearly equal weights.
+    """
     rng = np.random.default_rng(4)
     found = []
     for _ in range(16):
@@ -69,29 +70,28 @@ def test_few_queries_are_not_overfitted(qualities):
         scores, labels, offsets = sample(rng, 100, qualities)
         units = scores / np.array(weights.spreads)[:, None]
         best = scores[int(np.argmax(weights.alone))]
-        rows = (np.array(weights) @ units, units.mean(axis=0), np.array(weights.selected) @ units, best)
+        rows = (np.array(weights) @ units, units.mean(axis=0), best)
         found.append([mean(row, labels, offsets) for row in rows])
-    blended, equal, selected, best = np.mean(found, axis=0)
-    assert blended > best - 0.006
-    assert blended > max(equal, selected) - 0.01
+    blended, equal, best = np.mean(found, axis=0)
+    assert blended > best - 0.02
+    assert blended > equal - 0.01
     if len(set(qualities)) == 1:
-        assert blended > selected  # shrinking pays
         assert blended > best + 0.03
     if 0.0 in qualities:
         assert blended > equal + 0.02
 
 
-def test_out_of_fold_scores_do_not_see_their_own_query(monkeypatch):
-    """Labels of a fold do not change which member is the best for it; the shares alone are decided on all queries."""
-    monkeypatch.setattr(weights_module, "_probabilities", lambda *_: np.array([0.0, 1.0, 0.0]))
+def test_out_of_fold_scores_do_not_see_their_own_query():
+    """Whatever the labels of a fold are, its documents are blended alike."""
     scores, labels, offsets = sample(np.random.default_rng(5), 60, (0.5, 0.1))
-    fold = np.where(np.arange(60) < 45, 0, np.arange(60) % 2 + 1)  # most queries: they would decide, if they were seen
+    fold = np.where(np.arange(60) < 40, 0, np.arange(60) % 4 + 1)  # most queries: they would decide, if they were seen
     rows = np.repeat(fold == 0, DOCS)
     other = labels.copy()
     other[rows] = labels.max() - labels[rows]
-    one, two = (choose_weights(scores, each, offsets, fold=fold)[1] for each in (labels, other))
-    assert np.array_equal(one[rows], two[rows])
-    assert np.corrcoef(one[rows], scores[0, rows])[0, 1] > 0.9
+    (one, blend), (two, changed) = (choose_weights(scores, each, offsets, fold=fold) for each in (labels, other))
+    assert np.array_equal(blend[rows], changed[rows])
+    assert abs(one[0] - two[0]) > 0.1
+    assert not np.allclose(blend[~rows], changed[~rows])
 
 
 def test_weights_of_queries_count():
@@ -104,7 +104,7 @@ def test_weights_of_queries_count():
     rows = np.repeat(some, DOCS)
     alone, _ = choose_weights(scores[:, rows], labels[rows], offsets[:21], fold=fold[:20])
     assert weighed.alone == pytest.approx(alone.alone)
-    assert weighed.selected == pytest.approx(alone.selected, abs=0.05)  # spreads are of all documents
+    assert weighed.values == pytest.approx(alone.values, abs=0.05)  # spreads are of all documents
     double, _ = choose_weights(scores, labels, offsets, fold=fold, query_weights=np.full(40, 2.0))
     plain, _ = choose_weights(scores, labels, offsets, fold=fold)
     assert double.values == pytest.approx(plain.values)
@@ -146,8 +146,8 @@ def test_weights_print_as_a_table_and_are_read_back():
     scores, labels, offsets = sample(np.random.default_rng(9), 40, (0.6, 0.3))
     weights, _ = choose_weights(scores, labels, offsets, names=["trees", "net"])
     lines = repr(weights).splitlines()
-    assert lines[0].split() == ["member", "weight", "selected", "ndcg@10", "alone"]
-    assert [line.split()[0] for line in lines[1:]] == ["trees", "net", "shares:"]
+    assert lines[0].split() == ["member", "weight", "ndcg@10", "alone"]
+    assert [line.split()[0] for line in lines[1:]] == ["trees", "net"]
     assert Weights.read(weights.written()) == weights
     assert (len(weights), weights[0]) == (2, weights.values[0])
 

@@ -405,9 +405,7 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     def out_of_fold_(self) -> "rw.Evaluation":
         """How good the out-of-fold scores are, by query and with intervals: an estimate without a validation set.
 
-        No query is scored by a member that has seen it, nor by weights that were selected on it. How many picks weights
-        are made of, and how much of them is the best member alone or equal weights, was decided on all queries: with a
-        few dozen of them that makes it too good.
+        No query is scored by a member that has seen it, nor by weights that were selected on it.
         """
         self._check_fitted()
         import rankwise as rw  # the public name: evaluations are made above rankers

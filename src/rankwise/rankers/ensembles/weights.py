@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,11 +16,10 @@ from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.plain import Json
 from rankwise.rankers.ensembles.spread import centred, spread
 
-_PICKS = 30
-"""How many picks a selection has at most; parts differ in theirs, so that weights are finer than that."""
-_DRAWS = 10_000
-_ROUNDING = 1e-12
-"""Differences of means that are nothing but rounding."""
+_PICKS = 16
+"""How many picks a selection has; weights are the mean of several selections, and finer than that."""
+_PARTS = 5
+"""Into how many parts queries fall at most, by their folds; all but two of them are selected on at a time."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,9 @@ class Weights:
     """Not negative, and 1 in total: of scores in units of their spread."""
     spreads: tuple[float, ...]
     """The root mean square of each member's out-of-fold scores within lists; 0 if it gives all of a list the same."""
-    selected: tuple[float, ...]
-    """The weights that a greedy selection gives, before they are shrunk."""
     alone: tuple[float, ...]
     """The mean of the metric of each member alone, out of fold."""
     metric: str
-    shares: tuple[float, float, float]
-    """How much of the weights are equal ones, the best member's alone, and selected ones."""
 
     @property
     def factors(self) -> tuple[float, ...]:
@@ -55,13 +51,10 @@ class Weights:
 
     def __repr__(self) -> str:
         width = max(len("member"), *map(len, self.names))
-        lines = [f"{'member':<{width}}  weight  selected  {self.metric} alone"]
-        for name, value, chosen, alone in zip(self.names, self.values, self.selected, self.alone, strict=True):
-            lines.append(f"{name:<{width}}  {value:6.3f}  {chosen:8.3f}  {alone:.4f}")
-        equal, best, selected = self.shares
-        return "\n".join(
-            [*lines, f"shares: {equal:.2f} equal weights, {best:.2f} best member, {selected:.2f} selected"]
-        )
+        lines = [f"{'member':<{width}}  weight  {self.metric} alone"]
+        for name, value, alone in zip(self.names, self.values, self.alone, strict=True):
+            lines.append(f"{name:<{width}}  {value:6.3f}  {alone:.4f}")
+        return "\n".join(lines)
 
     def written(self) -> Json:
         """What a model's file says."""
@@ -71,7 +64,7 @@ class Weights:
     def read(cls, description: Json) -> Self:
         """Take what :meth:`written` gave."""
         found: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
-        for name in ("values", "spreads", "selected", "alone", "shares"):
+        for name in ("values", "spreads", "alone"):
             for value in found[name]:
                 check.number(name, value)
         return cls(**found)
@@ -94,20 +87,14 @@ def choose_weights(
     each query falls (by default one after the other into five). Scores are centred within queries and divided by their
     spread.
 
-    For each part, weights are selected on all other queries: greedily and with replacement, the member that makes the
-    mean of the metric largest is picked again and again, and its share of the picks is its weight (Caruana et al. 2004,
-    *Ensemble selection from libraries of models*). After every pick, queries of the part left out are scored; the mean
-    over all parts is one curve, and the number of picks that is best by it is that of all parts, whose weights are
-    averaged: a pick that only fits the queries that it was made on does not lift the curve.
+    Weights are selected greedily and with replacement: the member that makes the mean of the metric largest is picked
+    again and again, and its share of the picks is its weight (Caruana et al. 2004, *Ensemble selection from libraries
+    of models*). Selected once, such weights overfit few queries. So queries are cut into five parts by their folds,
+    weights are selected on every three of them, and the ten selections are averaged: where queries are too few to tell
+    members apart, selections disagree, and their mean is near equal weights; a member that is surely worse is picked by
+    none.
 
-    On few queries such weights overfit still, so that they are shrunk towards weights that need few queries or none:
-    those of the best member alone, and equal ones. Each of the three counts as much as the probability that it is the
-    best of them, given their means over queries of parts left out and the covariance of the errors of these means. With
-    two of them that is Φ(difference / its standard error). So a small set keeps weights near equal where members are
-    about as good as each other, and near the best member where others add nothing; in a large one selected weights win
-    as soon as they are better.
-
-    Gives the weights, and blended scores of every document by weights that were selected without its query.
+    Gives the weights, and blended scores of every document by the mean of selections that had not seen its query.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -115,46 +102,38 @@ def choose_weights(
     >>> members = np.stack([labels + 2 * rng.normal(size=4000), 7 * rng.normal(size=4000)])
     >>> weights, blended = choose_weights(members, labels, np.arange(0, 4001, 10), names=["good", "noise"])
     >>> weights
-    member  weight  selected  ndcg@10 alone
-    good     0.942     0.929  0.8608
-    noise    0.058     0.071  0.7519
-    shares: 0.00 equal weights, 0.19 best member, 0.81 selected
+    member  weight  ndcg@10 alone
+    good     0.925  0.8608
+    noise    0.075  0.7519
     """
     lists = _Lists.of(labels, offsets, find_metric(metric), query_weights, judged)
     units, spreads = _in_units(scores, lists.offsets)
-    part = np.arange(lists.n_queries) % 5 if fold is None else np.asarray(fold)
+    part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
     titles = tuple(f"member {number}" for number in range(1, len(units) + 1)) if names is None else tuple(names)
     if len(titles) != len(units) or part.shape != (lists.n_queries,):
         got = f"{len(titles)} names and {part.size} folds for {len(units)} members and {lists.n_queries} queries"
         raise check.error("there must be a name for each member and a fold for each query", got=got)
     alone = lists.values(units)
     require_scored(str(lists.metric), alone[0], query_weights)
-    useful = np.array(spreads) > 0
-    equal = useful / useful.sum()
-    curves, paths, places = np.empty((_PICKS, lists.n_queries)), [], []
-    for number in np.unique(part):
-        seen, out = lists.take(part != number), lists.take(part == number)
-        path = _path(seen[0], units[:, seen[1]], equal)
-        curves[:, part == number] = out[0].values(path @ units[:, out[1]])
-        paths.append(path)
-        places.append(out[1])
-    picks = int(np.argmax([weighted_mean(row, query_weights) for row in curves]))
-    candidates = [np.stack([equal, path[0], path[picks]]) for path in paths]
-    held_out = np.empty((3, units.shape[1]))
-    for rows, own in zip(places, candidates, strict=True):
-        held_out[:, rows] = own @ units[:, rows]
-    shares = _probabilities(lists.values(held_out), query_weights)
-    means = np.mean(candidates, axis=0)
+    useful, own = np.array(spreads) > 0.0, part % _PARTS
+    groups = np.unique(own)
+    selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
+    if groups.size > 1:
+        few = combinations(groups.tolist(), max(1, groups.size - 2))
+        selected = {some: _selected(*lists.take(np.isin(own, some)), units, useful) for some in few}
+    held_out = np.empty(units.shape[1])
+    for group in groups:
+        _, rows = lists.take(own == group)
+        unseen = [weights for some, weights in selected.items() if group not in some]
+        held_out[rows] = np.mean(unseen, axis=0) @ units[:, rows]
     weights = Weights(
         names=titles,
-        values=tuple((shares @ means).tolist()),
+        values=tuple(np.mean([*selected.values()], axis=0).tolist()),
         spreads=spreads,
-        selected=tuple(means[-1].tolist()),
         alone=tuple(weighted_mean(row, query_weights) for row in alone),
         metric=str(lists.metric),
-        shares=tuple(shares.tolist()),
     )
-    return weights, shares @ held_out
+    return weights, held_out
 
 
 class _Lists(NamedTuple):
@@ -215,38 +194,13 @@ def _in_units(scores: ArrayLike, offsets: NDArray[np.int64]) -> tuple[Array, tup
     ), spreads
 
 
-def _path(lists: _Lists, units: Array, equal: Array) -> Array:
-    """Weights after every pick, (picks, members): the first are those of the best member.
-
-    Each pick makes the mean largest; of equally good ones that is made which has fewest picks so far.
-    """
-    useful = np.flatnonzero(equal)
-    path, counts, total = np.empty((_PICKS, len(equal))), np.zeros(len(equal)), np.zeros(units.shape[1])
-    for number in range(_PICKS):
-        means = lists.means(total + units[useful])
-        best = useful[means == means.max()]
-        pick = best[np.argmin(counts[best])]
-        total += units[pick]
-        counts[pick] += 1.0
-        path[number] = counts / counts.sum()
-    return path
-
-
-def _probabilities(values: Array, weights: Array | None) -> Array:
-    """How probable it is of each row that its mean over all queries there are is the largest; ties go to the first.
-
-    Means of many queries are normal; the probabilities are shares of draws that are always the same.
-    """
-    scored = ~np.isnan(values).any(axis=0)
-    weight = (np.ones(values.shape[1]) if weights is None else weights)[scored]
-    count = np.count_nonzero(weight)
-    if count < 2:
-        return np.asarray(np.eye(len(values))[0])
-    change = values[1:, scored] - values[0, scored]
-    means = change @ weight / weight.sum()
-    left = weight * (change - means[:, None])
-    sizes, directions = np.linalg.eigh(left @ left.T * count / (count - 1) / weight.sum() ** 2)
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(change)))
-    drawn = np.column_stack([np.zeros(_DRAWS), means + draws * np.sqrt(np.maximum(sizes, 0.0)) @ directions.T])
-    best = drawn >= drawn.max(axis=1, keepdims=True) - _ROUNDING
-    return np.asarray(np.bincount(best.argmax(axis=1), minlength=len(values)) / _DRAWS)
+def _selected(lists: _Lists, rows: slice | NDArray[np.int64], units: Array, useful: NDArray[np.bool_]) -> Array:
+    """Weights of a selection on some queries: each pick makes the mean largest, and equally good ones share it."""
+    own = units[:, rows]
+    counts, total = np.zeros(len(units)), np.zeros(own.shape[1])
+    for _ in range(_PICKS):
+        means = np.where(useful, lists.means(total + own), -np.inf)
+        best = means == means.max()
+        total += own[best].mean(axis=0)
+        counts[best] += 1.0 / np.count_nonzero(best)
+    return counts / _PICKS
