@@ -225,7 +225,7 @@ def of_length(length: int, n_docs: int) -> Lists:
 
 def growth(_: Lists, options: argparse.Namespace, __: Verdicts) -> None:
     heading("How cost grows: nanoseconds per document in lists of a given length")
-    texts = [*OBJECTIVES, "lambdarank(truncation=None)", "stochastic(xendcg)"]
+    texts = [*OBJECTIVES, "approx_ndcg(kernel=laplace)", "lambdarank(truncation=None)", "stochastic(xendcg)"]
     calls: dict[str, dict[int, float]] = {text: {} for text in texts}
     for length in LENGTHS:
         some = of_length(length, 10_000 if options.quick else 30_000 if length >= 3_000 else 100_000)

@@ -41,6 +41,9 @@ PLAIN = [
     "approx_ndcg(curvature=exact, eta=1.0)",
     "smooth_ap(curvature=exact)",
     "smooth_rbp(curvature=exact)",
+    "approx_ndcg(kernel=laplace, curvature=exact, eta=2.0)",
+    "smooth_ap(kernel=laplace, curvature=exact)",
+    "smooth_rbp(kernel=laplace, curvature=exact, eta=0.5)",
     "plrank(curvature=estimated, samples=50)",
 ]
 BOUNDED = [
@@ -60,6 +63,7 @@ WRAPPED = [
     "bounded(stochastic(approx_ndcg(curvature=exact), samples=2), method=min_max)",
     "stochastic(bounded(smooth_ap(curvature=exact)), samples=2)",
     "bounded(weighted(smooth_rbp(curvature=exact), by=size), method=expectation)",
+    "bounded(stochastic(smooth_ap(kernel=laplace, curvature=exact), samples=2), method=min_max)",
     *BOUNDED,
     "bounded(plrank(samples=50, curvature=estimated), method=expectation)",
     "bounded(stochastic(plrank(metric=rbp, samples=20), samples=2), method=distribution)",
