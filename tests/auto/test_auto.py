@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.auto import budget, portfolio
-from rankwise.auto.choice import BLEND, NETS, TREES, Candidate, choose
+from rankwise.auto.choice import MIXED, NETS, TREES, Candidate, choose
 from rankwise.rankers.ensembles.learner import BagLearner
 
 ROUNDS = 12
@@ -79,7 +80,7 @@ def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
         assert entry.mean == pytest.approx(np.nanmean(metric(alone.oof_scores_, data.labels, data.offsets)))
         if entry.chosen:
             assert np.array_equal(fitted.predict(data), alone.predict(data))
-    assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "blend of 3 bags"}
+    assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "lightgbm blend of 3 bags"}
     assert fitted.stopped_ == "recipes"
 
 
@@ -158,13 +159,47 @@ def candidate(name: str, kind: int, values: list[float]) -> Candidate:
 def test_simpler_is_taken_within_one_standard_error():
     trees = candidate("trees", TREES, [0.5, 0.5, 0.5, 0.5])
     noisy = candidate("nets", NETS, [0.7, 0.4, 0.6, 0.4])  # ahead by .025 ± .075
-    better = candidate("blend", BLEND, [0.6, 0.6, 0.7, 0.6])  # ahead of trees by .125 ± .025, of nets by .1 ± .04
+    better = candidate("blend", MIXED, [0.6, 0.6, 0.7, 0.6])  # ahead of trees by .125 ± .025, of nets by .1 ± .04
     assert [one.name for one in choose([noisy, trees])] == ["nets", "trees"]
     assert [one.name for one in choose([trees, noisy, better])] == ["blend", "blend"]
-    close = candidate("blend", BLEND, [0.75, 0.4, 0.65, 0.4])  # ahead of nets by .025 ± .014, of trees by .05 ± .09
+    close = candidate("blend", MIXED, [0.75, 0.4, 0.65, 0.4])  # ahead of nets by .025 ± .014, of trees by .05 ± .09
     assert [one.name for one in choose([trees, noisy, close])] == ["blend", "trees"]
     worse = candidate("trees", TREES, [0.3, 0.0, 0.2, 0.0])
     assert [one.name for one in choose([worse, noisy, close])] == ["blend", "blend"]
+
+
+def test_a_blend_of_the_same_kind_is_taken_within_one_standard_error():
+    lucky = candidate("trees", TREES, [0.7, 0.4, 0.6, 0.4])
+    blend = replace(candidate("blend", TREES, [0.5, 0.5, 0.5, 0.5]), blend=True)  # behind by .025 ± .075
+    assert [one.name for one in choose([lucky, blend])] == ["trees", "blend"]
+    worse = replace(candidate("blend", TREES, [0.6, 0.3, 0.5, 0.2]), blend=True)  # behind by .125 ± .025
+    assert [one.name for one in choose([lucky, worse])] == ["trees", "trees"]
+    mixed = replace(
+        candidate("mixed", MIXED, [0.7, 0.4, 0.6, 0.4]), blend=True
+    )  # no better than trees, and less simple
+    assert [one.name for one in choose([mixed, lucky, worse])] == ["mixed", "trees"]
+
+
+def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp_path):
+    twice = recipes(1, bagging_fraction=0.5, bagging_freq=1) * 2
+    model = auto(recipes=twice).fit(data)
+    values = {entry.recipe: entry.mean for entry in model.leaderboard_.entries}
+    for seed, name in enumerate(("lightgbm(xendcg)", "lightgbm(xendcg) again")):
+        # What LightGBM draws depends on how many rounds lie between checkpoints: a search has one at each quarter.
+        kept: dict[str, Any] = {"checkpoint": tmp_path / name, "checkpoint_every": ROUNDS // 4}
+        alone = clone(twice[0]).set_params(seed=seed, threads=1, **kept)
+        assert values[name] == rw.bagged(alone, 3, fold_seed=0).fit(data).out_of_fold_.mean["ndcg@10"]
+    assert len(set(values.values())) == len(values)
+    assert portfolio.names(recipes(1) * 3)[1:] == ["lightgbm(xendcg) again", "lightgbm(xendcg) again, 2"]
+
+
+def test_blends_are_of_one_library_and_of_all(data):
+    own = [rw.XGBoostRanker("xendcg", **SMALL), *recipes(2)]
+    model = auto(recipes=own).fit(data)
+    made = {entry.recipe for entry in model.leaderboard_.entries if "blend" in entry.recipe}
+    assert "lightgbm blend of 2 bags" in made
+    assert made - {"lightgbm blend of 2 bags"} <= {"mixed blend of 2 bags", "mixed blend of 3 bags"}
+    assert "xgboost blend" not in str(made)
 
 
 def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
@@ -176,7 +211,7 @@ def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
     np.testing.assert_array_equal(model.predict(data), rw.blended.of_fitted(bags, data).predict(data))
     model.save(tmp_path / "model")
     assert np.array_equal(rw.load(tmp_path / "model").predict(data), model.predict(data))
-    assert model.leaderboard_.chosen.recipe == "blend of 2 bags"
+    assert model.leaderboard_.chosen.recipe == "lightgbm blend of 2 bags"
     assert model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
     assert np.array_equal(model.scorer()(data.features), model.predict(data))
 
@@ -184,7 +219,7 @@ def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
 def test_no_blend_without_time(data, monkeypatch):
     monkeypatch.setattr("rankwise.auto.blending._seconds", lambda *_: 1e9)
     board = auto(minutes=5.0).fit(data).leaderboard_
-    assert any(note.startswith("No blend") for note in board.notes)
+    assert any(note.startswith("No lightgbm blend: choosing its weights") for note in board.notes)
 
 
 def test_it_is_a_ranker(data, fitted, tmp_path):

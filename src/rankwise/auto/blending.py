@@ -1,41 +1,58 @@
-"""A blend of the best bags, as one more candidate: it is taken only where it is ahead by more than noise."""
+"""Blends of the best bags as further candidates: one forest of the trees of each library, and one of all kinds."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from rankwise.auto.budget import Budget
-from rankwise.auto.choice import BLEND, Candidate
+from rankwise.auto.choice import MIXED, TREES, Candidate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.rankers.ensembles.blended import blended
+from rankwise.rankers.ensembles.weights import COMPUTED
 
-MOST = 4
-"""Bags that are blended at most, the best ones."""
-_TRIALS = 250
-"""How often the metric is computed for each bag at most, to choose weights: 50 picks in each of five folds."""
+MOST = 8
+"""Bags that are blended at most, the best ones: each makes scoring slower."""
 _SHARE = 0.02
 """Of all seconds, which choosing weights may take although they are over."""
 
 
-def blend(
+def blends(
     candidates: Sequence[Candidate], data: RankingDataset, metric: MetricLike, budget: Budget
-) -> tuple[Candidate | None, str]:
-    """Give a blend of the best bags, or why there is none; empty where there is nothing to blend."""
-    best = sorted(candidates, key=lambda one: -one.mean)[:MOST]
-    if len(best) < 2:
-        return None, ""
-    seconds = _TRIALS * len(best) * _seconds(best[0], data, metric)
-    if seconds > max(budget.left, _SHARE * budget.seconds):
-        return None, f"No blend: choosing its weights may take {seconds:.0f} s, and no time was left."
-    found = blended.of_fitted([one.ranker for one in best], data, metrics=(metric,))
-    count = sum(weight > 0.0 for weight in found.weights_.values)
-    if count < 2:
-        return None, "No blend: all weight went to one bag."
-    name, evaluation = f"blend of {count} bags", found.out_of_fold_
-    return Candidate(name=name, ranker=found, kind=BLEND, evaluation=evaluation, metric=best[0].metric), ""
+) -> tuple[list[Candidate], str]:
+    """Give blends of the best bags, and why one is missing; empty where there is nothing to blend."""
+    found: list[Candidate] = []
+    for title, members in _groups(sorted(candidates, key=lambda one: -one.mean)):
+        seconds = COMPUTED * len(members) * _seconds(members[0], data, metric)
+        if seconds > max(budget.left, _SHARE * budget.seconds):
+            return found, f"No {title}: choosing its weights may take {seconds:.0f} s, and no time was left."
+        made = blended.of_fitted([one.ranker for one in members], data, metrics=(metric,))
+        count = sum(weight > 0.0 for weight in made.weights_.values)
+        if count > 1:
+            kind = MIXED if made.weighted else TREES
+            name, evaluation = f"{title} of {count} bags", made.out_of_fold_
+            found.append(
+                Candidate(
+                    name=name, ranker=made, kind=kind, blend=True, evaluation=evaluation, metric=members[0].metric
+                )
+            )
+    return found, ""
+
+
+def _groups(best: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
+    """What may be blended, the best first: bags of one library; then the best of each library and the best beside."""
+    libraries: dict[str, list[Candidate]] = {}
+    for one in best:
+        libraries.setdefault(one.ranker.ranker.name, []).append(one)
+    for library, own in libraries.items():
+        if len(own) > 1:
+            yield f"{library} blend", own[:MOST]
+    if len(libraries) > 1:
+        first = [own[0] for own in libraries.values()]
+        beside = [one for one in best if one not in first]
+        yield "mixed blend", [*first, *beside][:MOST]
 
 
 def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike) -> float:

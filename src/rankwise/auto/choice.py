@@ -1,4 +1,4 @@
-"""Which of the candidates is taken: the simplest that is within noise of the best, by out-of-fold values alone."""
+"""Which of the candidates is taken: the simplest kind that is within noise of the best, by out-of-fold values alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import numpy as np
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.significance import TTest, t_test
 
-TREES, NETS, BLEND = 0, 1, 2
-"""From the simplest: one bag of trees, one bag of nets, several bags."""
+TREES, NETS, MIXED = 0, 1, 2
+"""From the simplest: one forest, one bag of nets, several models."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,7 +20,9 @@ class Candidate:
     name: str
     ranker: Any
     kind: int
-    """``TREES``, ``NETS`` or ``BLEND``."""
+    """``TREES``, ``NETS`` or ``MIXED``."""
+    blend: bool = False
+    """Whether it is made of several bags; where these are trees of one library, it is one forest all the same."""
     evaluation: Evaluation
     metric: str
 
@@ -41,15 +43,20 @@ def behind(one: Candidate, leader: Candidate) -> TTest:
 def choose(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:
     """Give the leader, whose mean is the highest, and the one to take.
 
-    That is the best of the simplest kind whose best is behind the leader by no more than one standard error of the
-    paired difference. Of equals the first is better.
+    That is of the simplest kind whose best is within noise of the leader: behind it by no more than one standard error
+    of the paired difference. Within that kind it is a blend, where one is within noise of the best: the best of several
+    bags is the best by luck too, and their mean is not. Of equals the first is better.
     """
     leader = max(candidates, key=lambda one: one.mean)
-    for kind in range(leader.kind):
-        simpler = [one for one in candidates if one.kind == kind]
-        if simpler:
-            best = max(simpler, key=lambda one: one.mean)
-            gap = behind(best, leader)
-            if -gap.mean <= gap.error:
-                return leader, best
+    for kind in range(leader.kind + 1):
+        own = [one for one in candidates if one.kind == kind]
+        best = max(own, key=lambda one: one.mean, default=None)
+        if best is not None and _within_noise(best, leader):
+            blends = [one for one in own if one.blend and _within_noise(one, best)]
+            return leader, max(blends, key=lambda one: one.mean, default=best)
     return leader, leader
+
+
+def _within_noise(one: Candidate, better: Candidate) -> bool:
+    gap = behind(one, better)
+    return one is better or -gap.mean <= gap.error

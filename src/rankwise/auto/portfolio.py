@@ -13,21 +13,28 @@ LARGE = 300_000
 Recipe = tuple[str, str, Keywords]
 
 _SMALL: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 5}
-_EXTRA = _SMALL | {"extra_trees": True}
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_LIGHTGBM = _SMALL | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
+_XGBOOST = _SMALL | {"colsample_bynode": 0.5, "subsample": 0.7}
 _BIG: Keywords = {"rounds": 1000, "learning_rate": 0.1, "leaves": 63, "min_documents": 50, "smoothing": 5}
 _NET: Keywords = {"epochs": 100, "smoothing": 3}
 
+_FIRST: tuple[Recipe, ...] = (
+    ("lightgbm", "xendcg", _LIGHTGBM),
+    ("lightgbm", "lambdarank", _LIGHTGBM),
+    ("lightgbm", "ranknet", _LIGHTGBM | {"leaves": 7}),
+    ("xgboost", "xendcg", _XGBOOST | {"leaves": 7}),
+    ("lightgbm", "xendcg", _LIGHTGBM | {"leaves": 7}),
+    ("lightgbm", "yeti", _LIGHTGBM),
+)
 _FOR_SMALL: tuple[Recipe, ...] = (
-    ("lightgbm", "xendcg", _EXTRA),
-    ("lightgbm", "lambdarank", _EXTRA),
-    ("lightgbm", "ranknet", _EXTRA | {"leaves": 7}),
-    ("xgboost", "lambdarank", _SMALL),
-    ("lightgbm", "yeti", _EXTRA),
+    *_FIRST,
     ("neural", "softmax_ce", _NET),
+    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _LIGHTGBM),
     ("catboost", "yeti", _SMALL),
-    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _EXTRA),
-    ("lightgbm", "xendcg", _SMALL | {"leaves": 31}),
-    ("xgboost", "xendcg", _SMALL | {"leaves": 7}),
+    ("xgboost", "lambdarank", _XGBOOST),
+    *_FIRST,  # with other seeds: more of the same is steadier
+    ("lightgbm", "listnet", _LIGHTGBM),
     ("catboost", "xendcg", _SMALL | {"leaves": 31}),
     ("neural", "listnet", _NET),
 )
@@ -79,6 +86,12 @@ def names(recipes: Sequence[Trained]) -> list[str]:
         own = one.get_params()
         differ = [name for name in own if any(other.get(name) != own[name] for other in alike)]
         inside = [head[1], *(f"{name}={own[name]}" for name in differ if name != "objective")]
-        name = f"{head[0]}({', '.join(inside)})"
-        found.append(name if name not in found else f"{name} #{number + 1}")
+        name, before = f"{head[0]}({', '.join(inside)})", repeats(recipes)[number]
+        found.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return found
+
+
+def repeats(recipes: Sequence[Trained]) -> list[int]:
+    """How often the same recipe came before each: it is trained with another seed, on the same folds."""
+    known = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
+    return [known[:number].count(one) for number, one in enumerate(known)]

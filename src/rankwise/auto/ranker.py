@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, first_use
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.auto import kept, portfolio
-from rankwise.auto.blending import blend
+from rankwise.auto.blending import blends
 from rankwise.auto.budget import Budget
 from rankwise.auto.choice import Candidate, choose
 from rankwise.auto.leaderboard import Entry, Leaderboard, measured, ordered
@@ -42,10 +42,10 @@ class AutoRanker(Ranker):
 
     Training and validation queries are pooled. Each recipe is trained as a :class:`bag <bagged>`: members see all
     queries but one fold, stop together, and are averaged. The first recipe is trained to its end, so that there always
-    is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. What is
-    best is decided on queries that members have not seen, paired by query, and a simpler ranker is taken where it is
-    within one standard error of the best: a bag of trees before a bag of nets, and this before a :class:`blend
-    <blended>` of the best bags.
+    is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. The best
+    bags are :class:`blended` too: those of one library, which become one forest, and those of all kinds. What is best
+    is decided on queries that members have not seen, paired by query, and a simpler kind is taken where it is within
+    one standard error of the best: one forest before a bag of nets, and this before several models.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
@@ -74,7 +74,7 @@ class AutoRanker(Ranker):
     >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
     >>> model = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(data)
     >>> sorted(entry.recipe for entry in model.leaderboard_.entries), model.stopped_
-    (['blend of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
+    (['lightgbm blend of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
     >>> model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
     True
     """
@@ -149,8 +149,8 @@ class AutoRanker(Ranker):
         about = kept.identity(data, recipes, metric=metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
-        named = enumerate(zip(portfolio.names(recipes), recipes, strict=True))
-        tried = [Tried(number=number, name=name, recipe=recipe) for number, (name, recipe) in named]
+        named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
+        tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
         with (
             first_use.telling(self.progress),
             showing(self.progress, metric) as report,
@@ -162,8 +162,9 @@ class AutoRanker(Ranker):
                 data=data,
                 metric=metric,
                 tried=tried,
-                settings={"seed": seed, "threads": self.threads, "metrics": (self.metric,)},
-                bags={"folds": self.folds, "processes": self.processes, "dask": self.dask},
+                settings={"threads": self.threads, "metrics": (self.metric,)},
+                seed=seed,
+                bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
                 budget=budget,
                 kept=folder,
                 report=report,
@@ -200,10 +201,11 @@ class AutoRanker(Ranker):
         candidates = {one.number: one.candidate(metric) for one in tried if one.bag is not None}
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in tried if one.reason), ""))
-        mixed, why = None, ""
+        made: list[Candidate] = []
+        why = ""
         if self.stopped_ != "interrupted":
-            mixed, why = blend(list(candidates.values()), data, self.metric, budget)
-        leader, chosen = choose([*candidates.values(), *([] if mixed is None else [mixed])])
+            made, why = blends(list(candidates.values()), data, self.metric, budget)
+        leader, chosen = choose([*candidates.values(), *made])
         entries = []
         for one in tried:
             candidate = candidates.get(one.number)
@@ -212,9 +214,9 @@ class AutoRanker(Ranker):
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": _microseconds(candidate, data)}
             about: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
             entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
-        if mixed is not None:
-            value: Keywords = {**measured(mixed, leader), "microseconds": _microseconds(mixed, data)}
-            entries.append(Entry(recipe=mixed.name, state="complete", **value, chosen=mixed is chosen))
+        for one_of in made:
+            value: Keywords = {**measured(one_of, leader), "microseconds": _microseconds(one_of, data)}
+            entries.append(Entry(recipe=one_of.name, state="complete", **value, chosen=one_of is chosen))
         self.ranker_ = chosen.ranker
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
         self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_

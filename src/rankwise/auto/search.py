@@ -32,6 +32,8 @@ class Tried:
     number: int
     name: str
     recipe: Trained
+    again: int = 0
+    """How often the same recipe came before: its seed differs by that."""
     bag: bagged | None = None
     values: dict[int, float] = field(default_factory=dict)
     """Quarters of its rounds -> the best value of the metric up to there, out of fold."""
@@ -101,9 +103,11 @@ class Search:
     tried: Sequence[Tried]
     """All recipes, in the order in which they are tried."""
     settings: Keywords
-    """What every recipe is told: ``seed``, ``threads``, ``metrics``."""
+    """What every recipe is told: ``threads``, ``metrics``."""
+    seed: int
+    """Of the folds, and of every recipe that is the first of its kind."""
     bags: Keywords
-    """Arguments of every bag: ``folds``, ``processes``, ``dask``."""
+    """Arguments of every bag: ``folds``, ``fold_seed``, ``processes``, ``dask``."""
     budget: Budget
     kept: "Kept"
     report: Report
@@ -167,7 +171,9 @@ class Search:
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
         recipe = one.recipe.__sklearn_clone__()
-        recipe.set_params(**self.settings, **changes, checkpoint=self.kept.checkpoint(one.number))
+        recipe.set_params(
+            **self.settings, **changes, seed=self.seed + one.again, checkpoint=self.kept.checkpoint(one.number)
+        )
         bag, timer = bagged(recipe, **self.bags), self.budget.timer()
 
         def watch(round: int, history: "History") -> None:

@@ -20,6 +20,8 @@ _PICKS = 16
 """How many picks a selection has; weights are the mean of several selections, and finer than that."""
 _PARTS = 5
 """Into how many parts queries fall at most, by their folds; all but two of them are selected on at a time."""
+COMPUTED = _PICKS * (_PARTS - 1) * (_PARTS - 2) // 2
+"""How often at most the metric of all queries is computed for each member: on parts of them, for every pick."""
 
 
 @dataclass(frozen=True)
