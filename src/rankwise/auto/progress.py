@@ -29,6 +29,16 @@ class Moment:
     """That there are, of which some are spent; infinite without a limit."""
 
     @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(self.seconds - self.spent, 0.0)
+
+    @property
+    def leads(self) -> bool:
+        """Whether no other recipe is better."""
+        return self.value > self.leads_with or self.recipe == self.leader
+
+    @property
     def share(self) -> float:
         """How much of the search is over."""
         return self.done / self.recipes if math.isinf(self.seconds) else min(self.spent / self.seconds, 1.0)
@@ -46,29 +56,34 @@ def showing(wanted: bool | None, metric: str) -> Iterator[Report]:
         yield lambda moment: print(line(moment, metric), file=sys.stderr, flush=True) if moment.ended else None
     else:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.live import Live
 
-        columns = (BarColumn(), TextColumn("{task.description}", markup=False))
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("", total=1.0)
-            yield lambda moment: bar.update(task, completed=moment.share, description=line(moment, metric))
+        from rankwise.auto.screen import Screen
+
+        screen = Screen(metric)
+        # A round only leaves its moment behind: what is drawn, twice a second, costs the training next to nothing.
+        with Live(screen, console=Console(stderr=True), transient=True, refresh_per_second=2):
+            yield screen.tell
 
 
 def line(moment: Moment, metric: str) -> str:
-    """Say it in one line.
+    """Say it in one line: what is short and matters comes first, and the name of the recipe, which may be long, last.
 
     >>> about = {"recipe": "b", "done": 1, "recipes": 3, "leader": "a", "leads_with": 0.5, "spent": 9.0}
-    >>> line(Moment(**about, round=20, value=0.25, ended="", seconds=60.0), "ndcg@10")
-    'b: ndcg@10 0.2500 in round 20; a leads with 0.5000; 51 s left'
+    >>> line(Moment(**about, round=20, value=0.25, ended="partial", seconds=60.0), "ndcg@10")
+    'ndcg@10 0.2500, best 0.5000; 51 s left; b: partial, round 20'
     >>> line(Moment(**about, round=20, value=0.75, ended="complete", seconds=math.inf), "ndcg@10")
-    'b: ndcg@10 0.7500 in round 20, complete; it leads; 1 of 3 recipes complete'
+    'ndcg@10 0.7500, the best; 1 of 3 recipes complete; b: complete, round 20'
     """
-    said = f"{moment.recipe}: "
-    said += "begins" if math.isnan(moment.value) else f"{metric} {tables.number(moment.value)} in round {moment.round}"
-    said += f", {moment.ended}" if moment.ended else ""
-    if moment.leader:
-        ahead = moment.value > moment.leads_with or moment.recipe == moment.leader
-        said += "; it leads" if ahead else f"; {moment.leader} leads with {tables.number(moment.leads_with)}"
-    if math.isinf(moment.seconds):
-        return f"{said}; {moment.done} of {moment.recipes} recipes complete"
-    return f"{said}; {tables.duration(max(moment.seconds - moment.spent, 0.0))} left"
+    said = f"{metric} {tables.number(moment.value)}"
+    if moment.leads:
+        said += ", the best"
+    elif moment.leader:
+        said += f", best {tables.number(moment.leads_with)}"
+    said += f"; {complete(moment)}" if math.isinf(moment.seconds) else f"; {tables.duration(moment.left)} left"
+    return f"{said}; {moment.recipe}: {moment.ended}" + (f", round {moment.round}" if moment.round else "")
+
+
+def complete(moment: Moment) -> str:
+    """Say how many recipes are complete."""
+    return f"{moment.done} of {tables.count(moment.recipes, 'recipe')} complete"
