@@ -93,7 +93,7 @@ def test_better_half_goes_on(data, trainings):
     assert {entry.state for entry in model.leaderboard_.entries} == {"complete"}
 
 
-@pytest.mark.parametrize("seconds", [4, 12, 14, 20, 26])
+@pytest.mark.parametrize("seconds", [5, 12, 14, 20, 26])
 def test_time_is_kept(seconds, data, trainings):
     model = auto(minutes=seconds / 60).fit(data)
     assert trainings.now <= seconds
@@ -102,10 +102,45 @@ def test_time_is_kept(seconds, data, trainings):
     assert model.leaderboard_.seconds == trainings.now
     assert np.isfinite(model.predict(data)).all()
     states = [entry.state for entry in model.leaderboard_.entries]
-    assert states.count("not tried") == {4: 2, 12: 2, 14: 1, 20: 0, 26: 0}[seconds]
-    if seconds == 4:
+    assert states.count("not tried") == {5: 2, 12: 2, 14: 1, 20: 0, 26: 0}[seconds]
+    if seconds == 5:  # the last is for what comes after the rounds
         assert len(model.history_["ndcg@10"]) == 4
         assert model.leaderboard_.chosen.state == "minutes"
+
+
+@pytest.mark.parametrize("seconds", [15, 20, 30, 45])
+def test_time_is_kept_for_the_end(seconds, data, trainings, monkeypatch):
+    ready, blend = rw.bagged.scorer, rw.blended.of_fitted
+
+    def slow(bag: rw.bagged) -> Any:
+        trainings.now += 1.5
+        return ready(bag)
+
+    def slower(*given: Any, **named: Any) -> Any:
+        trainings.now += 1.5
+        return blend(*given, **named)
+
+    monkeypatch.setattr(rw.bagged, "scorer", slow)
+    monkeypatch.setattr(rw.blended, "of_fitted", slower)
+    model = auto(minutes=seconds / 60).fit(data)
+    assert trainings.now <= seconds
+    assert seconds - 6 < trainings.now or model.stopped_ == "recipes"
+    assert all(entry.microseconds > 0.0 for entry in model.leaderboard_.entries if entry.rounds)
+
+
+def test_there_is_a_ranker_after_one_round_however_late(data, trainings):
+    late = auto(minutes=0.5 / 60).fit(data)
+    assert trainings.calls == [0]
+    assert late.leaderboard_.chosen.state == "minutes"
+    assert np.isfinite(late.predict(data)).all()
+
+
+def test_nets_that_look_at_whole_lists_are_measured_list_by_list(data):
+    pytest.importorskip("torch")
+    net = rw.NeuralRanker("softmax_ce", hidden=(8,), attention=2, epochs=1)
+    model = auto(recipes=[net]).fit(data)
+    assert model.needs_lists
+    assert model.leaderboard_.chosen.microseconds > 0.0
 
 
 def test_a_repeated_search_is_the_same(data, fitted):
@@ -220,7 +255,7 @@ def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
 def test_no_blend_without_time(data, monkeypatch):
     monkeypatch.setattr("rankwise.auto.blending._seconds", lambda *_: 1e9)
     board = auto(minutes=5.0).fit(data).leaderboard_
-    assert any(note.startswith("No lightgbm blend: choosing its weights") for note in board.notes)
+    assert any(note.startswith("No lightgbm blend: it may take") for note in board.notes)
 
 
 def test_it_is_a_ranker(data, fitted, tmp_path):

@@ -1,6 +1,5 @@
 """Blends of the best bags as further candidates: one forest of the trees of each library, and one of all kinds."""
 
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from rankwise.rankers.ensembles.weights import COMPUTED
 MOST = 8
 """Bags that are blended at most, the best ones: each makes scoring slower."""
 _SHARE = 0.02
-"""Of all seconds, which choosing weights may take although they are over."""
+"""Of all seconds, which a blend may take although they are over."""
 
 
 def blends(
@@ -25,9 +24,9 @@ def blends(
     """Give blends of the best bags, and why one is missing; empty where there is nothing to blend."""
     found: list[Candidate] = []
     for title, members in _groups(sorted(candidates, key=lambda one: -one.mean)):
-        seconds = COMPUTED * len(members) * _seconds(members[0], data, metric)
+        seconds = len(members) * _seconds(members[0], data, metric, budget)
         if seconds > max(budget.left, _SHARE * budget.seconds):
-            return found, f"No {title}: choosing its weights may take {seconds:.0f} s, and no time was left."
+            return found, f"No {title}: it may take {seconds:.0f} s, and no time was left."
         made = blended.of_fitted([one.ranker for one in members], data, metrics=(metric,))
         count = sum(weight > 0.0 for weight in made.weights_.values)
         if count > 1:
@@ -55,9 +54,15 @@ def _groups(best: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
         yield "mixed blend", [*first, *beside][:MOST]
 
 
-def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike) -> float:
-    """How long it takes to compute the metric once."""
+def expected(candidates: Sequence[Candidate], data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
+    """Seconds that all blends may take."""
+    bags = sum(len(members) for _, members in _groups(sorted(candidates, key=lambda one: -one.mean)))
+    return bags * _seconds(candidates[0], data, metric, budget) if bags else 0.0
+
+
+def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
+    """How long a blend may take for each of its bags: to choose weights by a metric, and to make one ranker of it."""
     measure, scores = find_metric(metric), np.asarray(one.ranker.oof_scores_)
-    began = time.perf_counter()
+    began = budget.now()
     measure(scores, data.labels, data.offsets, data.judged)
-    return time.perf_counter() - began
+    return COMPUTED * (budget.now() - began) + budget.closing

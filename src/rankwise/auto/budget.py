@@ -2,7 +2,6 @@
 
 import math
 import time
-from typing import Never
 
 from rankwise import check
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
@@ -10,6 +9,10 @@ from rankwise.rankers.training.loop import History
 
 OVER = "minutes"
 """Why a training ends that has no time left."""
+_UNKNOWN = 0.03
+"""Of all seconds, kept for the end until a training has shown how long that takes."""
+_MOST = 0.2
+"""Of all seconds, kept at most for blends, which may be left out."""
 
 
 def clock() -> float:
@@ -25,6 +28,12 @@ class Budget:
             check.number("minutes", minutes, least=0.0, open_ends=True)
         self.seconds = math.inf if minutes is None else 60.0 * minutes
         self.began, self.before = clock(), spent
+        self.reserved = 0.0 if minutes is None else _UNKNOWN * self.seconds
+        """Seconds for what comes after the last round."""
+        self.closing = 0.0
+        """Seconds that it takes until all about a bag is known once it is trained."""
+        self.round = 0.0
+        """Seconds of the last round, whatever was trained; the first of a training does not count, nor its set-up."""
 
     @property
     def spent(self) -> float:
@@ -33,8 +42,21 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; below 0 once they are over."""
-        return self.seconds - self.spent
+        """Seconds that are left for trainings; below 0 once they are over."""
+        return self.seconds - self.reserved - self.spent
+
+    def reserve(self, blends: float) -> None:
+        """Keep seconds for the end of a training and for blends, though not too many for these."""
+        if math.isfinite(self.seconds):
+            self.reserved = self.closing + min(blends, _MOST * self.seconds)
+
+    def release(self) -> None:
+        """Keep nothing any more: this is the end."""
+        self.reserved = 0.0
+
+    def now(self) -> float:
+        """Seconds since some moment, to measure how long something takes."""
+        return clock()
 
     def timer(self) -> "Timer":
         """Give what watches the next training."""
@@ -54,16 +76,19 @@ class Timer:
         """How long the training took so far."""
         return clock() - self.began
 
+    @property
+    def since(self) -> float:
+        """Seconds since the last round."""
+        return clock() - self.last
+
     def __call__(self, round: int, history: History) -> None:
         """Look at the clock after a round; what is raised ends the training, and the best round is kept."""
         now = clock()
         if self.first is None:
             self.first = now - self.began
-        elif now + (now - self.last) > self.budget.began + self.budget.seconds - self.budget.before:
-            self._end()
-        if self.budget.left <= 0.0:
-            self._end()
+        else:
+            self.budget.round = now - self.last
         self.last = now
-
-    def _end(self) -> Never:
-        raise Exhausted(OVER, lambda: NothingLearnedError("no time was left for a round"))
+        left = self.budget.left
+        if left <= 0.0 or self.budget.round > left:
+            raise Exhausted(OVER, lambda: NothingLearnedError("no time was left for a round"))

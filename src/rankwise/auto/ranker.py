@@ -1,12 +1,10 @@
 """The ranker that chooses itself: a time and a metric in, the best of a portfolio out."""
 
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check, first_use
@@ -18,6 +16,7 @@ from rankwise.auto.choice import Candidate, choose
 from rankwise.auto.leaderboard import Entry, Leaderboard, measured, ordered
 from rankwise.auto.progress import showing
 from rankwise.auto.search import Search, Tried
+from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import MetricLike
@@ -33,8 +32,6 @@ from rankwise.rankers.training.ranker import Trained
 if TYPE_CHECKING:
     from rankwise.rankers.contributions import Contributions
     from rankwise.rankers.scoring.scorer import Scorer
-
-_SCORED = 1000  # documents, to measure how fast a ranker scores
 
 
 class AutoRanker(Ranker):
@@ -170,7 +167,7 @@ class AutoRanker(Ranker):
                 report=report,
             )
             self.stopped_ = search.run()
-        self._take(data, tried, metric, budget, notes)
+            self._take(data, tried, metric, budget, notes)
         if self.stopped_ == "interrupted":
             taken = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)
@@ -201,6 +198,7 @@ class AutoRanker(Ranker):
         candidates = {one.number: one.candidate(metric) for one in tried if one.bag is not None}
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in tried if one.reason), ""))
+        budget.release()
         made: list[Candidate] = []
         why = ""
         if self.stopped_ != "interrupted":
@@ -211,11 +209,11 @@ class AutoRanker(Ranker):
             candidate = candidates.get(one.number)
             numbers: Keywords = {} if candidate is None else measured(candidate, leader)
             if candidate is not None:
-                numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": _microseconds(candidate, data)}
+                numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
             about: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
             entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
         for one_of in made:
-            value: Keywords = {**measured(one_of, leader), "microseconds": _microseconds(one_of, data)}
+            value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
             entries.append(Entry(recipe=one_of.name, state="complete", **value, chosen=one_of is chosen))
         self.ranker_ = chosen.ranker
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
@@ -274,17 +272,3 @@ class AutoRanker(Ranker):
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> Never:
         raise check.error("an AutoRanker is saved as the ranker that it took", hint="rw.load gives that")
-
-
-def _microseconds(candidate: Candidate, data: RankingDataset) -> float:
-    """The least time of three to score some documents, by document."""
-    count = max(1, int(np.searchsorted(data.offsets, _SCORED, side="right")) - 1)
-    sample = data.take(slice(0, count))
-    scorer = candidate.ranker.scorer()
-    scorer(sample)  # compiles, and makes ready
-    found = []
-    for _ in range(3):
-        began = time.perf_counter()
-        scorer(sample)
-        found.append(time.perf_counter() - began)
-    return 1e6 * min(found) / sample.n_docs

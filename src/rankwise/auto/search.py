@@ -2,13 +2,15 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rankwise.auto import blending
 from rankwise.auto.budget import OVER, Budget
 from rankwise.auto.choice import NETS, TREES, Candidate
 from rankwise.auto.progress import Moment, Report
+from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.bagged import bagged
@@ -17,6 +19,7 @@ from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
     from rankwise.auto.kept import Kept
+    from rankwise.evaluation.evaluation import Evaluation
     from rankwise.rankers.training.loop import History
 
 QUARTERS = (1, 2, 4)
@@ -43,6 +46,12 @@ class Tried:
     seconds: float = 0.0
     first: float = 0.0
     """Seconds until its first round was done."""
+    closing: float = 0.0
+    """Seconds after its last round, until all about the bag was known and kept."""
+    evaluation: "Evaluation | None" = None
+    """Of its bag, out of fold; one that was read from a folder has none yet."""
+    microseconds: float = math.nan
+    """That its bag takes to score a document."""
     reason: str = ""
 
     @property
@@ -75,6 +84,8 @@ class Tried:
             "state": self.state,
             "seconds": self.seconds,
             "first": self.first,
+            "closing": self.closing,
+            "microseconds": None if math.isnan(self.microseconds) else self.microseconds,
             "reason": self.reason,
         }
 
@@ -83,7 +94,14 @@ class Tried:
         self.values = {int(quarters): float(value) for quarters, value in record["values"].items()}
         self.finished, self.state = bool(record["finished"]), str(record["state"])
         self.seconds, self.first = float(record["seconds"]), float(record["first"])
-        self.reason = str(record["reason"])
+        self.closing, self.reason = float(record["closing"]), str(record["reason"])
+        self.microseconds = math.nan if record["microseconds"] is None else float(record["microseconds"])
+
+    def measure(self, data: RankingDataset) -> None:
+        """Find out what the leaderboard says of its bag beside the value, while there is time for that."""
+        if self.bag is not None and self.evaluation is not None:
+            _ = self.evaluation.interval  # is computed on first use
+            self.microseconds = microseconds(self.bag, data)
 
     def candidate(self, metric: str) -> Candidate:
         """Give it as one that could be taken; it has a bag."""
@@ -91,7 +109,8 @@ class Tried:
         bag = self.bag
         if bag is None:
             raise LookupError(self.name)
-        return Candidate(name=self.name, ranker=bag, kind=kind, evaluation=bag.out_of_fold_, metric=metric)
+        evaluation = bag.out_of_fold_ if self.evaluation is None else self.evaluation
+        return Candidate(name=self.name, ranker=bag, kind=kind, evaluation=evaluation, metric=metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +150,8 @@ class Search:
 
     @property
     def _least(self) -> float:
-        """Seconds that a training needs at least; the first pays for libraries and kernels that are loaded once."""
-        known = [one.first for one in self.tried if one.first > 0.0]
-        return max(known[1:] or known, default=0.0)
+        """Seconds that a training needs at least."""
+        return _usual(one.first for one in self.tried)
 
     @property
     def usable(self) -> bool:
@@ -192,19 +210,28 @@ class Search:
             # A bag that is taken, or trained on by its user, knows nothing of the search.
             own = {name: getattr(one.recipe, name) for name in ("progress", "checkpoint_every")}
             recipe.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
-            one.bag = bag
+            one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
             if bag.stopped_ in (OVER, "interrupted"):
                 one.state = bag.stopped_
             else:
                 one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != recipe.unit
                 one.state = "complete" if one.finished else "partial"
-                one.values[quarters] = bag.out_of_fold_.mean[self.metric]
+                one.values[quarters] = one.evaluation.mean[self.metric]
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
+        one.measure(self.data)
         self.kept.write(one, self.budget.spent)
-        if one.bag is not None:
-            self._say(one, one.bag.best_round_, one.bag.out_of_fold_.mean[self.metric], one.state)
+        one.closing = timer.since
+        self._reserve()
+        if one.bag is not None and one.evaluation is not None:
+            self._say(one, one.bag.best_round_, one.evaluation.mean[self.metric], one.state)
         else:
             self._say(one, 0, math.nan, one.state)
+
+    def _reserve(self) -> None:
+        """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
+        self.budget.closing = _usual(one.closing for one in self.tried)
+        bags = [one.candidate(self.metric) for one in self.tried if one.bag is not None]
+        self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
 
     def _say(self, one: Tried, round: int, value: float, ended: str = "") -> None:
         best = max(self.tried, key=lambda other: other.value)
@@ -222,3 +249,9 @@ class Search:
                 seconds=self.budget.seconds,
             )
         )
+
+
+def _usual(seconds: Iterable[float]) -> float:
+    """The longest of what trainings took, in their order, but for the first: it pays for what is loaded once."""
+    known = [one for one in seconds if one > 0.0]
+    return max(known[1:] or known, default=0.0)
