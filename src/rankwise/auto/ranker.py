@@ -25,7 +25,8 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.bagged import bagged, pooled
+from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.training.ranker import Trained
 
@@ -140,8 +141,7 @@ class AutoRanker(Ranker):
         seed = check.integer("seed", self.seed, least=0)
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
-        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        data = pooled(*inputs.parts(X, y, **beside, extend=True))
+        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         recipes, notes = self._recipes(data)
         about = kept.identity(data, recipes, metric=metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:

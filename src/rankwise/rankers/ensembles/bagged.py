@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets
-from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
@@ -22,6 +21,7 @@ from rankwise.rankers.ensembles import held_out
 from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, packed, unpacked
 from rankwise.rankers.ensembles.members import Learned, Plan
 from rankwise.rankers.ensembles.places import places
+from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
@@ -158,8 +158,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         """
         self._refuse("fit", others)
         self._check(init_model)
-        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        data = pooled(*inputs.parts(X, y, **beside, extend=True))
+        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         plans = self._plans(data)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
         with contextlib.ExitStack() as stack:
@@ -372,16 +371,3 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self, train: RankingDataset, valid: RankingDataset | None, older: Self | None, others: Sequence[Any] = ()
     ) -> Never:
         raise check.error("a bag cannot be trained so", hint="call fit")
-
-
-def pooled(train: RankingDataset, valid: RankingDataset | None) -> RankingDataset:
-    """All queries, those of the training data first."""
-    if valid is None:
-        return train
-    if train.query_ids is not None and valid.query_ids is not None:
-        common = np.intersect1d(train.query_ids, valid.query_ids)
-        if common.size:
-            what = "a bag pools training and validation queries, and these have ids in common"
-            hint = "leave queries of the training data out of valid, or give its queries ids of their own"
-            raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
-    return concatenate([train, valid])

@@ -22,9 +22,10 @@ from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.ensembles import held_out
-from rankwise.rankers.ensembles.bagged import bagged, pooled
+from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.learner import packed, unpacked
+from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.ensembles.weights import Weights, choose_weights
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.schema import Documents
@@ -202,8 +203,7 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         """
         self._refuse("fit", others)
         metrics = self._metrics()
-        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        data = pooled(*inputs.parts(X, y, **beside, extend=True))
+        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         members = self._untrained_members(metrics)
         if data.propensities is not None and any(getattr(member, "debias", False) for member in members):
             hint = "train members without debias, or on judged documents"
@@ -241,8 +241,7 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         >>> blend.members_[0] is bags[0], sum(blend.weights_.values)
         (True, 1.0)
         """
-        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        data = pooled(*inputs.parts(X, y, **beside, extend=True))
+        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         bags = [one for one in rankers if isinstance(one, bagged)]
         for bag in bags:
             _check_trained_on(bag, bags[0], data)
