@@ -140,6 +140,8 @@ def test_trained_bags_are_blended_without_training(parts):
         rw.blended.of_fitted([bags[0], other], train, valid)
     with pytest.raises(ValueError, match="not trained yet"):
         rw.blended.of_fitted([rw.bagged(ranker(), folds=2)], train, valid)
+    with pytest.raises(ValueError, match=r"only trained bags are blended without training: got LightGBMRanker"):
+        rw.blended.of_fitted([bags[0], ranker()], train, valid)
 
 
 class Killed(Exception):
@@ -239,7 +241,7 @@ def test_direction_of_a_feature_is_learned_without_its_own_fold(parts):
 def test_forged_weights_are_one_error(parts, tmp_path):
     path = rw.blended([ranker(rounds=2), "a"], folds=2).fit(parts[0]).save(tmp_path / "blend")
     description, files = storage.read(path)
-    for forged in ({"values": ["x", 1]}, {"spreads": [1.0]}, {"values": [float("nan"), 1.0]}):
+    for forged in ({"values": ["x", 1]}, {"spreads": [1.0]}, {"values": [float("nan"), 1.0]}, {"values": [0.0, 0.0]}):
         weights = description["weights"] | forged
         storage.write(path, description | {"weights": weights}, files, force=True)
         with pytest.raises(ValueError, match=str(path)):
@@ -264,5 +266,7 @@ def test_errors_say_what_to_do(parts):
         rw.blended([ranker(), "a"]).set_params(ranker_3__leaves=3)
     with pytest.raises(ValueError, match="not trained yet"):
         rw.blended([ranker()]).predict(valid)
+    with pytest.raises(ValueError, match="not trained yet"):
+        rw.blended([ranker()]).rank(valid)
     with pytest.raises(ValueError, match="debias"):
         rw.blended([ranker(debias=True), "a"], folds=2).fit(train.with_(propensities=np.ones(train.n_docs)))

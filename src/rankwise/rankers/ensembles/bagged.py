@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.ensembles import held_out
-from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, packed, unpacked
-from rankwise.rankers.ensembles.members import Learned, Plan
+from rankwise.rankers.ensembles.combined import Combined
+from rankwise.rankers.ensembles.held_out import HeldOut
+from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, unpacked
+from rankwise.rankers.ensembles.members import Learned
 from rankwise.rankers.ensembles.places import places
+from rankwise.rankers.ensembles.plans import plans, seed_of_member
 from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.schema import Documents
@@ -30,7 +30,6 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained, Watch
 from rankwise.rankers.training.validation import Measure
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import rankwise as rw
@@ -74,12 +73,10 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     name = "bagged"
     members_: tuple[Trained, ...]
     """The trained members, each with its own ``history_["loss"]``. A bag of one forest that was loaded has it only."""
-    ranker_: TreeRanker
-    """Of trees: the one ranker that members became, whose scores are their mean up to rounding."""
-    averaged: tuple[Trained, ...] = ()
-    """The members whose scores are averaged, where they are not one forest."""
-    oof_scores_: Array
-    """One score per document of the training and then the validation data, by members that have not seen its query."""
+    _combined = Combined()
+    """The members added up."""
+    _held_out: HeldOut
+    """Their out-of-fold scores; a checkpoint has none."""
 
     def __init__(
         self,
@@ -159,20 +156,19 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         self._check(init_model)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        plans = self._plans(data)
+        members = plans(self.ranker, data, folds=self.folds, repeats=self.repeats, seed=self.seed_of_folds)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
         with contextlib.ExitStack() as stack:
             where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.ranker.threads}
             learner = BagLearner(
                 data,
-                plans,
+                members,
                 self.repeats,
-                lambda: places(data, plans, [one.data for one in also.values()], stack, **where),
+                lambda: places(data, members, [one.data for one in also.values()], stack, **where),
             )
             self._train(data, data, learner=lambda: learner, older=None, resume=resume, measure=also, watch=watch)
         if learner.out_of_fold is not None:
-            self.oof_scores_ = learner.out_of_fold.mean(axis=0)
-            self._values = held_out.values(self.oof_scores_, data, self._metrics())
+            self._held_out = HeldOut.measured(learner.out_of_fold.mean(axis=0), data, self._metrics())
         return self
 
     def _check(self, init_model: object) -> None:
@@ -188,29 +184,12 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         for name in ("repeats", "processes"):
             check.integer(name, getattr(self, name), least=1)
 
-    def _plans(self, data: RankingDataset) -> list[Plan]:
-        """All members: folds of the first repeat, then of the next."""
-        if data.n_queries < self.folds:
-            what = "a bag needs at least as many queries as folds"
-            raise check.error(what, got=f"{data.n_queries} queries and folds={self.folds}", hint="set fewer folds")
-        found: list[Plan] = []
-        for repeat in range(self.repeats):
-            fold = fold_of_query(data, self.folds, seed=self.seed_of_folds, trial=repeat)
-            for number in range(self.folds):
-                # Metrics are measured here, and not where members are.
-                member = self.ranker.__sklearn_clone__().set_params(seed=self._seed(len(found)), metrics=())
-                found.append(Plan(member, np.flatnonzero(fold == number)))
-        return found
-
     @property
     def seed_of_folds(self) -> int:
         """The seed that decides into which fold a query falls."""
         if self.fold_seed is not None:
             return check.integer("fold_seed", self.fold_seed, least=0)
         return check.integer("seed", self.ranker.seed, least=0)
-
-    def _seed(self, member: int) -> int:
-        return int(Stream(self.ranker.seed).child("member", member).key >> np.uint64(33))
 
     def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> OutOfFold:
         return OutOfFold(valid, metrics, debias=bool(self.ranker.debias))
@@ -221,25 +200,14 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
             member = self._blank(self.ranker._made_of(learned.rounds), learned.files)
             member.history_ = {"loss": learned.loss} if learned.loss else {}
             member.best_round_, member.stopped_ = learned.rounds, state.stopped
-            member.seed = self._seed(number)
+            member.seed = seed_of_member(self.ranker, number)
             members.append(member)
         self._become(tuple(members))
 
     def _become(self, members: tuple[Trained, ...]) -> None:
-        """Add members up: to one forest, where that can be."""
-        self.members_, self.averaged = members, members
-        self.__dict__.pop("ranker_", None)
-        if isinstance(self.ranker, TreeRanker):
-            forests = [member.model_ for member in members if isinstance(member, TreeRanker)]
-            forest = self.ranker.library.sum(forests, [1.0 / len(forests)] * len(forests))
-            if forest is not None:
-                self._become_forest(forest)
-
-    def _become_forest(self, forest: Any) -> None:
-        ranker: Any = self.ranker.__sklearn_clone__()
-        ranker.model_, ranker._schema = forest, self._schema
-        ranker.history_, ranker.best_round_, ranker.stopped_ = self.history_, self.best_round_, self.stopped_
-        self.ranker_, self.averaged = ranker, ()
+        """Add members up."""
+        self.members_ = members
+        self._combined = Combined.of(self, members, like=self.ranker)
 
     def _blank(self, made_of: Json, files: dict[str, bytes]) -> Any:
         """A member from its files."""
@@ -249,6 +217,16 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         return member
 
     # Scores: of one forest, or the mean over members.
+
+    @property
+    def ranker_(self) -> TreeRanker:
+        """Of trees: the one ranker that members became, whose scores are their mean up to rounding."""
+        return self._combined.ranker
+
+    @property
+    def averaged(self) -> tuple[Trained, ...]:
+        """The members whose scores are averaged, where they are not one forest."""
+        return self._combined.rankers
 
     @property
     def model_(self) -> Any:
@@ -269,24 +247,17 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     def contributions(self, data: Documents) -> Contributions:
         """Give the contributions of the one forest, or the mean of those of all members."""
         self._check_fitted()
-        if not self.averaged:
-            return self.ranker_.contributions(data)
-        found = [member.contributions(data) for member in self.averaged]
-        parts, left = (np.mean([getattr(one, name) for one in found], axis=0) for name in ("parts", "left"))
-        first = found[0]
-        return Contributions(
-            parts=parts,
-            left=left,
-            method=f"mean of {len(found)} members' {first.method}",
-            start=first.start,
-            features=first.features,
-            schema=first.schema,
-        )
+        return self._combined.contributions(data)
 
     def scorer(self) -> Scorer:
         """Give what scores one query's documents in the least time."""
         self._check_fitted()
-        return Scorer(self) if self.averaged else self.ranker_.scorer()
+        return self._combined.scorer(self)
+
+    @property
+    def oof_scores_(self) -> Array:
+        """One score per document of the training and then the validation data, by members that never saw its query."""
+        return self._held_out.scores
 
     @property
     def out_of_fold_(self) -> "rw.Evaluation":
@@ -295,25 +266,24 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         The common round was chosen on the same queries, which makes it a little too good, and each member has seen
         fewer queries than there are, and is not averaged, which makes it too bad.
         """
-        self._check_fitted()
-        if not hasattr(self, "_values"):
-            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
-        import rankwise as rw  # the public name: evaluations are made above rankers
+        return self._out_of_fold().evaluation()
 
-        return rw.Evaluation(*self._values)
+    def _out_of_fold(self) -> HeldOut:
+        self._check_fitted()
+        if not hasattr(self, "_held_out"):
+            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
+        return self._held_out
 
     @property
     def needs_lists(self) -> bool:
         """Whether a score depends on the other documents of its query."""
-        return any(member.needs_lists for member in self.averaged)
+        return self._combined.needs_lists
 
     def _score(self, features: Floats) -> Array:
         return self._score_lists(features, None)
 
     def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        if not self.averaged:
-            return self.ranker_._score(features)
-        return np.asarray(np.mean([member._score_lists(features, offsets) for member in self.averaged], axis=0))
+        return self._combined.score(features, offsets)
 
     # On disk.
 
@@ -330,15 +300,12 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         return {"members": [self.ranker._made_of(rounds)] * (self.folds * self.repeats)}
 
     def _description(self) -> Json:
-        if self.averaged:
-            made: Json = {"members": [member._made_of(member.best_round_) for member in self.averaged]}
-        else:
-            made = self.ranker_._made_of(self.ranker_.model_.n_trees)
+        made = self._combined.description([member._made_of(member.best_round_) for member in self.averaged])
         return super()._description() | made
 
     def _files(self) -> dict[str, bytes]:
-        own = packed([member._files() for member in self.averaged]) if self.averaged else self.ranker_._files()
-        return own | (held_out.files(self.oof_scores_, *self._values) if hasattr(self, "_values") else {})
+        kept = self._held_out.files() if hasattr(self, "_held_out") else {}
+        return self._combined.files(self.averaged) | kept
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
@@ -359,9 +326,9 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
                 member.best_round_ = member._rounds()
             self._become(tuple(members))
         else:
-            self._become_forest(self._blank(description, files).model_)
-        if found := held_out.read(files):
-            self.oof_scores_, self._values = found
+            self._combined = Combined.read(self, self.ranker, description, files)
+        if found := HeldOut.read(files):
+            self._held_out = found
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
         for own in unpacked(files, self.folds * self.repeats):

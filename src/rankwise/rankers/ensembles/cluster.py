@@ -7,7 +7,8 @@ from typing import Any
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.ensembles.members import Members, Plan
+from rankwise.rankers.ensembles.members import Members
+from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.trees.cluster.liveness import Liveness, lost
 
 _SILENCE = 60.0  # seconds after which a worker that is not heard of counts as lost

@@ -2,6 +2,8 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -10,37 +12,63 @@ from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 
-Values = tuple[dict[str, Array], Ids, Array | None]
-"""Metric -> one value per query; the ids of queries; their weights."""
+if TYPE_CHECKING:
+    import rankwise as rw
+
 _FILE = "out_of_fold.npz"
 
 
-def values(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> Values:
-    """Measure scores on every query."""
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    return {str(one): one(scores, data.labels, data.offsets, data.judged) for one in metrics}, ids, data.weights
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores by models that have not seen the query, as a bag and a blend keep them."""
+
+    scores: Array
+    """One for each document."""
+    values: dict[str, Array]
+    """Metric -> one value per query."""
+    query_ids: Ids
+    query_weights: Array | None
+
+    @classmethod
+    def measured(cls, scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> Self:
+        """Measure scores on every query."""
+        values = {str(one): one(scores, data.labels, data.offsets, data.judged) for one in metrics}
+        return cls(scores, values, _ids(data), data.weights)
+
+    def evaluation(self) -> "rw.Evaluation":
+        """Give the values as an evaluation."""
+        import rankwise as rw  # the public name: evaluations are made above rankers
+
+        return rw.Evaluation(self.values, self.query_ids, self.query_weights)
+
+    def covers(self, data: RankingDataset) -> bool:
+        """Whether these are scores of these documents, as far as can be seen."""
+        return self.scores.size == data.n_docs and np.array_equal(self.query_ids, _ids(data))
+
+    def files(self) -> dict[str, bytes]:
+        """Write them; strings become arrays of text, which need no pickle."""
+        ids, weights = self.query_ids, self.query_weights
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            scores=self.scores,
+            names=np.array(list(self.values)),
+            values=np.array(list(self.values.values())),
+            ids=np.array(ids.tolist()) if ids.dtype == object else ids,
+            weights=np.zeros(0) if weights is None else weights,
+        )
+        return {_FILE: buffer.getvalue()}
+
+    @classmethod
+    def read(cls, files: Mapping[str, bytes]) -> Self | None:
+        """Read them, if they are there: a checkpoint has none."""
+        if _FILE not in files:
+            return None
+        with check.library("out-of-fold scores", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
+            values = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
+            weights = kept["weights"]
+            return cls(kept["scores"], values, kept["ids"], weights if weights.size else None)
 
 
-def files(scores: Array, columns: Mapping[str, Array], ids: Ids, weights: Array | None) -> dict[str, bytes]:
-    """Write them; strings become arrays of text, which need no pickle."""
-    plain = np.array(ids.tolist()) if ids.dtype == object else ids
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        scores=scores,
-        names=np.array(list(columns)),
-        values=np.array(list(columns.values())),
-        ids=plain,
-        weights=np.zeros(0) if weights is None else weights,
-    )
-    return {_FILE: buffer.getvalue()}
-
-
-def read(files: Mapping[str, bytes]) -> tuple[Array, Values] | None:
-    """Read them, if they are there: a checkpoint has none."""
-    if _FILE not in files:
-        return None
-    with check.library("out-of-fold scores", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
-        columns = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
-        weights = kept["weights"]
-        return kept["scores"], (columns, kept["ids"], weights if weights.size else None)
+def _ids(data: RankingDataset) -> Ids:
+    return np.arange(data.n_queries) if data.query_ids is None else data.query_ids

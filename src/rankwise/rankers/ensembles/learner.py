@@ -11,8 +11,9 @@ from rankwise import check
 from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.rankers.ensembles.members import Learned, Plan, Step
+from rankwise.rankers.ensembles.members import Learned, Step
 from rankwise.rankers.ensembles.places import Place
+from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.validation import Validation

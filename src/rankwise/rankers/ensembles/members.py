@@ -2,30 +2,19 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.training.ranker import Trained
 from rankwise.threads import use_threads
 
 _STATE = "state.npz"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One member: what it is, and the queries that it never sees."""
-
-    ranker: Trained
-    """Not trained, with a seed of its own."""
-    held_out: NDArray[np.int64]
 
 
 class Step(NamedTuple):

@@ -12,7 +12,8 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.pools import processes, without_interrupts
 from rankwise.rankers.ensembles.cluster import on_cluster
-from rankwise.rankers.ensembles.members import Members, Plan
+from rankwise.rankers.ensembles.members import Members
+from rankwise.rankers.ensembles.plans import Plan
 from rankwise.threads import thread_count
 
 Result = Callable[[], Any]
