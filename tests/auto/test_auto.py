@@ -372,3 +372,13 @@ def test_processes_train_the_same(data, fitted):
     model = auto(processes=2).fit(data)
     assert plain(model) == plain(fitted)
     assert auto(processes=2, max_recipes=1).fit(data).ranker_.processes == 2  # one bag, and nothing to blend
+
+
+def test_a_cluster_trains_the_same(data, fitted):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
+    ) as cluster:
+        model = auto(dask=cluster.scheduler_address).fit(data)
+    assert plain(model) == plain(fitted)
+    assert np.array_equal(model.predict(data), fitted.predict(data))

@@ -197,6 +197,17 @@ def test_processes_do_not_change_it(parts):
     assert same(one, two, valid)
 
 
+def test_a_cluster_does_not_change_it(parts):
+    distributed = pytest.importorskip("distributed")
+    train, valid = parts
+    rankers = [ranker(objective="stochastic(softmax_ce)", rounds=4), ranker("neural", "softmax_ce", epochs=2), "a"]
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
+    ) as cluster:
+        blend = rw.blended(rankers, folds=3, dask=cluster.scheduler_address).fit(train, valid)
+    assert same(blend, rw.blended(rankers, folds=3).fit(train, valid), valid)
+
+
 def test_blend_is_a_ranker_everywhere(parts):
     from sklearn.base import clone
 
