@@ -20,6 +20,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.rankers import storage
+from rankwise.rankers.training.finished import folder_of
 from tests.robustness.fuzzing import cases
 
 _TREES: dict[str, Any] = {"rounds": 9, "leaves": 5, "min_documents": 5, "threads": 1, "checkpoint_every": 2}
@@ -30,6 +31,11 @@ RANKERS: dict[str, Any] = {
     "catboost": lambda **to: rw.CatBoostRanker("stochastic(xendcg)", **_TREES, **to),
     "bagged": lambda **to: rw.bagged(
         rw.LightGBMRanker("stochastic(xendcg)", feature_fraction=0.5, **_TREES, **to), folds=3
+    ),
+    "blended": lambda **to: rw.blended(
+        [rw.LightGBMRanker("stochastic(xendcg)", feature_fraction=0.5, seed=seed, **_TREES) for seed in (0, 1)],
+        folds=2,
+        **to,
     ),
     "neural": lambda **to: rw.NeuralRanker("stochastic(softmax_ce)", hidden=(6,), dropout=0.2, **_NETS, **to),
     "factorization": lambda **to: rw.FactorizationRanker(
@@ -43,15 +49,15 @@ class Moments:
 
     def __init__(self, until: int | None) -> None:
         self.until, self.calls, self.writing = until, 0, []  # type: ignore[var-annotated]
-        self._code, self._since = storage.write.__code__, 0
+        self._codes, self._since = {storage.write.__code__, folder_of.__code__}, 0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         self.calls += 1
         if self.calls == self.until:
             os.kill(os.getpid(), signal.SIGKILL)
-        if frame.f_code is self._code and event == "call":
+        if frame.f_code in self._codes and event == "call":
             self._since = self.calls
-        elif frame.f_code is self._code and event == "return":
+        elif frame.f_code in self._codes and event == "return":
             self.writing.append((self._since, self.calls))
 
 
@@ -86,7 +92,7 @@ def warm(kind: str) -> None:
         importlib.import_module("safetensors.torch")
         importlib.import_module("torch._dynamo")  # the first step of an optimizer imports it
     else:
-        importlib.import_module("lightgbm" if kind == "bagged" else kind)
+        importlib.import_module("lightgbm" if kind in ("bagged", "blended") else kind)
     lists = rw.synthetic(n_queries=4, n_docs=5, seed=1)
     rw.objective("stochastic(xendcg)")(np.zeros(lists.n_docs), lists.labels, lists.offsets, lists.stream(1))
     rw.evaluate(np.zeros(lists.n_docs), lists, "ndcg@10")
@@ -116,6 +122,23 @@ def moment(chance: random.Random, about: dict[str, Any]) -> int:
     return chance.randint(1, about["calls"])
 
 
+def rounds_kept(kind: str, kept: Path) -> list[int]:
+    """How many rounds of every training are kept, in their order; whatever is kept can be read."""
+    members = [kept / f"member-{number}" for number in (1, 2)]
+    places = [[one, Path(f"{one}-checkpoint")] for one in members] if kind == "blended" else [[kept]]
+    models = [[rw.load(path) for path in each if path.exists()] for each in places]
+    columns = [[column for model in each for column in model.history_.values()] for each in models]
+    assert all(np.isfinite(column).all() for each in columns for column in each)
+    return [max(map(len, each), default=0) for each in columns]
+
+
+def remaining(kept: list[int], seen: list[int]) -> list[int]:
+    """The rounds that are still to be trained, of all that an uninterrupted run has ``seen``, training by training."""
+    starts = [place for place, done in enumerate(seen) if done == 1]
+    trainings = [seen[start:end] for start, end in zip(starts, [*starts[1:], len(seen)], strict=True)]
+    return [done for least, training in zip(kept, trainings, strict=True) for done in training if done > least]
+
+
 def main(kind: str, folder: Path, usual: int) -> None:
     """Run all cases; the first that ends otherwise than the uninterrupted training is an error."""
     warm(kind)
@@ -131,15 +154,12 @@ def main(kind: str, folder: Path, usual: int) -> None:
         untils = [moment(chance, whole["about"]) for _ in range(chance.choice((1, 1, 2, 3)))]
         for until in untils:  # a resumed training makes fewer calls, and may end before it is killed
             kills += in_a_fork(kind, place, until) == signal.SIGKILL
-            if (place / "kept").exists():
-                kept = rw.load(place / "kept")
-                assert all(np.isfinite(column).all() for column in kept.history_.values()), case
+            done = rounds_kept(kind, place / "kept")
         (place / "found.json").unlink(missing_ok=True)
-        done = len(next(iter(rw.load(place / "kept").history_.values()))) if (place / "kept").exists() else 0
         in_a_fork(kind, place)
         again = json.loads((place / "found.json").read_text())
         assert again["found"] == whole["found"], f"another result after kills at {untils}: {case}"
-        expected = list(range(done + 1, len(next(iter(whole["found"]["history"].values()))) + 1))
+        expected = remaining(done, whole["about"]["seen"])
         assert again["about"]["seen"] == expected, f"rounds after kills at {untils}: {case}"
         left = {path.name for path in place.iterdir() if path.suffix != ".part"}  # a folder that was being filled
         assert left == {"found.json", "kept"}, f"{left} after kills at {untils}: {case}"

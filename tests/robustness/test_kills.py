@@ -10,7 +10,8 @@ from tests.processes import HANG, environment
 from tests.robustness.killing import RANKERS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")]
-NEEDS = {"lightgbm": "lightgbm", "bagged": "lightgbm", "xgboost": "xgboost", "catboost": "catboost"}
+TREES = ("lightgbm", "xgboost", "catboost")
+NEEDS = {"bagged": "lightgbm", "blended": "lightgbm", **{name: name for name in TREES}}
 
 
 @pytest.mark.parametrize("kind", RANKERS)

@@ -13,7 +13,7 @@ def folder_of(folder: Path, file: str, identity: Mapping[str, object], *, what: 
     ``what`` the work is, and what must be the ``same`` to resume it, is said in errors.
     """
     place = folder / file
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not all(map(files.is_part, folder.iterdir())):  # a kill may have left an incomplete file
         if not resume:
             hint = "resume it with resume=True, or choose another folder"
             raise FileExistsError(f"{folder} exists already and is kept. Hint: {hint}.")
