@@ -146,8 +146,16 @@ class Results:
         return float(np.median([found["seconds"] for cell, found in self.cells.items() if cell.method == method]))
 
 
+def difference(results: Results, one: str, other: str, data: list[str], seeds: int) -> dict[str, float]:
+    """How far one method is ahead of another, paired by query."""
+    gaps = results.pooled(one, METRIC, data, seeds) - results.pooled(other, METRIC, data, seeds)
+    gaps = gaps[~np.isnan(gaps)]
+    mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
+    return {"queries": gaps.size, "mean": mean, "error": error, "z": mean / error if error else 0.0}
+
+
 def show(results: Results, methods: list[str], data: list[str], seeds: int) -> dict[str, Any]:
-    """Print means by data set, and pooled differences of the first method to all others."""
+    """Print means by data set, and differences of the first method to all others, of all queries and by data set."""
     rows: dict[str, Any] = {"means": [], "differences": []}
     names = [f"{name} {metric.upper()}" for name in data for metric in METRICS]
     print(
@@ -168,17 +176,21 @@ def show(results: Results, methods: list[str], data: list[str], seeds: int) -> d
         spread, seconds = f"{min(by_seed):.4f} to {max(by_seed):.4f}", results.seconds(method)
         print(f"| {method} | {' | '.join(f'{mean:.4f}' for mean in means)} | {spread} | {seconds:.0f} |")
         rows["means"].append({"method": method, **dict(zip(names, means, strict=True)), "seconds": seconds})
-    print("\n| less | metric | queries | difference | standard error | z |\n" + "|---" * 6 + "|")
-    for other in methods[1:]:
-        for metric in METRICS:
-            gaps = results.pooled(methods[0], metric, data, seeds) - results.pooled(other, metric, data, seeds)
-            gaps = gaps[~np.isnan(gaps)]
-            mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
-            z = mean / error if error else 0.0
-            print(f"| {methods[0]} − {other} | {metric.upper()} | {gaps.size} | {mean:+.4f} | {error:.4f} | {z:+.2f} |")
-            rows["differences"].append(
-                {"other": other, "metric": metric, "queries": gaps.size, "mean": mean, "error": error, "z": z}
-            )
+    pairs = [(methods[0], other) for other in methods[1:]]
+    pairs += [pair for pair in [("default bag", "default")] if set(pair) <= set(methods) and pair not in pairs]
+    where = {"all": data} | ({name: [name] for name in data} if len(data) > 1 else {})
+    print(
+        f"\n| {METRIC.upper()} | "
+        + " | ".join(f"{name}, z" for name in where)
+        + " |\n"
+        + "|---" * (1 + len(where))
+        + "|"
+    )
+    for one, other in pairs:
+        found = {name: difference(results, one, other, sets, seeds) for name, sets in where.items()}
+        cells = [f"{gap['mean']:+.4f} ± {gap['error']:.4f}, {gap['z']:+.1f}" for gap in found.values()]
+        print(f"| {one} − {other} | " + " | ".join(cells) + " |")
+        rows["differences"] += [{"one": one, "other": other, "data": name, **gap} for name, gap in found.items()]
     return rows
 
 

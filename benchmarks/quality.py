@@ -97,7 +97,10 @@ def shuffled(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
         return data
     queries = np.repeat(np.arange(data.n_queries), data.sizes)
     order = np.lexsort((np.random.default_rng(seed).random(data.n_docs), queries))
-    return rw.RankingDataset(data.features[order], data.labels[order], data.offsets, query_ids=data.query_ids)
+    ids = None if data.document_ids is None else np.asarray(data.document_ids)[order]
+    return rw.RankingDataset(
+        data.features[order], data.labels[order], data.offsets, query_ids=data.query_ids, document_ids=ids
+    )
 
 
 def measure(run: Run) -> dict[str, Any]:
