@@ -147,8 +147,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         """
         self._refuse("fit", others)
         student = self.student.__sklearn_clone__().set_params(objective=self._mixed())
-        beside: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
-        train, held_out = inputs.parts(X, y, **beside)
+        train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         teacher = trained(self.teacher, train, held_out)
         if self.unlabelled is not None:
             train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
