@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,18 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.demo import baselines, rankers, run
+from rankwise.demo import baselines, rankers, run, search
 from rankwise.demo.result import HEADLINE, Demonstration
 from rankwise.report import write
 
 PICTURES = ("means.png", "curves.png", "differences.png")
+AUTO = "auto"
 MODELS = ("listnet", "lambdarank", "xendcg", "e_lambdarank", "plrank", "lightgbm_lambdarank", "lightgbm_rank_xendcg")
 FILES = {
     *(
         "report.html",
         "report-files",
+        "leaderboard.html",
         "results.md",
         "results.json",
         "queries.csv",
@@ -31,6 +34,7 @@ FILES = {
     *("best_feature.txt", "linear_regression.txt"),
     *PICTURES,
 }
+MINUTES = 1e-3  # a search that has a ranker after one round
 TRAINED = {
     "ListNet": "listnet",
     "LambdaRank": "lambdarank",
@@ -50,13 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(folder: Path) -> Demonstration:
     """One small run for all tests that only look."""
-    return run.demonstrate(folder, queries=120)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(search.SETTINGS, "minutes", MINUTES)
+        return run.demonstrate(folder, queries=120)
 
 
 def test_writes_what_it_says(result: Demonstration, folder: Path):
     assert {path.name for path in folder.iterdir()} == FILES | {run.MARK, "models"}
-    assert {path.name for path in (folder / "models").iterdir()} == set(MODELS)
-    assert set(result.files) == FILES | {f"models/{name}" for name in MODELS}
+    assert {path.name for path in (folder / "models").iterdir()} == {*MODELS, AUTO}
+    assert set(result.files) == FILES | {f"models/{name}" for name in (*MODELS, AUTO)}
     for name in PICTURES:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     page = (folder / "results.md").read_text()
@@ -67,6 +73,30 @@ def test_writes_what_it_says(result: Demonstration, folder: Path):
     assert f'<p class="claim">{result.introduction()}</p>' in report
     assert f"{result.comparison.mean[HEADLINE][result.ranked[0]]:.4f}" in report
     assert 'id="explorer-index"' in report
+
+
+def test_the_search_is_shown(result: Demonstration, folder: Path):
+    taken = result.search.leaderboard.chosen
+    assert taken.recipe in (folder / "results.md").read_text()
+    assert taken.recipe in (folder / "leaderboard.html").read_text()
+    test = rw.read_parquet(folder / "test.parquet")
+    mean = rw.evaluate(rw.load(folder / "models" / AUTO), test, HEADLINE).mean[HEADLINE]
+    assert mean == pytest.approx(result.search.tested.mean[HEADLINE], abs=1e-12)
+    assert f"{mean:.4f}" in result.beside()
+    assert json.loads((folder / "results.json").read_text())["search"]["chosen"] == taken.recipe
+    assert AUTO not in "".join(result.ranked).lower()  # by the clock, and so no part of what repeats
+
+
+def test_with_the_core_alone_the_search_takes_what_is_there(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
+    for name in ("xgboost", "catboost", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    parts = dict(zip(("train", "valid", "test"), rw.split(rw.synthetic(n_queries=30, seed=1), seed=1), strict=True))
+    _, found = search.searched(parts)
+    assert {entry.recipe.partition("(")[0] for entry in found.leaderboard.entries} == {"lightgbm"}
+    left_out = [note for note in found.leaderboard.notes if "not installed" in note]
+    assert len(left_out) == 1
+    assert "pip install 'rankwise[catboost,torch,xgboost]'" in left_out[0]
 
 
 def test_parts_do_not_share_queries(result: Demonstration):
@@ -156,7 +186,7 @@ def test_json_holds_everything(result: Demonstration, folder: Path):
 
 
 def test_the_commands_it_proposes_work(result: Demonstration):
-    compare, explain, train = (command.split() for command in run.next_commands(result))
+    compare, explain, train, auto = (command.split() for command in run.next_commands(result))
     assert compare[0] == explain[0] == train[0] == "rankwise"
     done = CliRunner().invoke(app, [*compare[1:], "--metrics", HEADLINE, "--json"])
     assert done.exit_code == 0, done.output
@@ -169,10 +199,14 @@ def test_the_commands_it_proposes_work(result: Demonstration):
     done = CliRunner().invoke(app, [*train[1:], "--rounds", "2", "--threads", "1", "--json"])
     assert done.exit_code == 0, done.output
     shutil.rmtree(result.folder / "models" / "mine")
+    done = CliRunner().invoke(app, [*auto[1:], "--minutes", f"{MINUTES}", "--json"])
+    assert done.exit_code == 0, done.output
+    shutil.rmtree(result.folder / "models" / "longer")
 
 
 @pytest.mark.slow
-def test_repeats_exactly(result: Demonstration, tmp_path: Path):
+def test_repeats_exactly(result: Demonstration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
     again = run.demonstrate(tmp_path / "again", queries=120)
     assert again.comparison.to_dict() == result.comparison.to_dict()
 
@@ -185,6 +219,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUERIES", 40)
     monkeypatch.setitem(rankers.SETTINGS, "rounds", 3)
     monkeypatch.setitem(rankers.SETTINGS, "min_documents", 10)
+    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
     monkeypatch.setattr(write, "write_report", lambda *given, **options: None)  # figures take longer than all the rest
 
 
@@ -199,6 +234,9 @@ def test_command_prints_tables_and_says_where_results_lie(tmp_path: Path, monkey
         "(best possible)",
         "of the way from",
         "results/demo/results.md",
+        "results/demo/leaderboard.html",
+        "Taken: lightgbm(",
+        "rankwise auto DATA",
     ):
         assert word in first.stdout
     Path("results/demo/notes.txt").write_text("mine")

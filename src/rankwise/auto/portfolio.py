@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from rankwise import check
+from rankwise.evaluation.verdict import listed
 from rankwise.plain import Keywords
-from rankwise.rankers.table import installed, ranker_class
+from rankwise.rankers.table import extra, installed, ranker_class
 from rankwise.rankers.training.ranker import Trained
 
 LARGE = 300_000
@@ -52,24 +53,31 @@ _FOR_LARGE: tuple[Recipe, ...] = (
 
 
 def portfolio(n_docs: int) -> tuple[list[Trained], list[str]]:
-    """Give the recipes for so many documents, and what is left out because its library is not there.
+    """Give the recipes for so many documents, and a note of what is left out because its library is not there.
 
     >>> recipes, _ = portfolio(1000)
     >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
     ('lightgbm', 'xendcg', 15)
     """
+    return installed_ones(_FOR_LARGE if n_docs >= LARGE else _FOR_SMALL)
+
+
+def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Trained], list[str]]:
+    """Give the rankers whose libraries are there, and a note of those that are left out."""
     found: list[Trained] = []
-    missing: dict[str, str] = {}
-    for library, objective, settings in _FOR_LARGE if n_docs >= LARGE else _FOR_SMALL:
+    missing: list[str] = []
+    for library, objective, settings in recipes:
         if library in missing:
             continue
         try:
             installed(library)
-        except check.MissingExtraError as why:
-            missing[library] = f"no recipes of {library}: {why}"
+        except check.MissingExtraError:
+            missing.append(library)
         else:
             found.append(ranker_class(library)(objective, **settings))
-    return found, list(missing.values())
+    extras = ",".join(sorted(map(extra, missing)))
+    left_out = f"Left out: recipes of {listed(missing)}, not installed; pip install 'rankwise[{extras}]' adds them."
+    return found, [left_out] if missing else []
 
 
 def names(recipes: Sequence[Trained]) -> list[str]:

@@ -20,13 +20,14 @@ def demo(
     """Show what rankwise does, on synthetic data.
 
     Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
-    two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A report with a
-    query explorer, tables, values per query, plots, data and models go into the folder; running it again replaces them.
+    two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A short search as
+    that of "rankwise auto" follows, with its leaderboard. A report with a query explorer, tables, values per query,
+    plots, data and models go into the folder; running it again replaces them.
 
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
     """
-    from rankwise.demo.run import STEPS, demonstrate, next_commands
+    from rankwise.demo.run import BOARD, STEPS, demonstrate, next_commands
 
     with screen.progress(STEPS, progress) as bar:
         result = demonstrate(output, force=force, progress=bar.step)
@@ -36,8 +37,14 @@ def demo(
     screen.say(f"{result.introduction()}\n")
     screen.table(result.table())
     screen.say(f"\n{result.conclusion()}\n")
+    screen.say(f"{result.search.introduction()}\n")
+    screen.table(result.search.leaderboard.table())
+    screen.say(f"\n{result.beside()}\n")
     screen.say(f"Report: {output / 'report.html'}, for a browser: figures, and every query in an explorer.")
     screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
+    screen.say(f"Leaderboard: {output / BOARD}, for a browser.")
     screen.say("Next:")
     for command in next_commands(result):
         screen.say(f"  {command}", wrap=False)
+    screen.say("On data of your own (LETOR text, CSV or Parquet):")
+    screen.say("  rankwise auto DATA --minutes 10 --output model", wrap=False)

@@ -13,6 +13,7 @@ from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
+    from rankwise.demo.search import Search
     from rankwise.evaluation.comparison import Comparison
     from rankwise.evaluation.evaluation import Evaluation
 
@@ -31,6 +32,8 @@ class Demonstration:
     """A random order, which no ranker should fall below."""
     ceiling: "Evaluation"
     """The order by true utility, which on average no ranker can beat: the judges' noise is left."""
+    search: "Search"
+    """What a search without any choice found, on the same data."""
     curves: dict[str, list[float]]
     """Trained ranker -> the headline metric of the validation part after every round."""
     folder: Path
@@ -98,6 +101,11 @@ class Demonstration:
             "possible one."
         )
 
+    def beside(self) -> str:
+        """Say what the search's ranker is worth beside the best of the others."""
+        best = self.ranked[0]
+        return self.search.conclusion(best, self.comparison.mean[HEADLINE][best])
+
     def to_dict(self) -> Json:
         """Give everything as plain data that JSON can hold."""
         return {
@@ -112,6 +120,7 @@ class Demonstration:
             "random_order": self.floor.to_dict(),
             "best_possible": self.ceiling.to_dict(),
             "comparison": self.comparison.to_dict(),
+            "search": self.search.to_dict(),
             "folder": str(self.folder),
             "files": self.files,
         }

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from rankwise.rankers.trees.lightgbm import LightGBMRanker
 
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
-STEPS = 6 + len(OBJECTIVES)
+STEPS = 7 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
+BOARD = "leaderboard.html"
 _MODELS = "models"
+_AUTO = f"{_MODELS}/auto"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
 
 
@@ -41,8 +43,10 @@ def demonstrate(
     from rankwise.data.synthetic.lists import synthetic, synthetic_ideal
     from rankwise.demo.baselines import best_feature, linear
     from rankwise.demo.results import as_results
+    from rankwise.demo.search import searched
     from rankwise.evaluation.compare import compare
     from rankwise.evaluation.evaluate import evaluate
+    from rankwise.report.leaderboard import write_leaderboard
     from rankwise.report.write import FILES, PAGE, write_report
 
     data = synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
@@ -56,11 +60,16 @@ def demonstrate(
     feature, scores_of_feature = best_feature(train, test)
     scores[f"best feature ({feature})"] = scores_of_feature
 
+    progress("Searching for a ranker by itself")
+    parts = {"train": train, "valid": valid, "test": test}
+    model, search = searched(parts)
+
     progress("Evaluating and comparing")
     means = {name: evaluate(values, test, HEADLINE).mean[HEADLINE] for name, values in scores.items()}
     scores = {name: scores[name] for name in sorted(scores, key=means.__getitem__, reverse=True)}  # as in the report
     result = Demonstration(
-        parts={"train": train, "valid": valid, "test": test},
+        parts=parts,
+        search=search,
         comparison=compare(scores, test, METRICS, seed=SEED),
         floor=evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
         ceiling=evaluate(synthetic_ideal(test, seed=SEED), test, METRICS),
@@ -69,7 +78,8 @@ def demonstrate(
         files={
             PAGE: "the report: words, tables, figures and a query explorer, for a browser",
             FILES: "every figure and table of the report as files",
-            "results.md": "the table, the figures and the conclusion",
+            BOARD: "the leaderboard of the search: what was tried, what was taken and why, for a browser",
+            "results.md": "the tables, the figures and the conclusion",
             "results.json": "every number, for programs",
             "queries.csv": "the value of each metric on each query",
             "means.png": "how good each ranker is",
@@ -77,25 +87,29 @@ def demonstrate(
             "differences.png": "on which queries the best ranker wins, and by how much",
             **{f"{name}.parquet": f"the {name} data" for name in ("train", "valid", "test")},
             **{_file(name): f"the model of {name}" for name in rankers},
+            _AUTO: "the ranker that the search took",
             **{_file(name): f"the scores of {name}" for name in scores if name not in rankers},
         },
     )
     progress("Drawing and writing")
     _write(result, rankers, scores)
+    model.save(folder / _AUTO, force=True)
     progress("Writing the report")
     write_report(as_results(result, scores, rankers), folder, force=True)
+    write_leaderboard(search.leaderboard, folder / BOARD, tested=search.tested, force=True)
     return result
 
 
 def next_commands(result: Demonstration) -> list[str]:
-    """Give commands for the reader to begin with: compare two rankers again, explain a ranking, train one more."""
+    """Give commands for the reader to begin with: compare two rankers, explain a ranking, train one, search longer."""
     folder, rankings = result.folder, (f"{_key(name)}={result.folder / _file(name)}" for name in result.ranked[1::-1])
     data = f"{folder / 'train.parquet'} --valid {folder / 'valid.parquet'}"
     model = folder / _file(next(name for name in result.ranked if name in OBJECTIVES))
     return [
         f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
         f"rankwise explain {model} {folder / 'test.parquet'} --query {result.parts['test'].qids()[0]}",
-        f"rankwise train {data} --objective approx_ndcg --output {folder / 'models' / 'mine'}",
+        f"rankwise train {data} --objective approx_ndcg --output {folder / _MODELS / 'mine'}",
+        f"rankwise auto {data} --minutes 3 --output {folder / _MODELS / 'longer'}",
     ]
 
 
@@ -110,8 +124,8 @@ def _prepare(folder: Path, force: bool) -> Path:
             )
     ready_folder(folder)
     (folder / _MODELS).mkdir(parents=True, exist_ok=True)
-    for name in OBJECTIVES:
-        storage.ready(folder / _file(name), force=True)
+    for name in (*map(_file, OBJECTIVES), _AUTO):
+        storage.ready(folder / name, force=True)
     _write_text(folder / MARK, _NOTE)
     return folder
 
@@ -153,6 +167,8 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     page = [f"# {result.headline}", result.introduction(), result.table().markdown(), result.conclusion()]
     page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
     page += [f"![{best} against {against}, query by query](differences.png)"]
+    search = result.search
+    page += ["## A search by itself", search.introduction(), search.leaderboard.table().markdown(), result.beside()]
     page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]
     page += ["## Next", "```\n" + "\n".join(next_commands(result)) + "\n```"]
     _write_text(folder / "results.md", "\n\n".join(page) + "\n")

@@ -43,6 +43,11 @@ def installed(name: str) -> None:
         check.installed(module, extra)
 
 
+def extra(name: str) -> str:
+    """Which extra brings the libraries of a ranker; the core brings those of some."""
+    return _EXTRAS.get(name, ((), ""))[1]
+
+
 RECOMMENDERS: dict[str, tuple[str, str]] = {
     "ease": ("rankwise.rankers.recommenders.ease", "EASE"),
     "als": ("rankwise.rankers.recommenders.als", "ALS"),
