@@ -1,16 +1,22 @@
-"""Why trees trained by PL-Rank trail those of LambdaRank on synthetic lists, and what closes the gap.
+"""Why trees trained by PL-Rank trail those of LambdaRank on synthetic lists, what closes the gap, and real lists.
 
     python benchmarks/plrank_gap.py [--queries 300] [--seeds 4] [--rounds 200] [--processes 2] [--only METHOD …]
+    python benchmarks/plrank_gap.py FOLDER [--data mq2008 mq2007] [--folds 5] [--seeds 2] [--rounds 600] …
 
 LightGBM on `rw.synthetic`, whose lists of about 117 documents an ideal ranker orders well; half of the queries train, a
 fifth chooses the number of trees, the others test. Every seed makes data of its own, so that test queries are
 independent; the difference to ``lambdarank`` is paired by query, with a 95% interval over all test queries.
 
+With FOLDER, that of `benchmarks/quality.py`, the same on real lists, with its folds and settings: a fold's validation
+part stops a model early, and its test part tests it. Seeds are no new queries, so values of a query are averaged over
+them before they are compared. There is a table for each set, and one of all queries together.
+
 The first table is of models at the round that validation queries choose. *expected* is the NDCG@10 that the
 Plackett-Luce policy of a model expects on training queries, and *train* that of the ranking by score; *choices* is the
-perplexity of its first rank: how many documents it chooses from. All are of the model's scores as they are. The second
-is of plain ``plrank`` as it trains: its expectation and choices, the size of the gradient per list, which share of that
-lies on the ten documents with the highest scores, and the cosine to the gradient that training began with.
+perplexity of its first rank: how many documents it chooses from. All are of the model's scores as they are. The second,
+of synthetic lists, is of plain ``plrank`` as it trains: its expectation and choices, the size of the gradient per list,
+which share of that lies on the ten documents with the highest scores, and the cosine to the gradient that training
+began with.
 
 ``spread 2.0`` trains with the policy of scores that are multiplied by one number for all lists, such that their mean
 standard deviation within a list is 2, from the second round on.
@@ -25,6 +31,7 @@ import numpy as np
 from scipy.stats import t
 
 import rankwise as rw
+from quality import FOLDS, SETTINGS, parts, shuffled
 from rankwise.pools import processes as pool_of
 
 METRIC = "ndcg@10"
@@ -44,8 +51,23 @@ METHODS: dict[str, tuple[str, float, float]] = {  # expression, spread of the po
     "plrank + softmax_ce": (f"{PLRANK} + softmax_ce", 0.0, 0.1),
     "plrank + lambdarank": (f"{PLRANK} + lambdarank", 0.0, 0.1),
 }
+ON_REAL_LISTS = (
+    BASELINE, "xendcg", "softmax_ce", PLAIN, "plrank + 0.3*softmax_ce", "plrank + softmax_ce", "plrank + lambdarank",
+)  # fmt: skip
+ON_SYNTHETIC_LISTS = {"leaves": 31, "min_documents": 20}
 WATCHED = (1, 10, 25, 50, 100, 200)
-Job = tuple[str, int, int, int]
+
+
+class Job(NamedTuple):
+    """One model; without a folder, data are synthetic, ``queries`` of them."""
+
+    method: str
+    seed: int
+    rounds: int
+    queries: int = 0
+    folder: str = ""
+    data: str = ""
+    fold: int = 0
 
 
 class Found(NamedTuple):
@@ -103,25 +125,36 @@ def watched(text: str, spread: float, seen: list[tuple[float, ...]]) -> Callable
 
 def measure(job: Job) -> Found:
     """Train a model and look at it."""
-    name, seed, queries, rounds = job
-    text, spread, rate = METHODS[name]
-    train, valid, test = rw.split(rw.synthetic(n_queries=queries, seed=seed), (0.5, 0.2, 0.3), seed=seed)
+    text, spread, rate = METHODS[job.method]
     seen: list[tuple[float, ...]] = []
-    objective = watched(text, spread, seen) if spread or name == PLAIN else text
-    model = rw.LightGBMRanker(
-        objective, rounds=rounds, patience=rounds, metrics=[METRIC],
-        learning_rate=rate, seed=seed, threads=1, progress=False,
-    ).fit(train, valid)  # fmt: skip
+    objective: Any = text
+    if job.folder:
+        train, valid, test = parts(job.folder, job.data, job.fold)
+        train = shuffled(train, job.seed)
+        settings: dict[str, Any] = {**SETTINGS, "rounds": job.rounds}
+        if spread:
+            objective = watched(text, spread, seen)
+    else:
+        train, valid, test = rw.split(
+            rw.synthetic(n_queries=job.queries, seed=job.seed), (0.5, 0.2, 0.3), seed=job.seed
+        )
+        settings = {**ON_SYNTHETIC_LISTS, "rounds": job.rounds, "patience": job.rounds, "learning_rate": rate}
+        if spread or job.method == PLAIN:
+            objective = watched(text, spread, seen)
+    model = rw.LightGBMRanker(objective, metrics=[METRIC], seed=job.seed, threads=1, progress=False, **settings)
+    model.fit(train, valid)
     scores = model.predict(train)
-    policy = rw.PLRank(samples=256)(scores, train.labels, train.offsets, rw.Stream(seed=seed))
+    policy = rw.PLRank(samples=256)(scores, train.labels, train.offsets, rw.Stream(seed=job.seed))
     valid_ndcg, train_ndcg = (rw.evaluate(model, part, [METRIC]).mean[METRIC] for part in (valid, train))
-    expected = -float(policy.value.mean())
+    expected = -float(
+        policy.value[[bool(train.labels[a:b].any()) for a, b in itertools.pairwise(train.offsets)]].mean()
+    )
     summary = (float(model.best_round_), valid_ndcg, train_ndcg, expected, choices(scores, train.offsets))
     return Found(summary, rw.evaluate(model, test, [METRIC])[METRIC], seen)
 
 
-def tables(names: Sequence[str], found: dict[str, list[Found]]) -> str:
-    """The two tables that the docstring describes."""
+def differences(names: Sequence[str], found: dict[str, list[Found]]) -> str:
+    """The table of trained models."""
     lines = ["| method | round | valid | test | test − lambdarank | train | expected | choices |", "|---" * 8 + "|"]
     for name in names:
         rounds, valid, train, expected, many = np.mean([one.summary for one in found[name]], axis=0)
@@ -133,29 +166,68 @@ def tables(names: Sequence[str], found: dict[str, list[Found]]) -> str:
             f"{rounds:.0f} | {valid:.4f} | {np.nanmean(test):.4f} | {gap} | {train:.4f} | {expected:.4f} | {many:.1f}"
         )
         lines.append(f"| {name} | {cells} |")
-    if PLAIN in names:
-        lines += ["", "| round | expected | choices | gradient | on the first ten | cosine |", "|---" * 6 + "|"]
-        for row in np.mean([one.by_round for one in found[PLAIN]], axis=0):
-            lines.append("| " + " | ".join([f"{row[0]:.0f}", f"{row[1]:.3f}", *(f"{x:.2f}" for x in row[2:])]) + " |")
     return "\n".join(lines)
+
+
+def as_it_trains(found: list[Found]) -> str:
+    """The table of plain ``plrank``."""
+    lines = ["| round | expected | choices | gradient | on the first ten | cosine |", "|---" * 6 + "|"]
+    for number, expected, *others in np.mean([one.by_round for one in found], axis=0):
+        cells = [f"{number:.0f}", f"{expected:.3f}", *(f"{value:.2f}" for value in others)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def averaged(found: Sequence[Found]) -> Found:
+    """Several seeds on the same queries as one."""
+    summary = tuple(float(x) for x in np.mean([one.summary for one in found], axis=0))
+    return Found(summary, np.mean([one.test for one in found], axis=0), [])
+
+
+def on_synthetic_lists(args: argparse.Namespace, names: Sequence[str]) -> list[Job]:
+    """The models of synthetic lists."""
+    seeds, rounds = args.seeds or 4, args.rounds or 200
+    return [Job(name, seed, rounds, queries=args.queries) for seed in range(seeds) for name in names]
+
+
+def on_real_lists(args: argparse.Namespace, names: Sequence[str]) -> list[Job]:
+    """The models of real lists."""
+    rounds = args.rounds or int(SETTINGS["rounds"])
+    grid = itertools.product(range(args.seeds or 2), args.data, range(1, args.folds + 1), names)
+    return [Job(name, seed, rounds, folder=args.folder, data=data, fold=fold) for seed, data, fold, name in grid]
 
 
 def main() -> None:
     """Train all models, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default="", help="where real lists are; without, lists are synthetic")
+    parser.add_argument("--data", nargs="+", default=["mq2008", "mq2007"], choices=["mq2008", "mq2007"])
+    parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seeds", type=int, help="4 of synthetic lists, 2 of real ones")
+    parser.add_argument("--rounds", type=int, help="trees at most: 200 and 600")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", nargs="*", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--only", nargs="*", choices=list(METHODS))
     args = parser.parse_args()
-    names = list(dict.fromkeys([BASELINE, *args.only]))
-    jobs: list[Job] = [(name, seed, args.queries, args.rounds) for seed in range(args.seeds) for name in names]
-    found: dict[str, list[Found]] = {name: [] for name in names}
+    names = list(dict.fromkeys([BASELINE, *(args.only or (ON_REAL_LISTS if args.folder else METHODS))]))
+    jobs = on_real_lists(args, names) if args.folder else on_synthetic_lists(args, names)
     with pool_of(args.processes) as pool:
-        for job, one in zip(jobs, pool.map(measure, jobs), strict=True):
-            found[job[0]].append(one)
-    print(tables(names, found))
+        found = dict(zip(jobs, pool.map(measure, jobs), strict=True))
+    if not args.folder:
+        by_name = {name: [one for job, one in found.items() if job.method == name] for name in names}
+        print(differences(names, by_name))
+        if PLAIN in names:
+            print(f"\n{as_it_trains(by_name[PLAIN])}")
+        return
+    for sets in [[one] for one in args.data] + ([args.data] if len(args.data) > 1 else []):
+        by_name = {
+            name: [
+                averaged([one for job, one in found.items() if (job.method, job.data, job.fold) == (name, data, fold)])
+                for data, fold in itertools.product(sets, range(1, args.folds + 1))
+            ]
+            for name in names
+        }
+        print(f"\n{' and '.join(sets)}\n\n{differences(names, by_name)}")
 
 
 if __name__ == "__main__":
