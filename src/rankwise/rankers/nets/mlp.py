@@ -81,7 +81,10 @@ class Perceptron(nn.Module):
 
     def members(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
         """Give the scores of every member, (documents, members)."""
-        inputs = self.transform(features, offsets)
+        return self.members_of(self.transform(features, offsets), offsets)
+
+    def members_of(self, inputs: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
+        """Give the scores of every member by features that are transformed already."""
         if self.training and self.feature_noise:
             inputs = inputs + self.feature_noise * torch.randn_like(inputs)
         return self.body(inputs, offsets)  # type: ignore[no-any-return]
@@ -99,16 +102,17 @@ class Perceptron(nn.Module):
         """Score a matrix of any length, block by block; without ``offsets``, where they are needed, as one list."""
         scores = np.empty(features.shape[0])
         with torch.inference_mode():
-            for rows, own in self._blocks(features, offsets):
+            for rows, own in self.blocks(features.shape, offsets):
                 scores[rows] = self(self.read(features[rows]), own).cpu().numpy()
         return scores
 
-    def _blocks(self, features: Floats, offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
+    def blocks(self, shape: tuple[int, ...], offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
+        """Cut the rows of a matrix into what is computed at once, with the offsets of their queries if needed."""
         if not self.needs_lists:
-            yield from ((rows, None) for rows in row_blocks(*features.shape))
+            yield from ((rows, None) for rows in row_blocks(*shape))
             return
-        ends = np.array([0, features.shape[0]]) if offsets is None else offsets
-        for rows, own in blocks(ends, features.shape[1], arrays.BLOCK):
+        ends = np.array([0, shape[0]]) if offsets is None else offsets
+        for rows, own in blocks(ends, shape[1], arrays.BLOCK):
             yield rows, torch.from_numpy(own)
 
     def explain(self, features: Floats) -> tuple[Array, Array]:

@@ -47,7 +47,7 @@ class Quantiles(torch.nn.Module):
         start, end = self.values.gather(1, left), self.values.gather(1, left + 1)
         apart = high - low
         share = ((columns - low) / torch.where(apart > 0, apart, 1)).clamp(0, 1)
-        return (start + share * (end - start)).T
+        return (start + share * (end - start)).T.contiguous()  # the order of memory is in the last bit of products
 
 
 def _line(known: Array) -> tuple[Array, Array]:

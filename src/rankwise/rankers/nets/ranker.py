@@ -1,6 +1,5 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -209,9 +208,8 @@ class NeuralRanker(TorchRanker):
         others: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         _check_installed()
-        import torch
-
-        from rankwise.rankers.nets.batches import Batching, Part
+        from rankwise.rankers.nets.batches import Batching
+        from rankwise.rankers.nets.inputs import Inputs
         from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.mlp import optimizer
 
@@ -230,23 +228,15 @@ class NeuralRanker(TorchRanker):
             _continue(net, older.model_)
         net.to(device)
 
-        def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
-            features = net.read(part.data.features[part.rows])
-            return (features, torch.from_numpy(part.offsets)) if net.needs_lists else (features,)
-
         return NetLearner(
             objective=objective,
             train=train,
             documents=self._documents(train, objective),
             seed=seed,
             module=net,
-            inputs=inputs,
-            forward=net.members,
-            held_out=[
-                functools.partial(net.score, data.features, data.offsets)
-                for data in (valid, *others)
-                if data is not None
-            ],
+            inputs=Inputs(net, train).of,
+            forward=net.members_of,
+            held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
             optimizer=optimizer(settings),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,
