@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import rankwise as rw
+from rankwise import files
 from rankwise.auto import budget, portfolio
 from rankwise.auto.choice import MIXED, NETS, TREES, Candidate, choose
 from rankwise.rankers.ensembles.learner import BagLearner
@@ -167,6 +168,32 @@ def test_interrupted_search_keeps_the_best_and_resumes(stop_at, data, fitted, tr
     assert len(trainings.calls) == done
     assert plain(again) == plain(fitted)
     assert np.array_equal(again.predict(data), fitted.predict(data))
+
+
+class Killed(BaseException):
+    """Ends a search without leaving it time for anything."""
+
+
+def test_search_that_was_killed_in_its_first_recipe_resumes(data, fitted, tmp_path, monkeypatch):
+    train = BagLearner.round
+    done: list[int] = []
+
+    def until(learner: BagLearner, stream: Any) -> float | None:
+        if len(done) == 5:
+            raise Killed
+        done.append(stream.round)
+        return train(learner, stream)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BagLearner, "round", until)
+        with pytest.raises(Killed):
+            auto(study=tmp_path / "search").fit(data)
+    model = auto(study=tmp_path / "search").fit(data)
+    assert plain(model) == plain(fitted)
+    assert np.array_equal(model.predict(data), fitted.predict(data))
+    (tmp_path / "other").mkdir()
+    files.part_in(tmp_path / "other").write_text("{", encoding="utf-8")  # killed while the first file was written
+    assert auto(study=tmp_path / "other", max_recipes=1).fit(data).stopped_ == "recipes"
 
 
 def test_interruption_before_the_first_round_is_raised(data, trainings):

@@ -57,6 +57,8 @@ class Kept:
     def read(self, tried: "Sequence[Tried]") -> None:
         """Take over what a run before has found."""
         if not (self.folder / FILE).is_file():
+            if self.lasting:  # before the first checkpoint: a search that is killed early is known by it
+                self._write(0.0)
             return
         found = settings_files.load(self.folder / FILE, "the file of a search", as_json=True, most=_MOST).keys
         with _making_sense(self.folder):
@@ -104,7 +106,7 @@ def ready(folder: str | Path) -> None:
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, where a search is to be kept. Hint: name a folder.")
-    if path.exists() and not (path / FILE).is_file() and any(path.iterdir()):
+    if path.exists() and not (path / FILE).is_file() and not all(map(files.is_part, path.iterdir())):
         raise FileExistsError(f"{path} is not the folder of a search, and is kept. Hint: name a new folder.")
     files.ready_folder(path)
 
