@@ -15,6 +15,7 @@ import rankwise as rw
 from rankwise import files
 from rankwise.auto import budget, portfolio
 from rankwise.auto.choice import MIXED, NETS, TREES, Candidate, choose
+from rankwise.auto.leaderboard import Entry, Leaderboard
 from rankwise.rankers.ensembles.learner import BagLearner
 
 ROUNDS = 12
@@ -320,6 +321,15 @@ def test_leaderboard_is_complete(fitted):
     assert "3 recipes tried in" in text
     assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
     assert "<table>" in board._repr_html_()
+
+
+@pytest.mark.parametrize(("blend", "why"), [(True, "the best of several by luck too"), (False, "less simple")])
+def test_why_the_leader_was_not_taken_is_said(blend, why):
+    one: dict[str, Any] = {"state": "complete", "low": 0.4, "high": 0.6}
+    taken = Entry(recipe="a", mean=0.50, difference=-0.01, error=0.02, blend=blend, chosen=True, **one)
+    leader = Entry(recipe="b", mean=0.51, **one)
+    board = Leaderboard(metric="ap", entries=(leader, taken), stopped="recipes", seconds=1.0, queries=9)
+    assert f"b is ahead by 0.0100, within noise (standard error 0.0200), and {why}" in board.verdict()
 
 
 def test_recipe_that_fails_is_said(data):

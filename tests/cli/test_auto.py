@@ -1,12 +1,16 @@
 """The command ``auto``: what it prints and writes, and what it refuses before any work begins."""
 
+import io
 import json
+import re
 
 import numpy as np
 import pytest
 
 import rankwise as rw
 from rankwise.auto import portfolio
+from rankwise.auto.leaderboard import Entry, Leaderboard
+from rankwise.cli import screen
 from tests.cli.running import refused, run
 
 
@@ -62,3 +66,30 @@ def test_refusals(train, tmp_path):
     assert "ndcg" in refused(*words, "--metric", "ndgc")
     assert "end it with .html" in refused(*words, "--report", tmp_path / "page.txt")
     assert "minutes" in refused(*words, "--minutes", "-1")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "intervals"), [(80, False), (150, True)])
+def test_a_leaderboard_fits_the_terminal(columns, intervals, monkeypatch):
+    name = "lightgbm(stochastic(lambdarank, scale=0.25))"
+    entries = [
+        Entry(recipe=name, state="complete", rounds=3, mean=0.5, low=0.4, high=0.6, difference=0.0, chosen=True),
+        Entry(recipe="b", state="complete", rounds=3, mean=0.45, low=0.4, high=0.5, difference=-0.05, p=0.01),
+    ]
+    board = Leaderboard(metric="ndcg@10", entries=tuple(entries), stopped="recipes", seconds=9.0, queries=5)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen.table(board.table(), narrow=board.brief())
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in terminal.getvalue().splitlines()]
+    assert max(map(len, lines)) <= columns
+    row = next(line for line in lines if name in line)
+    assert "0.5000" in row
+    assert ("[0.4000, 0.6000]" in row) == intervals
+    assert "−0.0500" in next(line for line in lines if " b " in line)

@@ -27,7 +27,7 @@ def test_page_shows_everything(tmp_path):
     page = write_leaderboard(BOARD, tmp_path / "page.html", tested=tested).read_text(encoding="utf-8")
     assert "<h1>lightgbm(xendcg) was taken, of 4 recipes</h1>" in page
     assert "neural(<b>) is ahead" not in page  # names are escaped
-    assert "neural(&lt;b&gt;) is ahead by 0.0050, no more than one standard error (0.0060), and less simple." in page
+    assert "neural(&lt;b&gt;) is ahead by 0.0050, within noise (standard error 0.0060), and less simple." in page
     assert "xgboost(lambdarank) failed: no split" in page
     assert "Not tried: neural(listnet)." in page
     assert "0.5000" in page

@@ -42,6 +42,8 @@ class Entry:
     """Of training."""
     microseconds: float = math.nan
     """Of scoring a document, on one thread where the ranker is one forest."""
+    blend: bool = False
+    """Whether it is made of several bags."""
     chosen: bool = False
     reason: str = ""
     """Why it failed."""
@@ -107,9 +109,12 @@ class Leaderboard:
         value = f"{self.metric} {tables.number(chosen.mean)} {tables.interval(chosen.low, chosen.high)} out of fold"
         if chosen is leader:
             return f"Taken: {chosen.recipe}, with {value}, the highest."
+        why = "less simple"
+        if chosen.blend and not leader.blend:
+            why = "the best of several by luck too, which a blend of them is not"
         return (
             f"Taken: {chosen.recipe}, with {value}. {leader.recipe} is ahead by {tables.number(-chosen.difference)}, "
-            f"no more than one standard error ({tables.number(chosen.error)}), and less simple."
+            f"within noise (standard error {tables.number(chosen.error)}), and {why}."
         )
 
     def table(self) -> tables.Table:
@@ -153,6 +158,17 @@ class Leaderboard:
             *self.notes,
         ]
         return tables.Table(header=header, rows=rows, align="llrlrrrrrl", notes=tuple(notes))
+
+    def brief(self) -> tables.Table:
+        """Give the columns that decide, for a terminal that is too narrow for all."""
+        whole = self.table()
+        kept = [whole.header.index(name) for name in (self.metric, "to the leader", "p")]
+        return tables.Table(
+            header=("  recipe", self.metric, "to leader", "p"),
+            rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in kept)) for row in whole.rows),
+            align="lrrr",
+            notes=(*whole.notes, "A wider terminal has room for intervals, rounds and costs."),
+        )
 
     def __repr__(self) -> str:
         return self.table().text()

@@ -214,7 +214,7 @@ class AutoRanker(Ranker):
             entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
         for one_of in made:
             value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
-            entries.append(Entry(recipe=one_of.name, state="complete", **value, chosen=one_of is chosen))
+            entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
         self.ranker_ = chosen.ranker
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
         self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_

@@ -131,7 +131,7 @@ def auto(
     if json:
         screen.document(_described(model.leaderboard_.to_dict(), output, tested))
     else:
-        screen.table(model.leaderboard_.table())
+        screen.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
         if tested is not None:
             screen.table(tested.table(), title=f"On {test}")
     for one in said:

@@ -38,7 +38,7 @@ def demo(
     screen.table(result.table())
     screen.say(f"\n{result.conclusion()}\n")
     screen.say(f"{result.search.introduction()}\n")
-    screen.table(result.search.leaderboard.table())
+    screen.table(result.search.leaderboard.table(), narrow=result.search.leaderboard.brief())
     screen.say(f"\n{result.beside()}\n")
     screen.say(f"Report: {output / 'report.html'}, for a browser: figures, and every query in an explorer.")
     screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")

@@ -30,19 +30,26 @@ def console(*, stderr: bool = False) -> "Console":
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
 
-def table(content: "Table", *, title: str = "") -> None:
-    """Print a table: with rules and colour on a terminal that is wide enough, else as aligned plain text."""
+def table(content: "Table", *, title: str = "", narrow: "Table | None" = None) -> None:
+    """Print a table: with rules and colour on a terminal that is wide enough, else as aligned plain text.
+
+    On a terminal ``narrow`` takes its place where that fits, and the whole does not.
+    """
     screen = console()
     if title:
         screen.print(f"\n[bold]{plain(title)}[/]")
-    grid = _grid(content)
-    needed = screen.measure(grid, options=screen.options.update(max_width=WIDE)).maximum
-    if screen.is_terminal and needed <= screen.width:
-        screen.print(grid)
-        for line in content.notes:
-            screen.print(plain(line), style="dim")
-    else:
-        screen.print(plain(content.text()), soft_wrap=True)
+    for one in (content, narrow) if screen.is_terminal else ():
+        if one is not None and _needed(one, screen) <= screen.width:
+            screen.print(_grid(one))
+            for line in one.notes:
+                screen.print(plain(line), style="dim")
+            return
+    screen.print(plain(content.text()), soft_wrap=True)
+
+
+def _needed(content: "Table", screen: "Console") -> int:
+    """How many columns of the terminal a table with rules needs."""
+    return screen.measure(_grid(content), options=screen.options.update(max_width=WIDE)).maximum
 
 
 def _grid(content: "Table") -> "Grid":
