@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -43,10 +44,11 @@ def fitted(data):
 
 
 class Trainings:
-    """Counts the rounds of bags by objective; each takes a second of the search's clock, and one may be interrupted."""
+    """Counts the rounds of bags by objective; each takes seconds of the search's clock, and one may be interrupted."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now, self.stop_at = 0.0, math.inf
+        self.seconds: Callable[[int], float] = lambda calls: 1.0
         self.calls: list[int] = []
         train = BagLearner.round
 
@@ -54,7 +56,7 @@ class Trainings:
             if len(self.calls) + 1 >= self.stop_at:
                 raise KeyboardInterrupt
             found = train(learner, stream)
-            self.now += 1.0
+            self.now += self.seconds(len(self.calls))
             self.calls.append(stream.round)
             return found
 
@@ -128,6 +130,13 @@ def test_time_is_kept_for_the_end(seconds, data, trainings, monkeypatch):
     assert trainings.now <= seconds
     assert seconds - 6 < trainings.now or model.stopped_ == "recipes"
     assert all(entry.microseconds > 0.0 for entry in model.leaderboard_.entries if entry.rounds)
+
+
+def test_long_rounds_after_short_ones_keep_the_time(data, trainings):
+    trainings.seconds = lambda calls: 1.0 if calls < ROUNDS else 5.0
+    model = auto(minutes=20 / 60).fit(data)
+    assert trainings.now == 17.0  # another round would end at 22
+    assert model.stopped_ == "minutes"
 
 
 def test_there_is_a_ranker_after_one_round_however_late(data, trainings):
