@@ -2,26 +2,32 @@
 
     python benchmarks/yeti.py speed [--queries 2000] [--iterations 20] [--turns 5] [--threads 1]
     python benchmarks/yeti.py quality FOLDER [--seeds 5] [--folds 5] [--rounds 600] [--processes 2] [--out yeti.csv]
+        [--data mq2008] [--only METHOD …]
 
 ``speed``: one call of the prepared objective, value, gradient and Hessian, against one iteration of CatBoost with trees
 of two leaves on a single feature, where little is left but its loss; and against that iteration less one of RMSE, which
 grows the same trees. Lists are those of `benchmarks/objectives.py`; CatBoost keeps a matrix of pairs of each list.
-Contestants take turns, and only ratios of one run mean something.
+Contestants take turns, and only ratios of one run mean something. Times are those of the CPU, over all threads, which
+other work on the machine disturbs least.
 
-``quality``: the folds and settings of `benchmarks/quality.py` on MQ2008, NDCG@10 of the test queries, with trees of
-CatBoost and of LightGBM. Shown are differences to the first method of each library, paired by fold and seed, with a 95%
-interval over folds and seeds. CatBoost's own YetiRank grows every tree on a sample of the documents, which ours
-does not.
+``quality``: the folds and settings of `benchmarks/quality.py`, NDCG@10 of the test queries, with trees of CatBoost, by
+levels, and of LightGBM, by leaves. Shown are differences to CatBoost's YetiRank, paired by fold and seed, with a 95%
+interval over folds and seeds. CatBoost's own losses grow every tree on a sample of the documents and choose splits with
+some noise, which ours do not unless they are told to: ``sampled`` gives ours both, ``all documents`` takes both from
+YetiRank. The last columns are the CPU time of a round, trees, validation and the way through Python included, and
+within it that of one call of our objective: medians over trainings on one thread.
 """
 
 import argparse
 import itertools
+import math
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 
 import paired
 import rankwise as rw
@@ -29,13 +35,23 @@ from peers import Lists, make_lists
 from quality import FOLDS, SETTINGS, parts, shuffled
 
 METRIC = "ndcg@10"
-METHODS = {
-    "catboost": (
-        "native:YetiRank", "yeti(metric=classic)",
-        "native:YetiRank:mode=NDCG", "yeti(gain=linear)", "yeti", "lambdarank",
-    ),
-    "lightgbm": ("lambdarank", "yeti", "yeti(gain=linear)", "yeti(metric=classic)", "native:lambdarank"),
-}  # fmt: skip
+ALL, SOME = {"bootstrap_type": "No", "random_strength": 0.0}, {"subsample": 0.8, "random_strength": 1.0}
+METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {  # trees, objective, and how CatBoost samples
+    "YetiRank": ("catboost", "native:YetiRank", {}),
+    "YetiRank, all documents": ("catboost", "native:YetiRank", ALL),
+    "yeti(metric=classic)": ("catboost", "yeti(metric=classic)", {}),
+    "yeti(metric=classic), sampled": ("catboost", "yeti(metric=classic)", SOME),
+    "YetiRank:mode=NDCG": ("catboost", "native:YetiRank:mode=NDCG", {}),
+    "yeti(gain=linear)": ("catboost", "yeti(gain=linear)", {}),
+    "yeti": ("catboost", "yeti", {}),
+    "yeti, sampled": ("catboost", "yeti", SOME),
+    "lambdarank": ("catboost", "lambdarank", {}),
+    "LightGBM, lambdarank": ("lightgbm", "lambdarank", {}),
+    "LightGBM, yeti": ("lightgbm", "yeti", {}),
+    "LightGBM, yeti(gain=linear)": ("lightgbm", "yeti(gain=linear)", {}),
+    "LightGBM, yeti(metric=classic)": ("lightgbm", "yeti(metric=classic)", {}),
+    "LightGBM, native:lambdarank": ("lightgbm", "native:lambdarank", {}),
+}
 RANKERS = {"catboost": rw.CatBoostRanker, "lightgbm": rw.LightGBMRanker}
 SPEED = {
     "YetiRank": "yeti(metric=classic)",
@@ -43,18 +59,19 @@ SPEED = {
     "YetiRank:mode=MAP": "yeti(metric=map)",
     "YetiRank:mode=MRR": "yeti(metric=mrr)",
 }
+REFERENCE = "YetiRank"
 Job = tuple[str, str, str, int, int, int]
 
 
 class Gaps:
-    """The seconds between the ends of CatBoost's iterations."""
+    """The CPU seconds between the ends of CatBoost's iterations."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
 
     def after_iteration(self, _: Any) -> bool:
         """Note the time; True lets it go on."""
-        self.ends.append(time.perf_counter())
+        self.ends.append(time.process_time())
         return True
 
     def median(self) -> float:
@@ -63,7 +80,7 @@ class Gaps:
 
 
 def catboost_iteration(lists: Lists, loss: str, iterations: int, threads: int) -> float:
-    """Seconds of an iteration of CatBoost with two leaves."""
+    """CPU seconds of an iteration of CatBoost with two leaves."""
     import catboost
 
     scores, labels, offsets = lists
@@ -79,14 +96,14 @@ def catboost_iteration(lists: Lists, loss: str, iterations: int, threads: int) -
 
 
 def our_call(lists: Lists, text: str, calls: int) -> float:
-    """Seconds of a call of the prepared objective."""
+    """CPU seconds of a call of the prepared objective."""
     scores, labels, offsets = lists
     prepared = rw.objective(text).prepare(labels, offsets)
     taken = []
     for number in range(calls + 1):
-        start = time.perf_counter()
+        start = time.process_time()
         prepared(scores, rw.Stream(0, number))
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     return statistics.median(taken[1:])
 
 
@@ -107,30 +124,56 @@ def speed(args: argparse.Namespace) -> None:
         print(f"{ours:24}{theirs:22}{1e3 * own:9.1f}{1e3 * whole:14.1f}{ratio:8.1f}{alone:11.1f}", flush=True)
 
 
-def measure(job: Job) -> float:
-    """Train one model; give its NDCG on the test part."""
-    folder, library, method, seed, fold, rounds = job
-    train, valid, test = parts(folder, "mq2008", fold)
-    settings: dict[str, Any] = {**SETTINGS, "rounds": rounds, "metrics": [METRIC], "seed": seed, "threads": 1}
-    model = RANKERS[library](method, progress=False, **settings).fit(shuffled(train, seed), valid)
-    return float(rw.evaluate(model, test, [METRIC]).mean[METRIC])
+def measure(job: Job) -> tuple[float, float, float]:
+    """Train one model; give its NDCG on the test part, and CPU milliseconds of a round and of a call of ours in it."""
+    folder, data, name, seed, fold, rounds = job
+    library, method, native = METHODS[name]
+    train, valid, test = parts(folder, data, fold)
+    train = shuffled(train, seed)
+    settings: dict[str, Any] = {**SETTINGS, "rounds": rounds, "metrics": [METRIC], "seed": seed, "threads": 1, **native}
+    model = RANKERS[library](method, progress=False, **settings)
+    if not method.startswith("native:"):
+        rw.objective(method)([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0))  # compiled before the clock runs
+    start = time.process_time()
+    model.fit(train, valid)
+    whole = (time.process_time() - start) / len(model.history_[METRIC])
+    own = math.nan if method.startswith("native:") else our_cpu(model.predict(train), train, method)
+    return float(rw.evaluate(model, test, [METRIC]).mean[METRIC]), 1e3 * whole, 1e3 * own
+
+
+def our_cpu(scores: np.ndarray, data: rw.RankingDataset, text: str, calls: int = 5) -> float:
+    """CPU seconds of a call on one thread, at the scores that training ended with."""
+    prepared = rw.objective(text).prepare(data.labels, data.offsets)
+    with rw.use_threads(1):
+        prepared(scores, rw.Stream(0))
+        start = time.process_time()
+        for number in range(calls):
+            prepared(scores, rw.Stream(0, number))
+    return (time.process_time() - start) / calls
 
 
 def quality(args: argparse.Namespace) -> None:
-    runs = itertools.product(range(args.seeds), range(1, args.folds + 1), METHODS)
-    jobs: list[Job] = [
-        (args.folder, library, method, seed, fold, args.rounds)
-        for seed, fold, library in runs
-        for method in METHODS[library]
-    ]
+    names = list(dict.fromkeys([REFERENCE, *(args.only or METHODS)]))
+    runs = itertools.product(args.data, range(args.seeds), range(1, args.folds + 1), names)
+    jobs: list[Job] = [(args.folder, data, name, seed, fold, args.rounds) for data, seed, fold, name in runs]
     values = list(paired.measured(jobs, measure, args.processes, args.out))
-    for library, methods in METHODS.items():
-        results: list[paired.Result] = [
-            ((library,), method, (seed, fold), value)
-            for (_, where, method, seed, fold, _), value in zip(jobs, values, strict=True)
-            if where == library
-        ]
-        print(f"\n{paired.table(results, ('trees of',), methods[0])}")
+    for data in args.data:
+        print(
+            f"\n{data}\n\n| trees and objective | NDCG@10 | − YetiRank | ms per round | of it ours |\n"
+            + "|---" * 5
+            + "|"
+        )
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
+        for (_, where, name, *_), value in zip(jobs, values, strict=True):
+            if where == data:
+                found[name].append(value)
+        for name, rows in found.items():
+            ndcg, whole, own = np.array(rows).T
+            gaps = ndcg - np.array(found[REFERENCE])[:, 0]
+            half = t.ppf(0.975, gaps.size - 1) * gaps.std(ddof=1) / np.sqrt(gaps.size) if gaps.size > 1 else math.nan
+            gap = "" if name == REFERENCE else f"{gaps.mean():+.4f} ± {half:.4f}"
+            calls = "" if np.isnan(own).any() else f"{np.median(own):.1f}"
+            print(f"| {name} | {ndcg.mean():.4f} | {gap} | {np.median(whole):.1f} | {calls} |")
 
 
 def main() -> None:
@@ -144,6 +187,8 @@ def main() -> None:
     timed.set_defaults(run=speed)
     ranked = commands.add_parser("quality")
     ranked.add_argument("folder")
+    ranked.add_argument("--data", nargs="+", default=["mq2008"], choices=["mq2008", "mq2007"])
+    ranked.add_argument("--only", nargs="+", choices=list(METHODS))
     ranked.add_argument("--seeds", type=int, default=5)
     ranked.add_argument("--folds", type=int, default=FOLDS)
     ranked.add_argument("--rounds", type=int, default=SETTINGS["rounds"])
