@@ -4,7 +4,6 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +47,7 @@ class Trainings:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now, self.stop_at = 0.0, math.inf
-        self.seconds: Callable[[int], float] = lambda calls: 1.0
+        self.seconds: Any = lambda calls: 1.0
         self.calls: list[int] = []
         train = BagLearner.round
 
