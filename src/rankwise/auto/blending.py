@@ -61,7 +61,7 @@ def expected(candidates: Sequence[Candidate], data: RankingDataset, metric: Metr
 
 
 def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
-    """How long a blend may take for each of its bags: to choose weights by a metric, and to make one ranker of it."""
+    """How long a blend may take for each of its bags: to choose weights by a metric, until all about it is known."""
     measure, scores = find_metric(metric), np.asarray(one.ranker.oof_scores_)
     began = budget.now()
     measure(scores, data.labels, data.offsets, data.judged)

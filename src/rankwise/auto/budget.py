@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Sequence
+from statistics import median
 
 from rankwise import check
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
@@ -11,13 +13,22 @@ OVER = "minutes"
 """Why a training ends that has no time left."""
 _UNKNOWN = 0.03
 """Of all seconds, kept for the end until a training has shown how long that takes."""
-_MOST = 0.2
+_MOST = 0.1
 """Of all seconds, kept at most for blends, which may be left out."""
 
 
 def clock() -> float:
     """Seconds since some moment."""
     return time.monotonic()
+
+
+def longest(seconds: Sequence[float]) -> float:
+    """The longest of what trainings took, but for the first of several: it pays for what is loaded once.
+
+    >>> longest([9.0, 1.0, 2.0]), longest([9.0]), longest([])
+    (2.0, 9.0, 0.0)
+    """
+    return max(seconds[1:] or seconds, default=0.0)
 
 
 class Budget:
@@ -30,8 +41,8 @@ class Budget:
         self.began, self.before = clock(), spent
         self.reserved = 0.0 if minutes is None else _UNKNOWN * self.seconds
         """Seconds for what comes after the last round."""
-        self.closing = 0.0
-        """Seconds that it takes until all about a bag is known once it is trained."""
+        self.closings: Sequence[float] = ()
+        """Seconds that it took until all about a bag was known once it was trained, of each."""
         self.warm = False
         """Whether something was trained already, so that what is loaded once is there."""
 
@@ -48,7 +59,12 @@ class Budget:
     def reserve(self, blends: float) -> None:
         """Keep seconds for the end of a training and for blends, though not too many for these."""
         if math.isfinite(self.seconds):
-            self.reserved = self.closing + min(blends, _MOST * self.seconds)
+            self.reserved = longest(self.closings) + min(blends, _MOST * self.seconds)
+
+    @property
+    def closing(self) -> float:
+        """Seconds that it takes as a rule until all about a bag is known."""
+        return median(self.closings) if self.closings else 0.0
 
     def release(self) -> None:
         """Keep nothing any more: this is the end."""

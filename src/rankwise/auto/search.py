@@ -2,12 +2,12 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rankwise.auto import blending
-from rankwise.auto.budget import OVER, Budget
+from rankwise.auto.budget import OVER, Budget, longest
 from rankwise.auto.choice import NETS, TREES, Candidate
 from rankwise.auto.progress import Moment, Report
 from rankwise.auto.speed import microseconds
@@ -151,7 +151,7 @@ class Search:
     @property
     def _least(self) -> float:
         """Seconds that a training needs at least."""
-        return _usual(one.first for one in self.tried)
+        return longest([one.first for one in self.tried if one.first > 0.0])
 
     @property
     def usable(self) -> bool:
@@ -229,7 +229,7 @@ class Search:
 
     def _reserve(self) -> None:
         """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
-        self.budget.closing = _usual(one.closing for one in self.tried)
+        self.budget.closings = [one.closing for one in self.tried if one.closing > 0.0]
         bags = [one.candidate(self.metric) for one in self.tried if one.bag is not None]
         self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
 
@@ -249,9 +249,3 @@ class Search:
                 seconds=self.budget.seconds,
             )
         )
-
-
-def _usual(seconds: Iterable[float]) -> float:
-    """The longest of what trainings took, in their order, but for the first: it pays for what is loaded once."""
-    known = [one for one in seconds if one > 0.0]
-    return max(known[1:] or known, default=0.0)
