@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import rankwise as rw
 from rankwise.rankers.nets import inputs
@@ -41,6 +42,17 @@ def test_data_are_transformed_once_if_they_can_be_kept(parts, numbers, times, mo
     monkeypatch.setattr(Transform, "forward", counted)
     rw.NeuralRanker(**NET).fit(train, valid)
     assert len(called) == times
+
+
+def test_features_on_disk_and_sparse_ones_are_kept_where_they_are_few(parts, tmp_path, monkeypatch):
+    train, _ = parts
+    np.save(tmp_path / "features.npy", train.features)
+    mapped = train.with_(features=np.load(tmp_path / "features.npy", mmap_mode="r"))
+    sparse = train.with_(features=scipy.sparse.csr_array(train.features))
+    net = rw.NeuralRanker(**NET).fit(train).model_
+    assert all(inputs.Inputs(net, data).keeps for data in (train, mapped, sparse))
+    monkeypatch.setattr(inputs, "KEPT_OF_FILES", 100)
+    assert [inputs.Inputs(net, data).keeps for data in (train, mapped, sparse)] == [True, False, False]
 
 
 def test_an_older_nets_transform_is_the_one_that_is_kept(parts):

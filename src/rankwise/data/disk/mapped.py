@@ -140,6 +140,11 @@ class Mapping:
         return found
 
 
+def in_memory(features: object) -> bool:
+    """Whether all numbers of a matrix are in memory: it is neither mapped from a file nor sparse."""
+    return isinstance(features, np.ndarray) and _mapped(features) is None
+
+
 def _mapped(array: Column) -> "np.memmap[Any, Any] | None":
     """Find the mapping of a file behind any number of views; None if the memory is somebody else's.
 

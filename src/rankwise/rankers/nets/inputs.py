@@ -5,11 +5,14 @@ import torch
 
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import in_memory
 from rankwise.rankers.nets.batches import Part
 from rankwise.rankers.nets.mlp import Perceptron
 
 KEPT = 2**26
-"""How many transformed numbers of a data set are kept at most: 256 MiB."""
+"""How many transformed numbers are kept at most of features that are in memory: 256 MiB."""
+KEPT_OF_FILES = 2**22
+"""How many of features that lie on disk, or are sparse, and would take much less memory as they are: 16 MiB."""
 
 
 class Inputs:
@@ -17,7 +20,8 @@ class Inputs:
 
     def __init__(self, net: Perceptron, data: RankingDataset) -> None:
         self.net, self.data = net, data
-        self.keeps = data.n_docs * net.transform.width <= KEPT
+        most = KEPT if in_memory(data.features) else KEPT_OF_FILES
+        self.keeps = data.n_docs * net.transform.width <= most
         self._kept: torch.Tensor | None = None
 
     def of(self, part: Part) -> tuple[torch.Tensor, ...]:
