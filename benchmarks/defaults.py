@@ -28,8 +28,9 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,41 +44,49 @@ from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.stopping import Stopping
 
 METRICS = ("ndcg@5", "ndcg@10")
-OBJECTIVES = ("xendcg", "lambdarank")
+OBJECTIVES = ("lambdarank", "xendcg")
 SETS = ("mq2008", "mq2007", "mslr", "synthetic-300")
 TODAY: dict[str, dict[str, Any]] = {
-    "lightgbm": {"leaves": 31, "min_documents": 20, "learning_rate": 0.05},
-    "xgboost": {"leaves": 31, "min_documents": 20, "learning_rate": 0.05},
-    "catboost": {"leaves": 32, "learning_rate": 0.05},
+    "lightgbm": {"learning_rate": 0.05, "leaves": 31, "min_documents": 20},
+    "xgboost": {"learning_rate": 0.05, "leaves": 31, "min_documents": 20},
+    "catboost": {"learning_rate": 0.05, "leaves": 32},
 }
-GRIDS: dict[str, dict[str, Sequence[Any]]] = {
-    "lightgbm": {
-        "leaves": (7, 15, 31, 63),
-        "min_documents": (1, 20, 50),
-        "learning_rate": (0.05, 0.1),
-        "extra_trees": (False, True),
-        "feature_fraction": (1.0, 0.5),
-    },
-    "xgboost": {
-        "leaves": (7, 15, 31, 63),
-        "min_documents": (1, 20, 50),
-        "learning_rate": (0.05, 0.1),
-        "colsample_bynode": (1.0, 0.5),
-    },
-    "catboost": {
-        "leaves": (8, 16, 32, 64),
-        "learning_rate": (0.05, 0.1),
-        "random_strength": (0.0, 1.0),
-        "rsm": (1.0, 0.5),
-    },
+_DRAWN = {"feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
+_EXTRA = {"extra_trees": True}
+_SAMPLED = {"subsample": 0.7, "colsample_bynode": 0.5}
+OTHERS: dict[str, Sequence[dict[str, Any]]] = {
+    "lightgbm": (
+        {"leaves": 15, "min_documents": 50} | _EXTRA,
+        {"leaves": 7, "min_documents": 50} | _EXTRA,
+        {"leaves": 31, "min_documents": 50} | _EXTRA,
+        {"leaves": 31, "min_documents": 20} | _EXTRA,
+        {"leaves": 15, "min_documents": 50},
+        {"leaves": 15, "min_documents": 50} | _DRAWN,
+        {"leaves": 15, "min_documents": 50} | _EXTRA | _DRAWN,
+        {"leaves": 15, "min_documents": 50, "learning_rate": 0.03} | _EXTRA,
+    ),
+    "xgboost": (
+        {"leaves": 15, "min_documents": 50} | _SAMPLED,
+        {"leaves": 15, "min_documents": 50},
+        {"leaves": 7, "min_documents": 50} | _SAMPLED,
+        {"leaves": 7, "min_documents": 50},
+        {"leaves": 31, "min_documents": 50} | _SAMPLED,
+        {"leaves": 31, "min_documents": 20} | _SAMPLED,
+    ),
+    "catboost": (
+        {"leaves": 16, "rsm": 0.5},
+        {"leaves": 16},
+        {"leaves": 32, "rsm": 0.5},
+        {"leaves": 16, "rsm": 0.5, "subsample": 0.7},
+        {"leaves": 8},
+    ),
 }
-NEUTRAL = {"extra_trees": False, "feature_fraction": 1.0, "colsample_bynode": 1.0, "random_strength": 0.0, "rsm": 1.0}
+"""What is compared with today's settings: other trees, and what a library may draw while it grows them."""
 RULES: dict[str, dict[str, Any]] = {
     "patience 50": {"patience": 50},
+    "patience 50, smoothing 5": {"patience": 50, "smoothing": 5},
     "patience 50, smoothing 10": {"patience": 50, "smoothing": 10},
     "patience 50, smoothing 25": {"patience": 50, "smoothing": 25},
-    "patience 100, smoothing 10": {"patience": 100, "smoothing": 10},
-    "patience 50, smoothing 10, mean": {"patience": 50, "smoothing": 10, "stop_on": "mean"},
 }
 USUAL = "patience 50"
 ASIDE = 1  # the seed of the split; the queries of 0 were looked at while this was written
@@ -103,8 +112,8 @@ class Job(NamedTuple):
 
 
 def written(settings: dict[str, Any]) -> str:
-    """Settings as one text, without those that change nothing."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items() if NEUTRAL.get(name) != value)
+    """Settings as one text."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def read(text: str) -> dict[str, Any]:
@@ -114,9 +123,7 @@ def read(text: str) -> dict[str, Any]:
 
 def candidates(library: str) -> list[str]:
     """Today's settings first, then all others."""
-    grid = GRIDS[library]
-    found = [written(dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
-    return list(dict.fromkeys([written(TODAY[library]), *found]))
+    return [written(TODAY[library]), *(written({"learning_rate": 0.05} | one) for one in OTHERS[library])]
 
 
 @functools.cache
@@ -150,15 +157,18 @@ def parts(job: Job) -> tuple[rw.RankingDataset, ...]:
 def measure(job: Job) -> list[list[str]]:
     """Train a model, and judge it as each rule would have stopped it."""
     train, valid, judged = parts(job)
-    about = {"rounds": job.rounds, "seed": job.seed, "threads": 1, "metrics": METRICS[::-1], "progress": False}
+    about = {"rounds": job.rounds, "seed": job.seed, "threads": 1, "progress": False}
     ranker: Any = ranker_class(job.library)(job.objective, **about, **read(job.settings))
-    start = time.perf_counter()
-    ranker.fit(train, measure={"valid": valid})
-    seconds, whole_model = time.perf_counter() - start, ranker.model_
-    names = tuple(f"valid {metric}" for metric in METRICS[::-1])
+    latest = Latest(
+        rounds=job.rounds, rules=[Stopping(rounds=job.rounds, metrics=METRICS[1:], **one) for one in RULES.values()]
+    )
+    ranker._stopping = lambda _: latest
+    start = time.process_time()
+    ranker.fit(train, valid)
+    seconds, whole_model = time.process_time() - start, ranker.model_
     lines = []
-    for rule, options in RULES.items():
-        ranker.model_ = whole_model.cut(stopped(Stopping(rounds=job.rounds, metrics=names, **options), ranker.history_))
+    for number, rule in enumerate(RULES):
+        ranker.model_ = whole_model.cut(latest.kept[number])
         evaluation = rw.evaluate(ranker, judged, METRICS)
         values = np.mean([evaluation[metric] for metric in METRICS], axis=0)
         shown = " ".join(f"{value:.4f}" for value in values[~np.isnan(values)])
@@ -166,14 +176,29 @@ def measure(job: Job) -> list[list[str]]:
     return lines
 
 
-def stopped(rule: Stopping, history: dict[str, list[float]]) -> int:
-    """The round that would have been kept."""
-    best = 0
-    for done in range(1, len(history[rule.metrics[0]]) + 1):
-        best = done if rule.improved(history, done, best) else best
-        if rule.finished(done, best):
-            break
-    return best
+@dataclass(frozen=True, kw_only=True)
+class Latest(Stopping):
+    """Train until every rule has stopped, and keep all rounds."""
+
+    rules: Sequence[Stopping]
+    kept: dict[int, int] = field(default_factory=dict)
+    """The best round of each rule so far."""
+    over: set[int] = field(default_factory=set)
+    """Rules that have stopped."""
+
+    def improved(self, history: Mapping[str, Sequence[float]], done: int, best: int) -> bool:
+        """Look at the round as every rule does that has not stopped; keep it, whatever they say."""
+        for number, rule in enumerate(self.rules):
+            if number not in self.over:
+                if rule.improved(history, done, self.kept.get(number, 0)):
+                    self.kept[number] = done
+                if rule.finished(done, self.kept[number]):
+                    self.over.add(number)
+        return True
+
+    def finished(self, done: int, best: int) -> str:
+        """Say whether all rules have stopped, or all rounds are trained."""
+        return "patience" if len(self.over) == len(self.rules) else super().finished(done, best)
 
 
 class Results:
@@ -280,8 +305,12 @@ def run(options: argparse.Namespace) -> Results:
     return results
 
 
-def tables(results: Results) -> None:
-    """Print what was found: by validation, and on the queries put aside."""
+def tables(results: Results, under: str | None = None) -> None:
+    """Print what was found: by validation, and on the queries put aside.
+
+    ``under`` is the rule under which candidates are shown, beside today's settings with the usual one; None shows the
+    mean over rules, each beside today's settings with the same.
+    """
     for library in sorted({key[3] for key in results.values}):
         models = [results.seconds[key] for key in results.seconds if key[3] == library]
         sets = ", ".join(sorted({key[0] for key in results.values if key[3] == library}))
@@ -292,18 +321,19 @@ def tables(results: Results) -> None:
             by_seeds[sum(gap.size for gap in gaps.values())].append(text)
         head = f"better than today by | {sets.replace(', ', ' | ')} |\n{'|---' * (3 + sets.count(',') + 1)}|"
         print(f"| settings | values compared | {head}")
-        for size in sorted(by_seeds, reverse=True)[:2]:
-            for text in choose(results, library, by_seeds[size])[:12]:
-                gaps = results.gaps("judge", library, text, None, None)
-                each = " | ".join(f"{1000 * gap.mean():+.1f}" for gap in gaps.values())
-                print(f"| {text} | {size} | {1000 * better(gaps):+.1f} | {each} |")
+        for size in sorted(by_seeds, reverse=True):
+            for text in choose(results, library, by_seeds[size]):
+                gaps = results.gaps("judge", library, text, under, None if under is None else USUAL)
+                every = (np.concatenate(list(gaps.values())), *gaps.values())
+                print(f"| {text} | {size} | {' | '.join(map(interval, every))} |")
+        today, tested = written(TODAY[library]), results.candidates("test", library)
         last = choose(results, library, by_seeds[max(by_seeds)])
-        today, chosen = written(TODAY[library]), last[0]
+        chosen = next((text for text in last if text in tested and text != today), last[0])
         print("\n| rule | chosen settings | today's settings |\n|---|---|---|")
         for rule in RULES:
             cells = (1000 * better(results.gaps("judge", library, text, rule, USUAL)) for text in (chosen, today))
             print(f"| {rule} | {' | '.join(f'{value:+.1f}' for value in cells)} |")
-        rule = best_rule(results, library, chosen)
+        rule = under or best_rule(results, library, chosen)
         print(f"\nOn the queries put aside:\n\n| settings | rule | {head}")
         for text, one in dict.fromkeys([(chosen, rule), (chosen, USUAL), (today, rule)]):
             if gaps := results.gaps("test", library, text, one, USUAL):
@@ -326,7 +356,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", help="where the data are; sets called synthetic-N need none")
     parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--libraries", nargs="+", choices=tuple(GRIDS), default=tuple(GRIDS))
+    parser.add_argument("--libraries", nargs="+", choices=tuple(TODAY), default=tuple(TODAY))
     parser.add_argument("--objectives", nargs="+", default=OBJECTIVES)
     parser.add_argument("--seeds", nargs="+", type=int, default=(2, 6, 16), help="of each rung of the halving")
     parser.add_argument("--keep", type=int, default=3, help="one candidate in so many goes on to the next rung")
@@ -338,8 +368,9 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--out", type=Path, default=Path("results/defaults.csv"))
     parser.add_argument("--tables", type=Path, metavar="CSV", help="print the tables of results, and train nothing")
+    parser.add_argument("--rule", choices=tuple(RULES), help="show candidates under this rule, not the mean over all")
     options = parser.parse_args()
-    tables(Results(options.tables) if options.tables else run(options))
+    tables(Results(options.tables) if options.tables else run(options), options.rule)
     return 0
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.rankers.trees import defaults
 from rankwise.rankers.trees.cluster import blocks, network, partitions
 from rankwise.rankers.trees.cluster.liveness import LostWorkerError
 from rankwise.rankers.trees.cluster.plan import Plan, Runs
@@ -103,6 +104,19 @@ def test_parts_hold_about_the_same_and_never_share_a_query():
 def test_fewer_queries_than_workers_leave_workers_out():
     assert Plan(runs([("a", 3), ("b", 1)]), parts=8).parts == 2
     assert Plan(runs([("a", 1), ("huge", 1000), ("b", 1)]), parts=3).parts <= 3
+
+
+def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "FEW", named.n_docs)
+    monkeypatch.setitem(defaults.SMALL, "lightgbm", defaults.Defaults(leaves=4, min_documents=5, smoothing=2))
+    path = scatter(named, tmp_path, [named.n_docs // 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a query may lie in both files
+        ranker = rw.dask.fit(rw.LightGBMRanker("xendcg", rounds=3, threads=1), path, client=client, query="qid")
+        explicit = rw.LightGBMRanker("xendcg", rounds=3, threads=1, leaves=4, min_documents=5)
+        rw.dask.fit(explicit, path, client=client, query="qid")
+    assert ranker.settings_ == {"leaves": 4, "min_documents": 5, "smoothing": 2}
+    assert ranker.model_.content() == explicit.model_.content()
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

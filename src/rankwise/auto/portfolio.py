@@ -85,7 +85,7 @@ def names(recipes: Sequence[Trained]) -> list[str]:
 
     >>> import rankwise as rw
     >>> names([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("xendcg", leaves=7), rw.LightGBMRanker("ranknet")])
-    ['lightgbm(xendcg, leaves=31)', 'lightgbm(xendcg, leaves=7)', 'lightgbm(ranknet)']
+    ['lightgbm(xendcg)', 'lightgbm(xendcg, leaves=7)', 'lightgbm(ranknet)']
     """
     heads = [(one.name, one._objective_expression()) for one in recipes]
     found = []
@@ -93,7 +93,8 @@ def names(recipes: Sequence[Trained]) -> list[str]:
         alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
         own = one.get_params()
         differ = [name for name in own if any(other.get(name) != own[name] for other in alike)]
-        inside = [head[1], *(f"{name}={own[name]}" for name in differ if name != "objective")]
+        differ = [name for name in differ if name != "objective" and own[name] is not None]
+        inside = [head[1], *(f"{name}={own[name]}" for name in differ)]
         name, before = f"{head[0]}({', '.join(inside)})", repeats(recipes)[number]
         found.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return found

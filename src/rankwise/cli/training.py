@@ -45,10 +45,11 @@ def train(
         float | None, typer.Option(metavar="X", help="The learning rate.", show_default="0.05; 0.001 for a net")
     ] = None,
     leaves: Annotated[
-        int | None, typer.Option(min=2, metavar="N", help="Leaves of a tree at most.", show_default="31")
+        int | None,
+        typer.Option(min=2, metavar="N", help="Leaves of a tree at most.", show_default="by the number of documents"),
     ] = None,
     min_documents: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least.", show_default="20")
+        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least.", show_default="as --leaves")
     ] = None,
     set_: options.Set = None,
     metrics: Annotated[

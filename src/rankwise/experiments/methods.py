@@ -14,6 +14,11 @@ from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.table import RANKERS, ranker_class
 from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.trees.defaults import USUAL
+
+PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}
+"""What rankers of an experiment have unless its settings say otherwise: the same for data of every size, and no part of
+a trial's digest."""
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ def lightgbm_objective(
     the rows that the objective takes: ``groups``, ``document_weights``, ``teacher_scores`` ….
 
     With the same parameters the model is that of :class:`LightGBMRanker`, bit for bit: ``learning_rate=0.05``,
-    ``num_leaves=31``, ``min_data_in_leaf=20`` and ``force_col_wise=True``, and the ids of queries here if the data have
-    ids, since draws go by them.
+    ``force_col_wise=True``, what its ``settings_`` say (``leaves`` is ``num_leaves``, ``min_documents`` is
+    ``min_data_in_leaf``), and the ids of queries here if the data have ids, since draws go by them.
 
     >>> import lightgbm as lgb, rankwise as rw
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
@@ -148,8 +148,9 @@ def xgboost_objective(
     ``min_child_weight=1`` would hold trees back, PL-Rank's most. So gradient and Hessian are divided by the mean
     Hessian of the round: ``reg_lambda`` is so many average documents, and ``min_child_weight`` the number of them in a
     leaf. ``relative=False`` leaves them as they are. The trees of :class:`XGBoostRanker` grow with the parameters
-    ``base_score=0``, ``learning_rate=0.05``, ``grow_policy="lossguide"``, ``max_depth=0``, ``max_leaves=31``,
-    ``min_child_weight=20`` and the ids of queries here if the data have ids, since draws go by them.
+    ``base_score=0``, ``learning_rate=0.05``, ``grow_policy="lossguide"``, ``max_depth=0``, what its
+    ``settings_`` say (``leaves`` is ``max_leaves``, ``min_documents`` is ``min_child_weight``), and the ids of queries
+    here if the data have ids, since draws go by them.
 
     >>> import rankwise as rw, xgboost as xgb
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)

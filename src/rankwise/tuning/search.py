@@ -41,6 +41,8 @@ class Search:
     threads: int | None
     bag: int | None = None
     """How many folds the bag of a trial has; None trains single rankers."""
+    asked: frozenset[str] = frozenset()
+    """Whose ranges are not those of the space."""
 
     @property
     def measured(self) -> str:
@@ -68,7 +70,13 @@ class Search:
             defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
             if isinstance(node, stochastic):
                 defaults[f"{part}.scale"] = node.noise_scale
-        first = {name: one.start if one.start is not None else defaults.get(name) for name, one in self.ranges.items()}
+        pooled = self.train.n_docs + (0 if self.bag is None or self.valid is None else self.valid.n_docs)
+        by_rule = self.built(self.parameters({})).settings_for(pooled)
+        defaults |= by_rule
+        first = {}
+        for name, one in self.ranges.items():
+            ours = name in by_rule and name not in self.asked  # the start of a space is what libraries do themselves
+            first[name] = defaults.get(name) if one.start is None or ours else one.start
         return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
 
     def identity(self) -> Json:
@@ -140,6 +148,7 @@ def checked_search(
         seed=check.integer("seed", seed, least=0),
         threads=threads,
         bag=bag,
+        asked=frozenset(search),
     )
     if not checked.ranges:
         raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")

@@ -71,7 +71,7 @@ def features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
 
 def contributions(key: Mapping[str, object], ranker: "Ranker | Untrained", test: RankingDataset) -> pl.DataFrame | None:
     """What each feature adds to the scores of documents: of the first queries, as many as take no long time."""
-    leaves = getattr(getattr(ranker, "model_", None), "n_trees", 0) * getattr(ranker, "leaves", 0)
+    leaves = getattr(getattr(ranker, "model_", None), "n_trees", 0) * getattr(ranker, "settings_", {}).get("leaves", 0)
     most = min(_MOST_DOCUMENTS, _MOST_EXPLAINED // test.n_features, _MOST_LEAVES // max(leaves, 1))
     queries = int(np.searchsorted(test.offsets, most, side="right")) - 1
     if not queries or not hasattr(ranker, "contributions"):

@@ -11,6 +11,7 @@ import numpy as np
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
+from rankwise.experiments.methods import PROTOCOL
 from rankwise.experiments.running import frames, provenance
 from rankwise.experiments.running.measures import measures
 from rankwise.experiments.running.protocols import (
@@ -63,6 +64,7 @@ class Cell:
             "threads": self.threads,
             "metrics": (self.spec.decide,),
             "progress": False,
+            **PROTOCOL,
             **ranker_settings(self.spec, self.level),
         }
 
@@ -147,7 +149,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed=settings,
+            fixed={"smoothing": PROTOCOL["smoothing"], **settings},
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,

@@ -1,6 +1,7 @@
 """A bag of rankers is a ranker: cross-fitted by query, stopped together, and added up."""
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -156,7 +157,8 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         self._check(init_model)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        members = plans(self.ranker, data, folds=self.folds, repeats=self.repeats, seed=self.seed_of_folds)
+        settled = self.ranker._with(self.settings_for(data.n_docs))  # once: a member sees fewer documents
+        members = plans(settled, data, folds=self.folds, repeats=self.repeats, seed=self.seed_of_folds)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
         with contextlib.ExitStack() as stack:
             where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.ranker.threads}
@@ -170,6 +172,15 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         if learner.out_of_fold is not None:
             self._held_out = HeldOut.measured(learner.out_of_fold.mean(axis=0), data, self._metrics())
         return self
+
+    def settings_for(self, documents: int) -> Keywords:
+        """Say what members use for parameters that the data decide: the number of all pooled documents does."""
+        return self.ranker.settings_for(documents)
+
+    def _with(self, settings: Keywords) -> Self:
+        made = copy.copy(self)
+        made.ranker = self.ranker._with(settings)
+        return made
 
     def _check(self, init_model: object) -> None:
         if init_model is not None:
@@ -207,13 +218,14 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     def _become(self, members: tuple[Trained, ...]) -> None:
         """Add members up."""
         self.members_ = members
-        self._combined = Combined.of(self, members, like=self.ranker)
+        self._combined = Combined.of(self, members, like=self.ranker._with(self.settings_))
 
     def _blank(self, made_of: Json, files: dict[str, bytes]) -> Any:
         """A member from its files."""
-        member = self.ranker.__sklearn_clone__()
+        member = self.ranker._with(self.settings_).__sklearn_clone__()
         member._schema = self._schema
         member._restore(made_of, files)
+        member.settings_ = self.settings_
         return member
 
     # Scores: of one forest, or the mean over members.
@@ -301,7 +313,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     def _description(self) -> Json:
         made = self._combined.description([member._made_of(member.best_round_) for member in self.averaged])
-        return super()._description() | made
+        return super()._description() | made | ({"settings": self.settings_} if self.settings_ else {})
 
     def _files(self) -> dict[str, bytes]:
         kept = self._held_out.files() if hasattr(self, "_held_out") else {}
@@ -315,6 +327,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         return cls(of._untrained({"objective": description["objective"], **inner}), **own)
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
         if "members" in description:
             made = description["members"]
             own = unpacked(files, len(made))
@@ -326,7 +339,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
                 member.best_round_ = member._rounds()
             self._become(tuple(members))
         else:
-            self._combined = Combined.read(self, self.ranker, description, files)
+            self._combined = Combined.read(self, self.ranker._with(self.settings_), description, files)
         if found := HeldOut.read(files):
             self._held_out = found
 

@@ -37,7 +37,7 @@ class Combined:
             model = trees[0].library.sum([one.model_ for one in trees], shares)
             if model is not None:
                 ranker: Any = (trees[0] if like is None else like).__sklearn_clone__()
-                ranker.model_ = model
+                ranker.model_, ranker.settings_ = model, trees[0].settings_
                 return cls._one_forest(whole, ranker)
         return cls(tuple(rankers), None if factors is None else tuple(factors))
 
@@ -106,7 +106,9 @@ class Combined:
 
     def description(self, members: Sequence[Json]) -> Json:
         """Say what the files are of: the one forest, or ``members``, which say it themselves."""
-        return {"members": list(members)} if self.forest is None else self.forest._made_of(self.forest.model_.n_trees)
+        if self.forest is None:
+            return {"members": list(members)}
+        return self.forest._made_of(self.forest.model_.n_trees) | {"settings": self.forest.settings_}
 
     def files(self, members: Sequence[Ranker]) -> dict[str, bytes]:
         """Give the files of the one forest, or of all members under names of their own."""

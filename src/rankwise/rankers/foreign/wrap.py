@@ -60,6 +60,6 @@ def wrapped(model: object) -> Any:
     kind.library.verify(found.content, found.schema.count)  # what is saved must open again
     trees = kind.library.forest(found.content)
     ranker = kind(f"native:{found.objective}", rounds=trees.n_trees)
-    ranker._schema, ranker.model_ = found.schema, trees
+    ranker._schema, ranker.model_, ranker.settings_ = found.schema, trees, {}
     ranker.history_, ranker.best_round_, ranker.stopped_ = {}, trees.n_trees, "wrapped"
     return ranker

@@ -1,6 +1,7 @@
 """Rankers that learn round by round: one ``fit`` for trees, nets and factors."""
 
 import contextlib
+import copy
 import hashlib
 import warnings
 from abc import abstractmethod
@@ -16,7 +17,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
-from rankwise.plain import Json
+from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
@@ -44,12 +45,26 @@ class Trained(Ranker):
     seed: int
     threads: int | None
     patience: int | None
-    smoothing: int
+    smoothing: int | None
     stop_on: str
     debias: bool
     checkpoint: str | Path | None
     checkpoint_every: int
     progress: bool | None
+    settings_: Keywords
+    """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
+
+    def settings_for(self, documents: int) -> Keywords:
+        """Say what training on so many documents uses for parameters that the data decide; here, there are none."""
+        return {}
+
+    def _with(self, settings: Keywords) -> Self:
+        """The same ranker with these parameters set."""
+        if not settings:
+            return self
+        made = copy.copy(self)
+        made.native = dict(self.native)
+        return made.set_params(**settings)
 
     def fit(
         self,
@@ -90,10 +105,11 @@ class Trained(Ranker):
             older=None if older is None else older._schema,
         )
         also = self._measures(measure, lambda data: inputs.aligned(data, train))
+        settled = self._with(self.settings_for(train.n_docs))
         return self._train(
             train,
             held_out,
-            learner=lambda: self._learner(train, held_out, older, [one.data for one in also.values()]),
+            learner=lambda: settled._learner(train, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
             measure=also,
@@ -111,22 +127,25 @@ class Trained(Ranker):
         watch: Watch | None,
         measure: Mapping[str, Measure] | None = None,
         digest: str = "",
+        documents: int | None = None,
     ) -> Self:
         """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
 
         ``measure`` has the data sets that it scores beside the validation data. Where ``train`` is only a sample of the
-        data that it learns from, ``digest`` tells them from others.
+        data that it learns from, ``digest`` tells them from others, and ``documents`` is how many they have.
         """
+        settings = self.settings_for(train.n_docs if documents is None else documents)
+        settled = self._with(settings)
         with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()  # a wrong name is an error without validation data, too
                 validation = None if valid is None else self._validation(valid, metrics)
-                stopping = self._stopping(validation)
+                stopping = settled._stopping(validation)
                 learns, also = learner(), measure or {}
                 measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
                 if valid is not None and validation is not None:
                     measured.insert(0, Measured(Measure(valid, validation)))
-                checkpoint = self._checkpoint(train, valid, older, digest, also, resume=resume)
+                checkpoint = settled._checkpoint(train, valid, older, digest, also, resume=resume)
                 state, best = State(before=0 if older is None else older._rounds()), None
                 if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
                     state, files = found
@@ -146,6 +165,7 @@ class Trained(Ranker):
                 )
                 state = loop.run(state, best, interrupts)
             self._remember(train)
+            self.settings_ = settings
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learns.model(), state)
             if interrupts.asked:  # after the last round
@@ -169,7 +189,7 @@ class Trained(Ranker):
             rounds=getattr(self, self.unit),
             metrics=() if validation is None else validation.names,
             patience=self.patience,
-            smoothing=self.smoothing,
+            smoothing=check.integer("smoothing", self.smoothing, least=1),
             stop_on=self.stop_on,
             unit=self.unit,
         )

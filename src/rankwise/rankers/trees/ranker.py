@@ -19,6 +19,7 @@ from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import protocol as trees
+from rankwise.rankers.trees.defaults import defaults, small
 from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.rankers.trees.native_parameters import check_parameters
 
@@ -34,15 +35,16 @@ class TreeRanker(Trained):
             like one, or ``"native:…"``, one of the library's own objectives in the same harness.
         rounds: How many trees at most.
         learning_rate: How much of each tree's step is taken.
-        leaves: How many leaves a tree has at most; CatBoost's symmetric trees have the next power of two.
+        leaves: How many leaves a tree has at most; CatBoost's symmetric trees have the next power of two. By default
+            the number of training documents decides: see :meth:`settings_for`, and after training ``settings_``.
         min_documents: How many documents a leaf holds at least, in LightGBM. XGBoost and CatBoost know no such limit:
-            each ranker says what it does instead.
+            each ranker says what it does instead. By default as ``leaves``.
         seed: Of every draw, the objective's and the library's.
         threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Models repeat for the same number.
         patience: With validation data, training stops after so many rounds without a better first metric, and the
             best round is kept; None trains all rounds (and still keeps the best).
         smoothing: Compare rounds by the mean of the metric over so many of them in a row, each with those before it; 1
-            compares single rounds, which are noise where validation data are few.
+            compares single rounds, which are noise where validation data are few. By default as ``leaves``.
         stop_on: What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
         metrics: What is measured on the validation data after every round: expressions, or functions of one's own (see
             :class:`Metric`); larger is better.
@@ -69,12 +71,12 @@ class TreeRanker(Trained):
         *,
         rounds: int = 500,
         learning_rate: float = 0.05,
-        leaves: int = 31,
-        min_documents: int = 20,
+        leaves: int | None = None,
+        min_documents: int | None = None,
         seed: int = 0,
         threads: int | None = None,
         patience: int | None = 50,
-        smoothing: int = 1,
+        smoothing: int | None = None,
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         debias: bool = False,
@@ -112,6 +114,29 @@ class TreeRanker(Trained):
     @property
     def _least_code(self) -> float:  # type: ignore[override]
         return self.library.least_code
+
+    def settings_for(self, documents: int) -> Keywords:
+        """Say what training on so many documents uses for parameters that the data decide.
+
+        These are ``leaves``, ``min_documents`` and ``smoothing``, each where it is not set, and what the library draws
+        while it grows trees, such as LightGBM's ``extra_trees``: unless set, that goes with the leaves and is used only
+        where neither ``leaves`` nor ``min_documents`` is set.
+
+        >>> import rankwise as rw
+        >>> rw.LightGBMRanker().settings_for(20_000)
+        {'leaves': 7, 'min_documents': 50, 'smoothing': 10, 'extra_trees': True}
+        >>> rw.LightGBMRanker(leaves=63).settings_for(20_000)
+        {'leaves': 63, 'min_documents': 50, 'smoothing': 10}
+        """
+        rule = defaults(self.library.name, documents)
+        own: Keywords = {"leaves": self.leaves, "min_documents": self.min_documents, "smoothing": self.smoothing}
+        found = {name: getattr(rule, name) if value is None else value for name, value in own.items()}
+        by_rule = small(self.library.name).native
+        drawn = {name: value for name, value in self.native.items() if self.library.canonical(name) in by_rule}
+        if self.leaves is None and self.min_documents is None:
+            known = {self.library.canonical(name) for name in drawn}
+            found |= {name: value for name, value in rule.native.items() if name not in known}
+        return found | drawn
 
     @property
     def feature_importances_(self) -> Array:
@@ -234,7 +259,7 @@ class TreeRanker(Trained):
         check_parameters(library.name, library.losses, self.native, canonical, expression, native(self.objective))
 
     def _description(self) -> Json:
-        return super()._description() | self._made_of(self._rounds())
+        return super()._description() | self._made_of(self._rounds()) | {"settings": self.settings_}
 
     def _made_of(self, rounds: int) -> Json:
         return {"trees": rounds, "versions": {self.library.name: self.library.version()}}
@@ -250,6 +275,7 @@ class TreeRanker(Trained):
         self._verify(files, self.n_features_in_)
         trees = check.integer("trees", description["trees"], least=1)
         self.model_ = self.library.forest(files[self.library.file]).cut(trees)
+        self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
         self.library.verify(files[self.library.file], n_features)

@@ -80,15 +80,23 @@ def fit(
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
+        settled = ranker._with(ranker.settings_for(parts.about.documents))  # a worker sees only its part
         learners: list[ClusterLearner] = []
 
         def learner() -> ClusterLearner:
-            learners.append(_learner(ranker, sample, held_out, older, parts))
+            learners.append(_learner(settled, sample, held_out, older, parts))
             return learners[0]
 
         try:
             ranker._train(
-                sample, held_out, learner=learner, older=older, resume=resume, watch=watch, digest=parts.digest
+                sample,
+                held_out,
+                learner=learner,
+                older=older,
+                resume=resume,
+                watch=watch,
+                digest=parts.digest,
+                documents=parts.about.documents,
             )
         finally:
             for one in learners:
