@@ -23,7 +23,6 @@ FILES = {
     *(
         "report.html",
         "report-files",
-        "leaderboard.html",
         "results.md",
         "results.json",
         "queries.csv",
@@ -78,7 +77,9 @@ def test_writes_what_it_says(result: Demonstration, folder: Path):
 def test_the_search_is_shown(result: Demonstration, folder: Path):
     taken = result.search.leaderboard.chosen
     assert taken.recipe in (folder / "results.md").read_text()
-    assert taken.recipe in (folder / "leaderboard.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Recipes, the best first" in page
+    assert taken.recipe in page
     test = rw.read_parquet(folder / "test.parquet")
     mean = rw.evaluate(rw.load(folder / "models" / AUTO), test, HEADLINE).mean[HEADLINE]
     assert mean == pytest.approx(result.search.tested.mean[HEADLINE], abs=1e-12)
@@ -234,7 +235,6 @@ def test_command_prints_tables_and_says_where_results_lie(tmp_path: Path, monkey
         "(best possible)",
         "of the way from",
         "results/demo/results.md",
-        "results/demo/leaderboard.html",
         "Taken: lightgbm(",
         "rankwise auto DATA",
     ):

@@ -27,7 +27,7 @@ def demo(
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
     """
-    from rankwise.demo.run import BOARD, STEPS, demonstrate, next_commands
+    from rankwise.demo.run import STEPS, demonstrate, next_commands
 
     with screen.progress(STEPS, progress) as bar:
         result = demonstrate(output, force=force, progress=bar.step)
@@ -40,9 +40,10 @@ def demo(
     screen.say(f"{result.search.introduction()}\n")
     screen.table(result.search.leaderboard.table(), narrow=result.search.leaderboard.brief())
     screen.say(f"\n{result.beside()}\n")
-    screen.say(f"Report: {output / 'report.html'}, for a browser: figures, and every query in an explorer.")
+    screen.say(
+        f"Report: {output / 'report.html'}, for a browser: figures, the leaderboard, and every query in an explorer."
+    )
     screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
-    screen.say(f"Leaderboard: {output / BOARD}, for a browser.")
     screen.say("Next:")
     for command in next_commands(result):
         screen.say(f"  {command}", wrap=False)

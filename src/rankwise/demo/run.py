@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
 STEPS = 7 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
-BOARD = "leaderboard.html"
 _MODELS = "models"
 _AUTO = f"{_MODELS}/auto"
 _NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
@@ -46,7 +45,6 @@ def demonstrate(
     from rankwise.demo.search import searched
     from rankwise.evaluation.compare import compare
     from rankwise.evaluation.evaluate import evaluate
-    from rankwise.report.leaderboard import write_leaderboard
     from rankwise.report.write import FILES, PAGE, write_report
 
     data = synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
@@ -78,7 +76,6 @@ def demonstrate(
         files={
             PAGE: "the report: words, tables, figures and a query explorer, for a browser",
             FILES: "every figure and table of the report as files",
-            BOARD: "the leaderboard of the search: what was tried, what was taken and why, for a browser",
             "results.md": "the tables, the figures and the conclusion",
             "results.json": "every number, for programs",
             "queries.csv": "the value of each metric on each query",
@@ -95,8 +92,8 @@ def demonstrate(
     _write(result, rankers, scores)
     model.save(folder / _AUTO, force=True)
     progress("Writing the report")
-    write_report(as_results(result, scores, rankers), folder, force=True)
-    write_leaderboard(search.leaderboard, folder / BOARD, tested=search.tested, force=True)
+    found = (search.leaderboard, search.tested)
+    write_report(as_results(result, scores, rankers), folder, search=found, force=True)
     return result
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rankwise.auto.ranker import AutoRanker
     from rankwise.evaluation.evaluation import Evaluation
 
-SETTINGS: Keywords = {"minutes": 0.2, "metric": HEADLINE, "folds": 3, "progress": False}
+SETTINGS: Keywords = {"minutes": 0.2, "metric": HEADLINE, "folds": 3, "threads": 1, "progress": False}
 _QUICK: Keywords = {
     "rounds": 150,
     "patience": 20,

@@ -26,19 +26,14 @@ def write_leaderboard(
     leaderboard: "Leaderboard", path: str | Path, *, tested: "Evaluation | None" = None, force: bool = False
 ) -> Path:
     """Write the page of a search, one HTML file that needs no network; ``tested`` adds what test data say."""
-    table = leaderboard.table()
-    measured = [entry for entry in leaderboard.entries if not math.isnan(entry.mean)]
-    words = f"Leaderboard: {'; '.join(f'{one.recipe} {tables.number(one.mean)}' for one in measured)}."
-    drawing = html.figure("means", "How good each recipe is", _CAPTION, words, _drawn(leaderboard, measured))
-    board = tables.Table(header=table.header, rows=table.rows, align=table.align)
+    board, drawing = _parts(leaderboard)
     sections = [
-        ("found", "What was taken", f'<div class="lead">{html.paragraphs(table.notes)}</div>'),
-        ("leaderboard", "Leaderboard", html.table("recipes", "Recipes, the best first", _COLUMNS, board.html())),
+        ("found", "What was taken", f'<div class="lead">{html.paragraphs(leaderboard.table().notes)}</div>'),
+        ("leaderboard", "Leaderboard", board),
         ("figure", "Recipes beside each other", drawing),
     ]
     if tested is not None:
-        caption = "Of the ranker that was taken, on queries by which nothing was chosen."
-        sections.append(("test", "On test data", html.table("tested", "Test data", caption, tested.table().html())))
+        sections.append(("test", "On test data", _tested(tested)))
     page = html.page(
         title=f"{leaderboard.chosen.recipe} was taken, of {tables.count(leaderboard.tried, 'recipe')}",
         kicker="A ranker within a time",
@@ -49,6 +44,30 @@ def write_leaderboard(
     with replacing(path, force=force) as new:
         new.write_text(page, encoding="utf-8")
     return Path(path)
+
+
+def section(leaderboard: "Leaderboard", tested: "Evaluation") -> tuple[str, str, str]:
+    """Give the same as one section of another page: its name, its title, and what is in it."""
+    board, drawing = _parts(leaderboard)
+    words = html.paragraphs(leaderboard.table().notes)
+    return "search", "A ranker within a time", "\n".join([words, board, drawing, _tested(tested)])
+
+
+def _parts(leaderboard: "Leaderboard") -> tuple[str, str]:
+    """The table and the figure."""
+    table = leaderboard.table()
+    measured = [entry for entry in leaderboard.entries if not math.isnan(entry.mean)]
+    words = f"Leaderboard: {'; '.join(f'{one.recipe} {tables.number(one.mean)}' for one in measured)}."
+    board = tables.Table(header=table.header, rows=table.rows, align=table.align)
+    return (
+        html.table("recipes", "Recipes, the best first", _COLUMNS, board.html()),
+        html.figure("recipe-means", "How good each recipe is", _CAPTION, words, _drawn(leaderboard, measured)),
+    )
+
+
+def _tested(tested: "Evaluation") -> str:
+    caption = "Of the ranker that was taken, on queries by which nothing was chosen."
+    return html.table("tested", "Test data", caption, tested.table().html())
 
 
 _COLUMNS = (

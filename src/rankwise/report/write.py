@@ -11,7 +11,9 @@ from rankwise.report.parts import Plot, Section, Tabled
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
+    from rankwise.auto.leaderboard import Leaderboard
     from rankwise.evaluation.comparison import Comparison
+    from rankwise.evaluation.evaluation import Evaluation
     from rankwise.experiments.results import Results
     from rankwise.tuning.result import Tuning
 
@@ -31,6 +33,7 @@ def write_report(
     folder: str | Path,
     *,
     tunings: "Mapping[str, Tuning] | None" = None,
+    search: "tuple[Leaderboard, Evaluation] | None" = None,
     force: bool = False,
     progress: Callable[[str], object] = str,
 ) -> Path:
@@ -39,7 +42,8 @@ def write_report(
     The page is one file that needs no network: what was found in words, tables, figures, the query explorer, and how it
     was made. Beside it, ``report-files`` holds every figure as SVG and PNG and every table as LaTeX and Markdown, each
     with its numbers as CSV. Which of them there are follows from what the results hold; ``tunings`` adds figures of
-    searches, by name. ``progress`` is called with the title of what is drawn next.
+    searches for parameters, by name, and ``search`` the leaderboard of one for a ranker, with its value on test data.
+    ``progress`` is called with the title of what is drawn next.
     """
     folder = Path(folder)
     files = folder / FILES
@@ -54,6 +58,10 @@ def write_report(
             progress(part.title)
             texts.append(_written(part, files, force=force))
         written.append((section.name, section.title, "\n".join(texts)))
+    if search is not None:
+        from rankwise.report import leaderboard
+
+        written.append(leaderboard.section(*search))
     progress("The query explorer")
     from rankwise.experiments.summary import claimed
     from rankwise.report.explorer import packed
