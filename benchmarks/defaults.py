@@ -9,12 +9,13 @@ FOLDER holds the data: MQ2008 as its archive unpacks, ``mq2007.partial.txt``, sa
 
 A third of the queries of every set is put aside for the test. The others are split once more for each seed: a model
 learns on 60%, the curve of 20% stops it, and it is judged on the last 20%, by the mean of NDCG@5 and NDCG@10 of each
-query. Candidates are compared with today's defaults on the same queries and seeds, each query alike, whatever its set,
-by successive halving: after each rung (``--seeds 2 6 16``: two seeds, then six, then sixteen) the best third goes on.
-Every model is trained for all rounds, and the rules that stop it are read off its curve, so that each costs nothing; in
-the halving a candidate counts with the mean over all rules. Seeds shuffle documents too.
+query. Candidates are compared with the usual settings ("today's": ``USUAL`` of ``rankers/trees/defaults.py``, before
+there was a rule for small data) on the same queries and seeds, each query alike, whatever its set. After each rung
+(``--seeds 2 6 16``: two seeds, then six, then sixteen) the best third goes on. Every model is trained until the last
+of the rules that stop would stop it, so that each rule costs little; a candidate counts with the mean over all rules.
+Seeds shuffle documents too.
 
-In the end what was chosen, settings and rule, and today's defaults are trained on three quarters of the other queries,
+In the end what was chosen, settings and rule, and today's settings are trained on three quarters of the other queries,
 stopped by the rest of them, and tested on the queries put aside. These choose nothing. Each line of ``--out`` is a
 model under a rule, with its value for every query; a benchmark that was interrupted is resumed from it.
 """
@@ -158,7 +159,7 @@ def measure(job: Job) -> list[list[str]]:
     """Train a model, and judge it as each rule would have stopped it."""
     train, valid, judged = parts(job)
     about = {"rounds": job.rounds, "seed": job.seed, "threads": 1, "progress": False}
-    ranker: Any = ranker_class(job.library)(job.objective, **about, **read(job.settings))
+    ranker: Any = ranker_class(job.library)(job.objective, **about, **TODAY[job.library] | read(job.settings))
     latest = Latest(
         rounds=job.rounds, rules=[Stopping(rounds=job.rounds, metrics=METRICS[1:], **one) for one in RULES.values()]
     )
