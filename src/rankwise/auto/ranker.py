@@ -50,8 +50,8 @@ class AutoRanker(Ranker):
     and ``max_recipes`` the same seed, data and threads give the same ranker, bit for bit.
 
     Args:
-        minutes: How long the search may take, over all runs with the same ``study``; a training is stopped where the
-            next round would come too late. None is no limit.
+        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
+            training is stopped where the next round would come too late. None is no limit.
         metric: What is maximised.
         recipes: Rankers of trees or nets that are not trained, in the order in which they are tried, instead of the
             portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
