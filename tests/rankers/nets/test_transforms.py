@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.base import clone
@@ -56,6 +57,16 @@ def test_quantiles_of_long_data_are_those_of_rows_evenly_spaced(monkeypatch):
     train = np.arange(40.0)[:, None]
     assert np.allclose(transforms._sample(train.astype(np.float32), 7)[:, 0], np.arange(0, 40, 6))
     assert np.allclose(transformed("quantile", train, train), transformed("quantile", train[::6], train))
+
+
+def test_fewer_rows_are_ranked_where_features_are_many_or_sparse(monkeypatch):
+    monkeypatch.setattr(transforms, "SAMPLED_NUMBERS", 30)
+    monkeypatch.setattr(transforms, "LEAST", 4)
+    rows = np.arange(120.0, dtype=np.float32).reshape(40, 3)
+    for features in (rows, csr_array(rows)):
+        assert np.array_equal(transforms._sample(features, 1000), rows[::4])
+        assert transforms._sample(features[:, :1], 1000).base is None  # no view, which would hold all rows
+        assert transforms._sample(np.zeros((40, 300), np.float32), 1000).shape == (4, 300)
 
 
 def test_a_missing_value_is_the_mean_of_the_quantiles_and_a_constant_is_nothing():

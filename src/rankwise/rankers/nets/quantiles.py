@@ -7,7 +7,11 @@ from rankwise.arrays import Array
 
 KNOTS = 256
 SAMPLE = 2**15
-"""How many rows of the training data are ranked, evenly spaced."""
+"""How many rows of the training data are ranked at most, evenly spaced."""
+SAMPLED_NUMBERS = 2**22
+"""How many numbers they may have: 16 MiB."""
+LEAST = 2**12
+"""How many rows are ranked however many features there are."""
 
 
 class Quantiles(torch.nn.Module):

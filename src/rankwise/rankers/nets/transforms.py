@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.rankers.nets.lists import standardized
-from rankwise.rankers.nets.quantiles import SAMPLE, Quantiles
+from rankwise.rankers.nets.quantiles import LEAST, SAMPLE, SAMPLED_NUMBERS, Quantiles
 from rankwise.sparse import dense
 
 
@@ -126,10 +126,10 @@ class Moments:
 
 
 def _sample(features: Floats, count: int) -> Array:
-    """At most so many rows, evenly spaced, in one pass over blocks."""
-    step = -(-features.shape[0] // count)
-    blocks = [dense(features[rows])[-rows.start % step :: step] for rows in row_blocks(*features.shape)]
-    return np.concatenate(blocks) if blocks else np.empty(features.shape)
+    """At most so many rows, evenly spaced; of many features fewer, so that what lies on disk is never all in memory."""
+    most = min(count, max(SAMPLED_NUMBERS // max(features.shape[1], 1), LEAST))
+    step = max(-(-features.shape[0] // most), 1)
+    return np.array(dense(features[::step]))
 
 
 def _check_finite(block: Floats, start: int) -> None:
