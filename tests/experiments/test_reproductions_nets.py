@@ -20,8 +20,9 @@ from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, 
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trial import parts_of
-from rankwise.experiments.spec import Spec, find_spec
+from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import all_tables
+from rankwise.rankers.nets import presets
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"
@@ -126,6 +127,17 @@ def test_nets_of_2020_have_the_printed_settings():
     assert (tuned.dropout, tuned.batch_norm_momentum) == (0.5, 0.6)
     assert settings("2020-table1-nets", "ApproxNDCG, tuned") == tuned
     assert settings("2020-table1-nets", "E[ApproxNDCG], same") == settings("2020-table1-nets", "ApproxNDCG")
+
+
+def test_no_recipe_takes_a_default_of_nets(monkeypatch):
+    def settings(spec: Spec) -> list[presets.Settings]:
+        kinds = [(name, data) for name, one in spec.parsed().items() if one.ranker == "neural" for data in spec.data]
+        return [spec.parsed()[name].build(spec.settings_of(name, data, 0.0), {}).settings for name, data in kinds]
+
+    found = {name: settings(find_spec(name)) for name in recipes()}
+    monkeypatch.setattr(presets, "DEFAULT", presets.Settings(hidden=(3,), dropout=0.7, batch_queries=5))
+    assert sum(map(len, found.values())) > 20
+    assert found == {name: settings(find_spec(name)) for name in found}
 
 
 def test_cross_entropy_has_the_labels_over_their_sum_as_target():

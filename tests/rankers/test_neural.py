@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,15 @@ from rankwise import arrays
 from rankwise.cli.app import app
 from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
-from rankwise.rankers.nets.presets import PRESETS, Settings
+from rankwise.rankers.nets.presets import DEFAULT, PRESETS, Settings
 from rankwise.rankers.nets.transforms import Transform
 from rankwise.tuning import spaces
 from tests.processes import HANG
 from tests.rankers.test_contract import EVERY_OBJECTIVE, Failing, Interrupted, losses, same
 
 SMALL: dict[str, Any] = {
-    "hidden": (16,), "dropout": 0.0, "learning_rate": 0.01, "epochs": 8, "batch_queries": 10, "threads": 1,
-    "device": "cpu",
+    "hidden": (16,), "dropout": 0.0, "averaging": 0.0, "learning_rate": 0.01, "epochs": 8, "batch_queries": 10,
+    "threads": 1, "device": "cpu",
 }  # fmt: skip
 
 
@@ -330,8 +331,22 @@ def test_what_is_given_wins_over_the_preset():
     other = clone(one).set_params(preset="linear", hidden=None)
     assert other.settings.hidden == ()
     assert one.settings.hidden == (8, 4)
-    assert rw.NeuralRanker().settings == Settings()
-    assert rw.NeuralRanker(hidden="64-32", batch_norm=False).settings.hidden == (64, 32)
+    assert rw.NeuralRanker(hidden="64-32", batch_norm=False).settings == replace(DEFAULT, hidden=(64, 32))
+
+
+def test_a_net_without_a_preset_has_the_defaults_that_validation_chose():
+    one = rw.NeuralRanker().settings
+    assert one == DEFAULT
+    assert (one.hidden, one.dropout, one.averaging, one.transform) == ((128, 64), 0.3, 0.99, "quantile")
+    assert not rw.NeuralRanker(epochs=1, threads=1, device="cpu").fit(rw.synthetic(n_queries=9, seed=1)).needs_lists
+
+
+def test_what_a_preset_does_not_say_and_older_files_are_not_changed_by_the_defaults():
+    before = Settings()
+    assert (before.hidden, before.dropout, before.averaging) == ((256, 128, 64), 0.1, 0.0)
+    assert (before.transform, before.learning_rate, before.batch_queries) == ("log1p+standardize", 1e-3, 32)
+    assert PRESETS["2024"].transform == PRESETS["linear"].transform == "log1p+standardize"
+    assert {one.averaging for one in PRESETS.values()} == {0.0}
 
 
 # Transforms.
@@ -412,7 +427,7 @@ def test_data_that_teach_nothing_say_why(data):
     with pytest.raises(ValueError, match=r"finite, or NaN where they are missing: got inf at row 5, column 2"):
         ranker().fit(data.with_(features=broken))
     with pytest.raises(ValueError, match=r"finite, or NaN .* got a score of .* at row 5\. Hint: look at the features"):
-        ranker(epochs=1).fit(data).predict(broken)
+        ranker(epochs=1, transform="standardize").fit(data).predict(broken)
     with pytest.raises(ValueError, match="scores must be finite: .*learning rate"):
         ranker(learning_rate=1e30, optimizer="sgd").fit(data)
 

@@ -188,8 +188,8 @@ RANKERS: dict[str, dict[str, Keywords]] = {
         },
         "neural": {
             "learning_rate": log(1e-4, 3e-2, start=1e-3),
-            "hidden": Choice("64", "128-64", "256-128-64", "512-256-128", "1024-512-256", start="256-128-64"),
-            "dropout": uniform(0.0, 0.6, start=0.1),
+            "hidden": Choice("64", "128-64", "256-128-64", "512-256-128", "1024-512-256", start="128-64"),
+            "dropout": uniform(0.0, 0.6, start=0.3),
             "batch_norm": Choice("off", "hidden", "all", start="off"),
             "weight_decay": log(1e-7, 1e-2, start=1e-7),
             "batch_queries": Choice(16, 32, 64, 128, start=32),

@@ -29,7 +29,7 @@ def alone(net: Any, member: int, settings: Settings) -> Any:
 
 @pytest.mark.parametrize("objective", ["softmax_ce", "stochastic(approx_ndcg)"])
 def test_members_are_nets_of_their_own_weights(objective, data):
-    model = ranker(objective, hidden=(16, 8), members=5, epochs=3).fit(data)
+    model = ranker(objective, hidden=(16, 8), members=5, epochs=3, transform=Settings().transform).fit(data)
     features = torch.tensor(data.features)
     with torch.no_grad():
         found = model.model_.members(features)

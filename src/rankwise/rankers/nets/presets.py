@@ -47,7 +47,11 @@ def _averaging(value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that a preset may say, checked; the defaults are ours."""
+    """Everything that a preset may say, checked.
+
+    The values here are what a preset means by saying nothing, and do not change: papers' presets rest on them. A net
+    without a preset has ``DEFAULT`` instead.
+    """
 
     hidden: tuple[int, ...] = (256, 128, 64)
     activation: str = "relu"
@@ -99,6 +103,9 @@ class Settings:
             )
 
 
+DEFAULT = Settings(hidden=(128, 64), dropout=0.3, averaging=0.99, transform="quantile")
+"""A net without a preset: chosen by validation queries of MQ2008 and MQ2007, as docs/neural.md shows."""
+
 _BRUCH2020 = Settings(
     hidden=(1024, 512, 256, 128, 64, 32, 16),
     batch_norm="all",
@@ -142,7 +149,7 @@ PRESETS: dict[str, Settings] = {
     ),
     "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
 }
-"""Name -> settings. What a paper does not say is our default, and is said beside it."""
+"""Name -> settings. What a paper does not say is as in ``Settings()``, and is said beside it."""
 
 
 def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Settings:
@@ -153,6 +160,6 @@ def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Setting
     >>> settings(None, {"hidden": "64-32"}).hidden
     (64, 32)
     """
-    base = Settings() if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
+    base = DEFAULT if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
     known = {field.name for field in fields(Settings)}
     return replace(base, **{name: value for name, value in parameters.items() if name in known and value is not None})
