@@ -401,6 +401,11 @@ def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):
     assert len(set(portfolio.names(found))) == len(found)
     large, _ = portfolio.portfolio(portfolio.LARGE)
     assert large[0].get_params()["leaves"] > found[0].get_params()["leaves"]
+    middle, _ = portfolio.portfolio(portfolio.MIDDLE)
+    assert {one.get_params()["leaves"] for one in middle} == {31, 63}
+    assert [one.get_params() for one in portfolio.portfolio(portfolio.MIDDLE - 1)[0]] == [
+        one.get_params() for one in found
+    ]
 
 
 def test_progress_is_lines_or_silence(data, fitted, capsys):

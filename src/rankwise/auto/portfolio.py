@@ -8,8 +8,10 @@ from rankwise.plain import Keywords
 from rankwise.rankers.table import extra, installed, ranker_class
 from rankwise.rankers.training.ranker import Trained
 
+MIDDLE = 60_000
+"""Documents from which trees may have more leaves, and need fewer tricks against noise."""
 LARGE = 300_000
-"""Documents from which a data set is large: trees may have more leaves then, and need fewer tricks against noise."""
+"""Documents from which these are tried alone."""
 
 Recipe = tuple[str, str, Keywords]
 
@@ -39,6 +41,18 @@ _FOR_SMALL: tuple[Recipe, ...] = (
     ("catboost", "xendcg", _SMALL | {"leaves": 31}),
     ("neural", "listnet", _NET),
 )
+_FOR_MIDDLE: tuple[Recipe, ...] = (
+    ("lightgbm", "lambdarank", _BIG),
+    ("lightgbm", "xendcg", _BIG),
+    ("lightgbm", "ranknet", _LIGHTGBM | {"leaves": 31}),
+    ("xgboost", "lambdarank", _BIG),
+    ("lightgbm", "yeti", _LIGHTGBM | {"leaves": 31}),
+    ("neural", "softmax_ce", _NET),
+    ("xgboost", "xendcg", _XGBOOST | {"leaves": 31}),
+    ("catboost", "yeti", _BIG),
+    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _BIG),
+    ("lightgbm", "listnet", _LIGHTGBM | {"leaves": 31}),
+)
 _FOR_LARGE: tuple[Recipe, ...] = (
     ("lightgbm", "lambdarank", _BIG),
     ("lightgbm", "xendcg", _BIG),
@@ -59,7 +73,7 @@ def portfolio(n_docs: int) -> tuple[list[Trained], list[str]]:
     >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
     ('lightgbm', 'xendcg', 15)
     """
-    return installed_ones(_FOR_LARGE if n_docs >= LARGE else _FOR_SMALL)
+    return installed_ones(_FOR_LARGE if n_docs >= LARGE else _FOR_MIDDLE if n_docs >= MIDDLE else _FOR_SMALL)
 
 
 def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Trained], list[str]]:
