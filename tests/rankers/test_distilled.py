@@ -64,7 +64,7 @@ def agreement(model: Any, data: rw.RankingDataset) -> float:
 
 
 def test_the_student_is_trained_on_the_mixture_of_losses(train, teacher):
-    model = rw.distilled(teacher, student(), weight=0.3, temperature=2.0).fit(train)
+    model = rw.distilled(teacher, student(), weight=0.3, loss="distil", temperature=2.0).fit(train)
     taught = train.with_(teacher_scores=in_units_of_their_spread(teacher.predict(train), train))
     by_hand = student("0.3*distil(temperature=2.0) + 0.7*lambdarank").fit(taught)
     np.testing.assert_array_equal(model.predict(train), by_hand.predict(train))
@@ -72,6 +72,15 @@ def test_the_student_is_trained_on_the_mixture_of_losses(train, teacher):
     assert model.history_ == by_hand.history_
     assert model.score(train) == by_hand.score(train)
     assert model.rank(train).equals(by_hand.rank(train))
+
+
+def test_by_default_the_teacher_is_all_that_is_learned(train, more, teacher):
+    """Its scores hold what labels say: other labels, and another loss of labels, give the same student."""
+    found = [
+        rw.distilled(teacher, student(objective), unlabelled=more).fit(train.with_(labels=labels)).predict(more)
+        for objective, labels in (("lambdarank", train.labels), ("listnet", train.labels[::-1]))
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("loss", ["distil", "margin_mse"])
@@ -115,11 +124,13 @@ def test_labels_of_unlabelled_queries_do_not_count(train, more, teacher):
     for objective in ("lambdarank", "listnet"):
         found = []
         for labels in (more.labels, np.zeros(more.n_docs), 9.0 - more.labels):
-            model = rw.distilled(teacher, student(objective), unlabelled=more.with_(labels=labels)).fit(train)
+            unlabelled = more.with_(labels=labels)
+            model = rw.distilled(teacher, student(objective), weight=0.5, unlabelled=unlabelled).fit(train)
             found.append(model.predict(train))
         np.testing.assert_array_equal(found[0], found[1])
         np.testing.assert_array_equal(found[0], found[2])
-        assert not np.array_equal(found[0], rw.distilled(teacher, student(objective)).fit(train).predict(train))
+        alone = rw.distilled(teacher, student(objective), weight=0.5).fit(train)
+        assert not np.array_equal(found[0], alone.predict(train))
     text = "0.5*distil + 0.5*weighted(listnet, by=relevant, power=0.0)"
     scores, labels = np.array([1.0, 0.0, 1.0, 0.0]), [1.0, 0.0, 0.0, 0.0]
     mixed = rw.objective(text)(scores, labels, [0, 2, 4], teacher_scores=-scores)
@@ -136,7 +147,7 @@ def test_unlabelled_queries_need_not_have_what_training_queries_have(train, more
     assert not joined.labels[train.n_docs :].any()
     rw.distilled(teacher, student(rounds=3), unlabelled=more).fit(rich)
     halved = train.with_(document_weights=np.full(train.n_docs, 0.5))
-    with pytest.raises(ValueError, match="distil takes no document_weights"):  # and they are not left out silently
+    with pytest.raises(ValueError, match="margin_mse takes no document_weights"):  # and they are not left out silently
         rw.distilled(teacher, student(), unlabelled=more).fit(halved)
     assert with_unlabelled(train.with_(query_ids=None), more).query_ids is None
     with pytest.raises(ValueError, match="labelled or unlabelled, and cannot be both: got query .* and 47 more"):
@@ -167,12 +178,12 @@ def test_teachers_of_all_kinds(train, test, teacher, tmp_path):
 
 
 def test_what_is_saved_and_exported_is_the_student(train, test, teacher, tmp_path):
-    model = rw.distilled(teacher, student()).fit(train)
+    model = rw.distilled(teacher, student(), weight=0.5).fit(train)
     model.save(tmp_path / "model")
     again = rw.load(tmp_path / "model")
     assert type(again) is rw.LightGBMRanker
     np.testing.assert_array_equal(again.predict(test), model.predict(test))
-    assert again.objective == "0.5*distil + 0.5*lambdarank"
+    assert again.objective == "0.5*margin_mse + 0.5*lambdarank"
     documents = test.features[: test.offsets[1]]
     np.testing.assert_array_equal(model.scorer()(documents), model.predict(documents))
     for number, one in enumerate((model, again)):
@@ -212,7 +223,7 @@ def test_scikit_learns_clone_and_parameters(train, teacher):
     assert model.get_params()["student__leaves"] == 7
     assert copied.get_params()["student__leaves"] == 3
     assert (copied.weight, copied.teacher) == (1.0, teacher)
-    assert repr(copied.fit(train).ranker_.objective) == "distil"
+    assert repr(copied.fit(train).ranker_.objective) == "margin_mse"
     assert "student__" not in repr(copied)
     found = rw.cross_validate(rw.distilled(student(), student(rounds=5)), train, folds=2)
     assert 0.0 < found.mean["ndcg@10"] <= 1.0
@@ -227,12 +238,13 @@ def test_errors_say_what_to_do(train, teacher):
     with pytest.raises(ValueError, match="trees or nets: got FactorizationRanker"):
         rw.distilled(teacher, rw.FactorizationRanker())
     with pytest.raises(ValueError, match=r"own objective cannot be mixed.*got native:lambdarank.*weight=1.0"):
-        rw.distilled(teacher, student("native:lambdarank")).fit(train)
-    rw.distilled(teacher, student("native:lambdarank", rounds=2), weight=1.0).fit(train)
+        rw.distilled(teacher, student("native:lambdarank"), weight=0.5).fit(train)
+    rw.distilled(teacher, student("native:lambdarank", rounds=2)).fit(train)
     for wrong, message in (
         ({"weight": 1.5}, "weight must be a number in"),
         ({"loss": "distill"}, "unknown loss: got 'distill'.*did you mean 'distil'"),
-        ({"temperature": 0.0}, "temperature must be a number in"),
+        ({"loss": "distil", "temperature": 0.0}, "temperature must be a number in"),
+        ({"temperature": 2.0}, "temperature is that of the loss distil.*got 2.0 .*margin_mse.*set loss='distil'"),
     ):
         with pytest.raises(ValueError, match=message):
             rw.distilled(teacher, student(), **wrong).fit(train)
@@ -259,10 +271,11 @@ def test_the_command_line_trains_a_student(train, more, teacher, tmp_path: Path)
     named = tmp_path / "train.csv"
     to_frame(train).write_csv(named)
     rw.LightGBMRanker(**SMALL).fit(rw.read_csv(named)).save(tmp_path / "named")
-    more_words = ("--teacher-weight", 1.0, "--unlabelled", tmp_path / "more.csv")
+    more_words = ("--teacher-weight", 0.5, "--unlabelled", tmp_path / "more.csv")
     printed = run("train", named, "--teacher", tmp_path / "named", *more_words, "--rounds", 5, "-o", tmp_path / "other")
-    assert "distil" in printed.stdout
-    assert rw.load(tmp_path / "other").objective == "distil"
+    assert "margin_mse" in printed.stdout
+    mixed = "0.5*margin_mse + 0.5*weighted(lambdarank, by=relevant, power=0.0)"
+    assert (rw.load(tmp_path / "model").objective, rw.load(tmp_path / "other").objective) == ("margin_mse", mixed)
     assert "--unlabelled needs a teacher" in refused("train", named, "--unlabelled", named, "-o", tmp_path / "x")
     message = refused("train", named, "--teacher", tmp_path / "named", "--folds", 3, "-o", tmp_path / "x")
     assert "a teacher does not go with --folds" in message

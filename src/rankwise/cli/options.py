@@ -167,7 +167,7 @@ Teacher = Annotated[
 TeacherWeight = Annotated[
     float | None,
     typer.Option(
-        min=0.0, max=1.0, metavar="X", help="With --teacher: its share of the loss, from 0 to 1.", show_default="0.5"
+        min=0.0, max=1.0, metavar="X", help="With --teacher: its share of the loss, from 0 to 1.", show_default="1.0"
     ),
 ]
 Unlabelled = Annotated[

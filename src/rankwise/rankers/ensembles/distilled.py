@@ -34,23 +34,24 @@ _STUDENT = "student__"
 
 
 class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
-    """A student, trained on the scores of a teacher beside the labels: small and fast, and nearly as good.
+    """A student, trained on the scores of a teacher, or of these and labels: small and fast, and nearly as good.
 
     ``fit`` trains a clone of the student with ``weight · (loss of the teacher's scores) + (1 − weight) · (the student's
     own objective)``. What it becomes, ``ranker_``, is a model like any other of its class: the distilled ranker
     predicts with it and saves it, and ``rw.load``, exports and scorers know of no teacher.
 
-    The teacher's scores are divided by their spread within lists, so that nothing depends on the unit it scores in.
-    Of queries that it was trained on it knows more than of others; a teacher trained on other queries, or
-    ``unlabelled`` queries that nobody has seen, tell the student what it is to expect.
+    The teacher's scores are divided by their spread within lists, so that nothing depends on the unit it scores in. A
+    teacher that has learned these labels has them in its scores: by default it is all that the student learns, and the
+    student's objective has no effect. Give labels a share where the teacher comes from elsewhere: ``weight=0.5``.
 
     Args:
         teacher: A trained ranker or its folder, a model of another library (see :func:`wrap`), a function from features
             to scores, or several of these in a list, whose scores are averaged. A ranker that is not trained is trained
             first, as a clone, on the same data.
         student: A ranker that is not trained; its objective is the loss of labels.
-        weight: The teacher's share of the loss, from 0 to 1. With 1 labels do not count.
-        loss: ``"distil"``, cross entropy with the teacher's softmax, or ``"margin_mse"``.
+        weight: The teacher's share of the loss, from 0 to 1. With 1, the default, labels do not count.
+        loss: ``"margin_mse"``, the squared error of differences of scores within a list, or ``"distil"``, cross entropy
+            with the teacher's softmax.
         temperature: That of ``distil``, in units of the spread of the teacher's scores: small ones look at the top of
             its ranking.
         unlabelled: More queries, from which only the teacher's loss is learned. Whatever their labels are, they count
@@ -62,7 +63,9 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
     >>> student = rw.LightGBMRanker("lambdarank", rounds=20, leaves=4, threads=1)
     >>> model = rw.distilled(teacher, student, unlabelled=test).fit(train)
     >>> model.ranker_.objective
-    0.5*distil + 0.5*weighted(lambdarank, by=relevant, power=0.0)
+    margin_mse
+    >>> rw.distilled(teacher, student, weight=0.5, unlabelled=test).fit(train).ranker_.objective
+    0.5*margin_mse + 0.5*weighted(lambdarank, by=relevant, power=0.0)
     >>> model.scorer()
     Scorer(rearranged trees, 30 features)
     """
@@ -78,8 +81,8 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         teacher: Any,
         student: Trained,
         *,
-        weight: float = 0.5,
-        loss: str = "distil",
+        weight: float = 1.0,
+        loss: str = "margin_mse",
         temperature: float = 1.0,
         unlabelled: Documents | None = None,
     ) -> None:
@@ -162,6 +165,12 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         """The loss of the teacher's scores and that of labels."""
         weight = check.number("weight", self.weight, least=0.0, most=1.0)
         check.choice("loss", self.loss, _LOSSES)
+        if self.loss != "distil" and self.temperature != 1.0:
+            raise check.error(
+                "the temperature is that of the loss distil",
+                got=f"{self.temperature} and loss='{self.loss}'",
+                hint="set loss='distil', or leave temperature out",
+            )
         taught = Distil(temperature=self.temperature) if self.loss == "distil" else MarginMSE()
         if weight == 1.0:
             return taught
