@@ -15,7 +15,7 @@ LARGE = 300_000
 
 Recipe = tuple[str, str, Keywords]
 
-_SMALL: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 5}
+_SMALL: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 10}
 # Trees that differ more gain more from being added up: each sees part of the documents and of the features.
 _LIGHTGBM = _SMALL | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
 _XGBOOST = _SMALL | {"colsample_bynode": 0.5, "subsample": 0.7}
@@ -24,7 +24,7 @@ _NET: Keywords = {"epochs": 100, "smoothing": 3}
 
 _FIRST: tuple[Recipe, ...] = (
     ("lightgbm", "xendcg", _LIGHTGBM),
-    ("lightgbm", "lambdarank", _LIGHTGBM),
+    ("lightgbm", "lambdarank", _SMALL | {"leaves": 7, "extra_trees": True}),  # what LightGBMRanker() is there
     ("lightgbm", "ranknet", _LIGHTGBM | {"leaves": 7}),
     ("xgboost", "xendcg", _XGBOOST | {"leaves": 7}),
     ("lightgbm", "xendcg", _LIGHTGBM | {"leaves": 7}),
