@@ -19,6 +19,7 @@ bit for bit on a CPU.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -202,10 +203,14 @@ class _Step:
         return every(scores.T.reshape(-1), stream=part.stream.take(again, count)).reshape(members, count).mean(0)
 
 
+_DRAWING = threading.RLock()
+"""Held by who draws from torch's random state, which all threads share: nets of two threads would draw in turns."""
+
+
 @contextlib.contextmanager
 def own_randomness(device: torch.device) -> Iterator[None]:
-    """Leave torch's global random state to the user, whatever is drawn inside."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    """Leave torch's global random state to the user, whatever is drawn inside, and to one net at a time."""
+    with _DRAWING, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 

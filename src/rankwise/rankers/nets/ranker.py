@@ -251,10 +251,11 @@ class NeuralRanker(TorchRanker):
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
+        from rankwise.rankers.nets.learner import own_randomness
         from rankwise.rankers.nets.mlp import Perceptron
         from rankwise.rankers.nets.processes import seed_of
 
-        with torch.random.fork_rng(devices=[]):
+        with own_randomness(torch.device("cpu")):
             torch.manual_seed(seed_of(Stream(seed).child("initial").key))
             return Perceptron(n_features, settings)
 
