@@ -1,0 +1,58 @@
+"""Ragged lists on a device, and the tiles that programs work on."""
+
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rankwise.arrays import Column, Offsets, offsets_of
+
+
+class DeviceLists:
+    """Where lists begin and end, on a device; the host knows it too, so that no launch has to wait for the device.
+
+    A *tile* is a stretch of one list, at most ``block`` documents long. One program works on one tile, so that long
+    lists are shared among multiprocessors and short ones waste little.
+    """
+
+    def __init__(self, offsets: Offsets, device: torch.device) -> None:
+        self.host, self.device = offsets, device
+        self.n_queries, self.n_docs = int(offsets.size - 1), int(offsets[-1])
+        self.longest = int((offsets[1:] - offsets[:-1]).max(initial=0))
+        self.offsets = to_device(offsets.astype(np.int32 if self.n_docs < 2**31 else np.int64), device)
+        self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def tiles(self, block: int) -> tuple[Tensor, Tensor]:
+        """The list of each tile, and the place in that list where it begins; the longest lists come first.
+
+        A long list that comes last would keep one multiprocessor busy while the others are idle.
+        """
+        if block not in self._tiles:
+            counts = -(-(self.host[1:] - self.host[:-1]) // block)
+            queries = np.argsort(-counts, kind="stable")
+            ends = offsets_of(counts[queries])
+            starts = (np.arange(ends[-1]) - np.repeat(ends[:-1], counts[queries])) * block
+            table = np.stack((np.repeat(queries, counts[queries]), starts)).astype(np.int32)
+            tile_queries, tile_starts = to_device(table, self.device)
+            self._tiles[block] = tile_queries, tile_starts
+        return self._tiles[block]
+
+    def take(self, queries: NDArray[np.int64]) -> tuple[Self, Tensor]:
+        """Give some of the lists, by number, and the rows of their documents."""
+        sizes = (self.host[1:] - self.host[:-1])[queries]
+        taken = type(self)(offsets_of(sizes), self.device)
+        shifts = to_device(np.stack((self.host[:-1][queries] - taken.host[:-1], sizes)), self.device)
+        rows = torch.arange(taken.n_docs, device=self.device)
+        return taken, rows + shifts[0].repeat_interleave(shifts[1], output_size=taken.n_docs)
+
+
+def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy an array, without waiting for it to arrive."""
+    tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are not to be written
+    if dtype is not None and tensor.dtype.is_floating_point:
+        tensor = tensor.to(dtype)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -1,0 +1,68 @@
+"""The random numbers of ``rankwise.stream`` on a device, bit for bit: Philox4x32-10 needs nothing but 32-bit words."""
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.stream import Stream
+
+
+@triton.jit
+def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+    """Ten rounds over a counter of four and a key of two words, all uint32."""
+    for _ in tl.static_range(10):
+        high_0 = tl.umulhi(c0, 0xD2511F53)
+        low_0 = c0 * 0xD2511F53
+        high_1 = tl.umulhi(c2, 0xCD9E8D57)
+        low_1 = c2 * 0xCD9E8D57
+        c0 = high_1 ^ c1 ^ k0
+        c1 = low_1
+        c2 = high_0 ^ c3 ^ k1
+        c3 = low_0
+        k0 = k0 + 0x9E3779B9
+        k1 = k1 + 0xBB67AE85
+    return c0, c1, c2, c3
+
+
+@triton.jit
+def uniform_pair(key_low, key_high, query, index, block):  # type: ignore[no-untyped-def]
+    """Two uniforms of float64 inside (0, 1): draws 2·block and 2·block + 1 of document ``index`` of ``query``."""
+    like = index.to(tl.uint32)
+    c0, c1, c2, c3 = philox(
+        like,
+        tl.zeros_like(like) + block.to(tl.uint32),
+        tl.zeros_like(like) + query.to(tl.uint32),
+        tl.zeros_like(like) + (query >> 32).to(tl.uint32),
+        tl.zeros_like(like) + key_low.to(tl.uint32),
+        tl.zeros_like(like) + key_high.to(tl.uint32),
+    )
+    return _unit(c0, c1), _unit(c2, c3)
+
+
+@triton.jit
+def _unit(high, low):  # type: ignore[no-untyped-def]
+    word = (high.to(tl.uint64) << 20) | (low.to(tl.uint64) >> 12)
+    return (word.to(tl.float64) + 0.5) * 2.220446049250313e-16
+
+
+@triton.jit
+def document_uniforms(key_low, key_high, query, documents, draw):  # type: ignore[no-untyped-def]
+    """One uniform for each document of a query, by its number in the query; two neighbours share a block."""
+    first, second = uniform_pair(key_low, key_high, query, documents >> 1, draw)
+    return tl.where((documents & 1) == 0, first, second)
+
+
+class DeviceStream:
+    """What a kernel draws with: the key of a stream in two words, and the word of each query on the device."""
+
+    def __init__(self, stream: Stream, n_queries: int, device: torch.device) -> None:
+        self._stream, self.queries = stream, to_device(stream.queries(n_queries).view(np.int64), device)
+
+    def key(self, purpose: str = "", number: int = 0) -> Tensor:
+        """The two words of the key of a child, or of the stream itself, as a tensor: a graph can be replayed with others."""
+        stream = self._stream.child(purpose, number) if purpose else self._stream
+        words = np.array([stream.key], np.uint64).view(np.int32)
+        return to_device(words, self.queries.device)

@@ -1,0 +1,132 @@
+"""The softmax family on a device: one program for each list, which walks along it three times.
+
+The formulas, and why the best document is kept apart, are in ``rankwise.objectives.softmax.cross_entropy``.
+"""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+from rankwise.objectives.softmax.cross_entropy import GAMMA_TIGHT, GAMMA_UNIFORM
+from rankwise.objectives.torch.kernels.placed import Call
+from rankwise.objectives.torch.kernels.random import document_uniforms
+
+_BLOCK = 256
+
+
+@triton.jit
+def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key, word):  # type: ignore[no-untyped-def]
+    """The target of some documents of a list, which is not normalised where γ is drawn."""
+    mass = tl.load(masses + rows, mask=inside, other=0.0)
+    if draws:
+        gamma = document_uniforms(tl.load(key), tl.load(key + 1), word, documents, tl.zeros_like(documents))
+        mass = tl.where(inside, mass + unit * (1.0 - gamma).to(mass.dtype), 0.0)
+    return mass
+
+
+@triton.jit
+def _cross_entropy(  # type: ignore[no-untyped-def]
+    offsets,
+    scores,
+    masses,
+    units,
+    key,
+    words,
+    value,
+    gradient,
+    hessian,
+    log_epsilon,
+    has_epsilon: tl.constexpr,
+    draws: tl.constexpr,
+    wanted: tl.constexpr,
+    block: tl.constexpr,
+):
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    unit = tl.load(units + query)
+    lanes = tl.arange(0, block)
+    if unit < 0.0:
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            rows = first + start + lanes
+            tl.store(gradient + rows, tl.zeros([block], gradient.dtype.element_ty), mask=inside)
+            if wanted:
+                tl.store(hessian + rows, tl.zeros([block], hessian.dtype.element_ty), mask=inside)
+        tl.store(value + query, 0.0)
+        return
+    word = tl.load(words + query) if draws else 0
+    # The largest score, where it stands first, and the sum of the masses.
+    tops = tl.full([block], float("-inf"), scores.dtype.element_ty)
+    places = tl.zeros([block], tl.int32)
+    sums = tl.zeros([block], scores.dtype.element_ty)
+    for start in range(0, size, block):
+        documents = start + lanes
+        inside = documents < size
+        score = tl.load(scores + first + documents, mask=inside, other=float("-inf"))
+        places = tl.where(score > tops, documents, places)
+        tops = tl.maximum(tops, score)
+        if draws:
+            sums += _masses(masses, unit, first + documents, inside, documents, draws, key, word)
+    top = tl.max(tops)
+    best = tl.min(tl.where(tops == top, places, size))
+    share = 1.0 / tl.sum(sums) if draws else 1.0
+    shift = tl.maximum(top, log_epsilon) if has_epsilon else top
+    # The softmax's denominator without the best document, and the loss.
+    rests = tl.zeros([block], scores.dtype.element_ty)
+    losses = tl.zeros([block], scores.dtype.element_ty)
+    for start in range(0, size, block):
+        documents = start + lanes
+        inside = documents < size
+        score = tl.load(scores + first + documents, mask=inside, other=0.0)
+        mass = _masses(masses, unit, first + documents, inside, documents, draws, key, word) * share
+        rests += tl.where(inside & (documents != best), tl.exp(score - shift), 0.0)
+        losses += tl.where(inside, mass * (shift - score), 0.0)
+    rest = tl.sum(rests)
+    if has_epsilon:
+        rest += tl.exp(log_epsilon - shift)
+    own = tl.exp(top - shift)
+    total = rest + own
+    tl.store(value + query, tl.sum(losses) + tl.log(total))
+    for start in range(0, size, block):
+        documents = start + lanes
+        inside = documents < size
+        rows = first + documents
+        score = tl.load(scores + rows, mask=inside, other=0.0)
+        mass = _masses(masses, unit, rows, inside, documents, draws, key, word) * share
+        rho = tl.exp(score - shift) / total
+        tl.store(gradient + rows, rho - mass, mask=inside)
+        if wanted:
+            tl.store(hessian + rows, tl.where(documents == best, rho * (rest / total), rho - rho * rho), mask=inside)
+
+
+def cross_entropy(call: Call) -> None:
+    """Launch the kernel of ``cross_entropy_kernel``."""
+    target, epsilon = call.settings[0], call.settings[1]
+    draws = target == GAMMA_UNIFORM
+    nothing = call.value.new_zeros(1, dtype=torch.int64)
+    key, words = (call.random.key(), call.random.queries) if call.random is not None else (nothing, nothing)
+    _cross_entropy[(call.lists.n_queries,)](
+        call.lists.offsets,
+        call.scores,
+        call.per_document[0],
+        call.per_query[0],
+        key,
+        words,
+        call.value,
+        call.gradient,
+        call.hessian if call.hessian is not None else call.gradient,
+        math.log(epsilon) if epsilon > 0.0 else 0.0,
+        epsilon > 0.0,
+        draws,
+        call.hessian is not None,
+        _BLOCK,
+        num_warps=2,
+    )
+
+
+def has_kernel(target: int) -> bool:
+    """Whether there is a device kernel: the tightest γ is for bounds, and has none."""
+    return target != GAMMA_TIGHT
