@@ -1,0 +1,28 @@
+"""Functions that the fast ones of a GPU are too coarse for."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sigmoid(x):  # type: ignore[no-untyped-def]
+    """σ(x), exact to rounding on either side: e^−|x| never overflows."""
+    small = tl.exp(-tl.abs(x))
+    return tl.where(x > 0.0, 1.0, small) / (1.0 + small)
+
+
+@triton.jit
+def log1p_unit(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) for x in [0, 1], with all its digits near 0, where the logarithm of a GPU has none: 2·atanh(z)."""
+    z = x / (2.0 + x)
+    y = z * z  # at most 1/9
+    series = 1.0 / 15.0 + y * (1.0 / 17.0 + y * (1.0 / 19.0))
+    series = 1.0 / 9.0 + y * (1.0 / 11.0 + y * (1.0 / 13.0 + y * series))
+    series = 1.0 + y * (1.0 / 3.0 + y * (1.0 / 5.0 + y * (1.0 / 7.0 + y * series)))
+    return 2.0 * z * series
+
+
+@triton.jit
+def log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) for any x ≥ 0."""
+    return tl.where(x <= 1.0, log1p_unit(tl.minimum(x, 1.0)), tl.log(1.0 + x))

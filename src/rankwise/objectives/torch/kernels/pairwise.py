@@ -1,0 +1,268 @@
+"""Pairwise losses on a device: documents are ranked, pairs are summed in the order of ranks, and lists are scaled.
+
+In the order of ranks the documents of a list lie side by side, and those among the first, which are paired with all
+others, come first. Each document gathers from all its pairs, so that every pair is computed twice, and nothing has to
+be added to by several programs at once: results repeat bit for bit.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from rankwise.objectives.pairwise.losses import HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.torch.kernels.arithmetic import log1p, log1p_unit
+from rankwise.objectives.torch.kernels.placed import Call
+
+_LOGISTIC, _HINGE, _SQUARED_HINGE = tl.constexpr(LOGISTIC), tl.constexpr(HINGE), tl.constexpr(SQUARED_HINGE)
+_COUNT, _DISCOUNTED = tl.constexpr(COUNT), tl.constexpr(DISCOUNTED)
+_PRECISION, _RECIPROCAL = tl.constexpr(AVERAGE_PRECISION), tl.constexpr(RECIPROCAL_RANK)
+_STEEPEST = tl.constexpr(20.0)
+_NORM_BIAS = tl.constexpr(0.01)
+_LN2 = tl.constexpr(0.6931471805599453)
+_TILE, _STEP, _BLOCK = 32, 64, 256
+
+
+@triton.jit
+def _rank(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, scores, worths, heavy, ranks, ranked_scores, ranked_worths, ranked_heavy,
+    weighted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
+):  # fmt: skip
+    """Count for each document of a tile those before it, and put it there; equal scores rank in row order."""
+    query = tl.load(tile_queries + tl.program_id(0))
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
+    real = mine < size
+    score = tl.load(scores + first + mine, mask=real, other=0.0)
+    rank = tl.zeros([tile], tl.int32)
+    for begin in range(0, size, step):
+        others = begin + tl.arange(0, step)
+        other = tl.load(scores + first + others, mask=others < size, other=float("-inf"))[None, :]
+        before = (other > score[:, None]) | ((other == score[:, None]) & (others[None, :] < mine[:, None]))
+        rank += tl.sum(before.to(tl.int32), 1)
+    tl.store(ranks + first + mine, rank, mask=real)
+    tl.store(ranked_scores + first + rank, score, mask=real)
+    tl.store(ranked_worths + first + rank, tl.load(worths + first + mine, mask=real, other=0.0), mask=real)
+    if weighted:
+        tl.store(ranked_heavy + first + rank, tl.load(heavy + first + mine, mask=real, other=0.0), mask=real)
+
+
+@triton.jit
+def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill what a document takes away from a metric at its rank, and what it brings there: ``pairwise/weights.py``."""
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    lanes = tl.arange(0, block)
+    if weight == _PRECISION:
+        hits, between = 0.0, 0.0
+        for start in range(0, size, block):
+            places = start + lanes
+            hit = tl.load(worths + first + places, mask=places < size, other=0.0)
+            hits += tl.sum(hit)
+        count = hits
+        hits = 0.0
+        for start in range(0, size, block):
+            places = start + lanes
+            inside = places < size
+            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            rank = (places + 1).to(hit.dtype)
+            c = hits + tl.cumsum(hit)
+            passed = between + tl.cumsum(hit / rank)
+            tl.store(upper + first + places, ((c + 1.0 - hit) / rank - passed) / count, mask=inside)
+            tl.store(lower + first + places, ((c + hit) / rank - passed) / count, mask=inside)
+            hits += tl.sum(hit)
+            between += tl.sum(hit / rank)
+        tl.store(reaches + query, tl.minimum(truncation, size))
+    else:
+        first_hit, second_hit = size, size
+        for start in range(0, size, block):
+            places = start + lanes
+            hit = tl.load(worths + first + places, mask=places < size, other=0.0) > 0.0
+            here = tl.min(tl.where(hit, places, size))
+            next_hit = tl.min(tl.where(hit & (places != here), places, size))
+            second_hit = tl.minimum(second_hit, tl.where(first_hit < size, here, next_hit))
+            first_hit = tl.minimum(first_hit, here)
+        # of the reciprocal rank: 0 where there is no such document
+        for start in range(0, size, block):
+            places = start + lanes
+            inside = places < size
+            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            here = 1.0 / (places + 1).to(hit.dtype)
+            best = 1.0 / (first_hit + 1).to(hit.dtype)
+            second = tl.where(second_hit < size, 1.0 / (second_hit + 1).to(hit.dtype), 0.0)
+            comes = tl.where(hit > 0.0, 0.0, tl.maximum(here, second))
+            leaves = tl.where(places < first_hit, here - best, tl.where(places == first_hit, best, 0.0))
+            tl.store(upper + first + places, leaves, mask=inside)
+            tl.store(lower + first + places, comes, mask=inside)
+        tl.store(reaches + query, tl.minimum(tl.minimum(truncation, size), first_hit + 1))
+
+
+@triton.jit
+def _pair_loss(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The loss of a pair by its margin, how fast it falls, and its second derivative, or what stands for it."""
+    if loss == _LOGISTIC:
+        small = tl.exp(-tl.abs(margin))
+        whole = 1.0 / (1.0 + small)
+        fall = tl.where(margin > 0.0, small, 1.0) * whole
+        return tl.maximum(-margin, 0.0) + log1p_unit(small), fall, small * whole * whole
+    elif loss == _HINGE:
+        gap = tl.maximum(1.0 - margin, 0.0)
+        on = tl.where(gap > 0.0, 1.0, 0.0).to(margin.dtype)
+        return gap, on, on
+    elif loss == _SQUARED_HINGE:
+        gap = tl.maximum(1.0 - margin, 0.0)
+        return gap * gap, 2.0 * gap, tl.where(gap > 0.0, 2.0, 0.0).to(margin.dtype)
+    else:
+        size = tl.exp(tl.minimum(-margin, _STEEPEST))
+        beyond = margin < -_STEEPEST
+        return tl.where(beyond, size * (1.0 - margin - _STEEPEST), size), size, tl.where(beyond, 0.0, size)
+
+
+@triton.jit
+def _pairs(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, scores, worths, heavy, upper, lower, reaches, discounts, distances,
+    sigma, truncation, swap_share, distance_share, slopes, curves, losses, pulls,
+    weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr, by_distance: tl.constexpr,
+    tile: tl.constexpr, step: tl.constexpr,
+):  # fmt: skip
+    """Add up the pairs of a tile of ranks; all arrays are in the order of ranks."""
+    query = tl.load(tile_queries + tl.program_id(0))
+    start = tl.load(tile_starts + tl.program_id(0))
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    reach = tl.minimum(truncation, size)
+    swaps: tl.constexpr = (weight == _PRECISION) | (weight == _RECIPROCAL)
+    if swaps:
+        reach = tl.load(reaches + query)
+    spread = tl.load(scores + first) - tl.load(scores + first + size - 1)
+    mine = start + tl.arange(0, tile)
+    real = mine < size
+    score = tl.load(scores + first + mine, mask=real, other=0.0)[:, None]
+    worth = tl.load(worths + first + mine, mask=real, other=0.0)[:, None]
+    leave, come = score, score
+    if swaps:
+        leave = tl.load(upper + first + mine, mask=real, other=0.0)[:, None]
+        come = tl.load(lower + first + mine, mask=real, other=0.0)[:, None]
+    elif weight == _DISCOUNTED:
+        leave = tl.load(discounts + mine, mask=real, other=0.0)[:, None]
+        come = leave
+    load = score
+    if weighted:
+        load = tl.load(heavy + first + mine, mask=real, other=0.0)[:, None]
+    slope = tl.zeros([tile], scores.dtype.element_ty)
+    curve, cost, pull = slope, slope, slope
+    stop = tl.where(start < reach, size, reach)  # whoever is not among the first has pairs with those only
+    for begin in range(0, stop, step):
+        others = begin + tl.arange(0, step)
+        inside = others < stop
+        other = tl.load(scores + first + others, mask=inside, other=0.0)[None, :]
+        value = tl.load(worths + first + others, mask=inside, other=0.0)[None, :]
+        counts = real[:, None] & inside[None, :] & (worth != value)
+        counts = counts & (tl.minimum(mine[:, None], others[None, :]) < reach)
+        sign = tl.where(worth > value, 1.0, -1.0).to(score.dtype)
+        margin = sigma * sign * (score - other)
+        if weight == _COUNT:
+            each = tl.full([tile, step], 1.0, score.dtype)
+        else:
+            if swaps:
+                leaves = tl.load(upper + first + others, mask=inside, other=0.0)[None, :]
+                comes = tl.load(lower + first + others, mask=inside, other=0.0)[None, :]
+            else:
+                leaves = tl.load(discounts + others, mask=inside, other=0.0)[None, :]
+                comes = leaves
+            if by_distance:
+                apart = tl.abs(mine[:, None] - others[None, :])
+                distance = tl.load(distances + apart, mask=counts, other=0.0)
+                each = swap_share * tl.abs(leave - leaves) + distance_share * distance
+            else:
+                above = mine[:, None] < others[None, :]
+                gone = tl.where(above, leave, leaves)
+                each = gone - tl.where(above, comes, come)
+                if weight == _RECIPROCAL:
+                    each = tl.where(gone == 0.0, 0.0, each)
+            each = tl.abs(worth - value) * each
+        if weighted:
+            each = each * tl.where(worth > value, load, tl.load(heavy + first + others, mask=inside, other=0.0)[None, :])
+        if norm:
+            each = tl.where(spread > 0.0, each / (_NORM_BIAS + tl.abs(score - other)), each)
+        each = tl.where(counts, each, 0.0)
+        value_of, fall, bend = _pair_loss(margin, loss)
+        slope -= tl.sum(each * fall * sign, 1)
+        curve += tl.sum(each * bend, 1)
+        cost += tl.sum(each * value_of, 1)
+        pull += tl.sum(each * fall, 1)
+    tl.store(slopes + first + mine, slope, mask=real)
+    tl.store(curves + first + mine, curve, mask=real)
+    # every pair is seen from both sides
+    tl.store(losses + tl.program_id(0), 0.5 * tl.sum(cost))
+    tl.store(pulls + tl.program_id(0), 0.5 * tl.sum(pull))
+
+
+@triton.jit
+def _scale(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, ranks, sigma, slopes, curves, losses, pulls, value, gradient, hessian,
+    norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
+):  # fmt: skip
+    """Put the derivatives of a tile into their rows, scaled by their list; its first tile adds up the loss."""
+    number = tl.program_id(0)
+    query = tl.load(tile_queries + number)
+    start = tl.load(tile_starts + number)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    tiles = (size + tile - 1) // tile
+    number -= start // tile  # the list's first
+    cost = tl.zeros([step], slopes.dtype.element_ty)
+    pull = cost
+    for begin in range(0, tiles, step):
+        inside = begin + tl.arange(0, step) < tiles
+        cost += tl.load(losses + number + begin + tl.arange(0, step), mask=inside, other=0.0)
+        if norm:
+            pull += tl.load(pulls + number + begin + tl.arange(0, step), mask=inside, other=0.0)
+    factor = tl.sum(cost) * 0.0 + 1.0
+    if norm:
+        total = tl.sum(pull) * 2.0 * sigma
+        factor = tl.where(total > 0.0, log1p(total) / (tl.where(total > 0.0, total, 1.0) * _LN2), 1.0)
+    mine = start + tl.arange(0, tile)
+    real = mine < size
+    place = tl.load(ranks + first + mine, mask=real, other=0)
+    tl.store(gradient + first + mine, sigma * factor * tl.load(slopes + first + place, mask=real), mask=real)
+    if wanted:
+        curve = tl.load(curves + first + place, mask=real)
+        tl.store(hessian + first + mine, sigma * sigma * factor * curve, mask=real)
+    if start == 0:
+        tl.store(value + query, factor * tl.sum(cost))
+
+
+def launch(call: Call) -> None:
+    """Rank, pair up, and scale."""
+    worths, heavy = call.per_document
+    discounts, distances, settings = call.settings
+    lists, scores = call.lists, call.scores
+    tiles = lists.tiles(_TILE)
+    grid, shape = (tiles[0].numel(),), {"tile": _TILE, "step": _STEP, "num_warps": 4}
+    weighted = heavy.numel() > 0
+    ranks = torch.empty(lists.n_docs, dtype=torch.int32, device=scores.device)
+    by_rank = scores.new_empty((7 if weighted else 6, lists.n_docs))
+    ranked, ranked_worths, upper, lower, slopes, curves = by_rank[:6]
+    ranked_heavy = by_rank[6] if weighted else ranked
+    _rank[grid](lists.offsets, *tiles, scores, worths, heavy if weighted else worths, ranks, ranked, ranked_worths,
+                ranked_heavy, weighted=weighted, **shape)  # fmt: skip
+    reaches = ranks
+    truncation = min(settings.truncation, lists.longest)
+    if settings.weight in (AVERAGE_PRECISION, RECIPROCAL_RANK):
+        reaches = torch.empty(lists.n_queries, dtype=torch.int32, device=scores.device)
+        _swaps[(lists.n_queries,)](lists.offsets, ranked_worths, upper, lower, reaches, truncation,
+                                   weight=settings.weight, block=_BLOCK)  # fmt: skip
+    sums = scores.new_empty((2, grid[0]))
+    _pairs[grid](
+        lists.offsets, *tiles, ranked, ranked_worths, ranked_heavy, upper, lower, reaches, discounts, distances,
+        settings.sigma, truncation, settings.swap_share, settings.distance_share, slopes, curves, *sums,
+        weight=settings.weight, loss=settings.loss, norm=settings.norm, weighted=weighted,
+        by_distance=settings.distance_share > 0.0, **shape,
+    )  # fmt: skip
+    wanted = call.hessian is not None
+    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
+    _scale[grid](lists.offsets, *tiles, ranks, settings.sigma, slopes, curves, *sums, *outputs,
+                 norm=settings.norm, wanted=wanted, **shape)  # fmt: skip
