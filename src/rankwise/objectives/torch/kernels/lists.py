@@ -39,6 +39,11 @@ class DeviceLists:
             self._tiles[block] = tile_queries, tile_starts
         return self._tiles[block]
 
+    def spread(self, values: Tensor) -> Tensor:
+        """Give every document the value of its list."""
+        sizes = self.offsets[1:] - self.offsets[:-1]
+        return values.repeat_interleave(sizes, output_size=self.n_docs)
+
     def take(self, queries: NDArray[np.int64]) -> tuple[Self, Tensor]:
         """Give some of the lists, by number, and the rows of their documents."""
         sizes = (self.host[1:] - self.host[:-1])[queries]
