@@ -186,7 +186,7 @@ class Sum(Objective):
         """Prepare every term."""
         factors = tuple(factor for factor, _ in self.terms)
         parts = [term.prepare(labels, offsets, **handed(self, term, documents)) for term in self.inside]
-        return _PreparedSum(factors, parts)
+        return PreparedSum(factors, parts)
 
     def __repr__(self) -> str:
         expression = ""
@@ -198,7 +198,7 @@ class Sum(Objective):
         return expression
 
 
-class _PreparedSum(Prepared):
+class PreparedSum(Prepared):
     def __init__(self, factors: tuple[float, ...], parts: Sequence[Prepared]) -> None:
         self.factors, self.parts = factors, parts
         self.offsets = parts[0].offsets
@@ -216,7 +216,7 @@ class _PreparedSum(Prepared):
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of every term."""
-        return _PreparedSum(self.factors, [part.take(queries) for part in self.parts])
+        return PreparedSum(self.factors, [part.take(queries) for part in self.parts])
 
 
 def add(total: Derivatives | None, factor: float, part: Derivatives) -> Derivatives:

@@ -66,10 +66,10 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
         """Prepare the inner objective."""
-        return _PreparedStochastic(self, self.inner.prepare(labels, offsets, **documents))
+        return PreparedStochastic(self, self.inner.prepare(labels, offsets, **documents))
 
 
-class _PreparedStochastic(Prepared):
+class PreparedStochastic(Prepared):
     def __init__(self, objective: stochastic, inner: Prepared) -> None:
         self.objective, self.inner, self.offsets = objective, inner, inner.offsets
 
@@ -94,4 +94,4 @@ class _PreparedStochastic(Prepared):
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of the inner objective."""
-        return _PreparedStochastic(self.objective, self.inner.take(queries))
+        return PreparedStochastic(self.objective, self.inner.take(queries))

@@ -16,6 +16,8 @@ import triton.language as tl
 from rankwise.objectives.torch.kernels.placed import Call
 
 NDCG, AP, RBP = range(3)
+SETTLED = -1
+"""The count of relevant documents of a list in which all are: every order is the best one."""
 _NDCG, _AP, _RBP = tl.constexpr(NDCG), tl.constexpr(AP), tl.constexpr(RBP)
 _LN2 = tl.constexpr(0.6931471805599453)
 _TILE, _STEP = 64, 64
