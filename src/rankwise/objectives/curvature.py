@@ -15,8 +15,8 @@ from rankwise.kernels import kernel
 from rankwise.threads import over_queries
 
 TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")
-_FLOOR_SHARE = 0.25
-_LEAST = 1e-6
+FLOOR_SHARE = 0.25
+LEAST = 1e-6
 
 
 def choose(value: str, raw: str) -> str:
@@ -45,7 +45,7 @@ def _treat(first, last, offsets, treatment, gradient, hessian):  # type: ignore[
                 largest = max(largest, abs(hessian[i]))
             if largest > 0.0:
                 for i in range(start, end):
-                    hessian[i] = max(hessian[i], _FLOOR_SHARE * largest) + _LEAST
+                    hessian[i] = max(hessian[i], FLOOR_SHARE * largest) + LEAST
         elif treatment == 2:
             # A list that teaches nothing must not weigh in a leaf.
             flat = True

@@ -81,7 +81,7 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
         if "document_rewards" in documents:
             raise check.error(f"{self} cannot bound document_rewards", hint="bound what the labels are worth instead")
         lists = checked_lists(labels, offsets)
-        return _PreparedBounded(self, self.inner.prepare(*lists, **documents), self._bounds(lists))
+        return PreparedBounded(self, self.inner.prepare(*lists, **documents), self._bounds(lists))
 
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
         """Give what bounding makes of a loss of each list: the map alone, for looking at it.
@@ -109,7 +109,7 @@ class _Metric(Protocol):
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings: ...
 
 
-class _PreparedBounded(Prepared):
+class PreparedBounded(Prepared):
     def __init__(self, objective: bounded, inner: Prepared, map_: Bounds) -> None:
         self.objective, self.inner, self.map, self.offsets = objective, inner, map_, inner.offsets
 
@@ -124,7 +124,7 @@ class _PreparedBounded(Prepared):
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of the inner objective, with their maps."""
-        return _PreparedBounded(self.objective, self.inner.take(queries), self.map.take(queries))
+        return PreparedBounded(self.objective, self.inner.take(queries), self.map.take(queries))
 
 
 def metric_inside(objective: Objective) -> Objective:

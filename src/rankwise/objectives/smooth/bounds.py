@@ -12,7 +12,7 @@ from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Ord
 from rankwise.objectives.fastmath import sigmoid
 from rankwise.threads import over_queries
 
-_SATURATED = 40.0  # σ(−40) is lost in the last digit of anything that it is added to
+SATURATED = 40.0  # σ(−40) is lost in the last digit of anything that it is added to
 _LEAST_SLOPE = 0.05  # of the distribution function at the best ordering, as a share of its mean slope
 
 
@@ -174,8 +174,8 @@ def _smooth_share(first, last, _, metric, which, starts, values, shares, gains, 
     for q in range(first, last):
         own = slice(starts[which[q]], starts[which[q] + 1])
         x, upto, a = values[own], shares[own], gains[which[q]]
-        low = np.searchsorted(x, metric[q] - _SATURATED / a)
-        high = np.searchsorted(x, metric[q] + _SATURATED / a)
+        low = np.searchsorted(x, metric[q] - SATURATED / a)
+        high = np.searchsorted(x, metric[q] + SATURATED / a)
         total, first_sum, second_sum = upto[low - 1] if low else 0.0, 0.0, 0.0
         before = total
         for k in range(low, high):

@@ -72,10 +72,10 @@ class clickwise(Objective):  # noqa: N801 (wrappers are adjectives)
         alone[own[:-1] + places] = 1.0
         counts = np.bincount(queries, minlength=lists.n_queries)
         inner = self.inner.prepare(alone, own)
-        return _PreparedClickwise(inner, lists.offsets, offsets_of(counts), places, weights)
+        return PreparedClickwise(inner, lists.offsets, offsets_of(counts), places, weights)
 
 
-class _PreparedClickwise(Prepared):
+class PreparedClickwise(Prepared):
     def __init__(
         self, inner: Prepared, offsets: Offsets, clicks: Offsets, places: NDArray[np.int64], weights: Array
     ) -> None:
@@ -86,18 +86,19 @@ class _PreparedClickwise(Prepared):
 
     def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
         """Add up the inner derivatives of the lists of a query's clicks."""
-        part = self.inner.differentiate(read_only(scores[self.rows]), self._stream(stream), hessian)
+        own = clicks_stream(stream, self.n_queries, self.queries, self.places)
+        part = self.inner.differentiate(read_only(scores[self.rows]), own, hessian)
         value = _summed(self.queries, self.weights * part.value, self.n_queries)
         gradient, diagonal = (self._gathered(array) for array in part[1:3])
-        own = part.numerator is not part.gradient
-        return Derivatives(value, gradient, diagonal, self._gathered(part.numerator) if own else gradient)
+        better = part.numerator is not part.gradient
+        return Derivatives(value, gradient, diagonal, self._gathered(part.numerator) if better else gradient)
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries, with the lists of their clicks."""
         numbers, clicks = rows_of(queries, self.clicks)
         chosen = np.arange(self.weights.size)[numbers]
         offsets = read_only(rows_of(queries, self.offsets)[1])
-        return _PreparedClickwise(self.inner.take(chosen), offsets, clicks, self.places[numbers], self.weights[numbers])
+        return PreparedClickwise(self.inner.take(chosen), offsets, clicks, self.places[numbers], self.weights[numbers])
 
     def _gathered(self, array: Array) -> Array:
         """Add what each list of a click says about a document; what was left out stays out."""
@@ -106,12 +107,15 @@ class _PreparedClickwise(Prepared):
         factors = np.repeat(self.weights, np.diff(self.inner.offsets))
         return _summed(self.rows, factors * array, int(self.offsets[-1]))
 
-    def _stream(self, stream: Stream | None) -> Stream | None:
-        """Every click has random numbers of its own, known by its query and its place in the list."""
-        if stream is None:
-            return None
-        words = stream.queries(self.n_queries)[self.queries] + _GOLDEN * (self.places + 1).astype(np.uint64)
-        return replace(stream.child("click"), query_ids=words)
+
+def clicks_stream(
+    stream: Stream | None, n_queries: int, queries: NDArray[np.int64], places: NDArray[np.int64]
+) -> Stream | None:
+    """Give every click random numbers of its own, known by its query and its place in the list."""
+    if stream is None:
+        return None
+    words = stream.queries(n_queries)[queries] + _GOLDEN * (places + 1).astype(np.uint64)
+    return replace(stream.child("click"), query_ids=words)
 
 
 def _summed(places: NDArray[np.int64], values: Array, count: int) -> Array:

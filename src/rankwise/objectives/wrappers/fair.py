@@ -103,7 +103,7 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
         first = before[np.searchsorted(shares.queries, np.arange(lists.n_queries))]
         number = np.where(has_merit, before[:-1] - first[shares.queries], -1)
         columns = read_only(number[shares.cells]), read_only(shares.merit[shares.cells])
-        return _PreparedFair(self, inner, priced, columns)
+        return PreparedFair(self, inner, priced, columns)
 
 
 def _parts(objective: Objective) -> Iterator[Objective]:
@@ -112,7 +112,7 @@ def _parts(objective: Objective) -> Iterator[Objective]:
         yield from _parts(part)
 
 
-class _PreparedFair(Prepared):
+class PreparedFair(Prepared):
     def __init__(
         self,
         objective: fair,
@@ -141,7 +141,7 @@ class _PreparedFair(Prepared):
         """Take the queries of the inner objective, with their groups."""
         rows = rows_of(queries, self.offsets)[0]
         columns = read_only(self.columns[0][rows]), read_only(self.columns[1][rows])
-        return _PreparedFair(self.objective, self.inner.take(queries), self.priced.take(queries), columns)
+        return PreparedFair(self.objective, self.inner.take(queries), self.priced.take(queries), columns)
 
     def _rewards(self, scores: Array, stream: Stream) -> Array:
         """Minus the price of each document's exposure: −dD / d exposure, from rankings of its own."""

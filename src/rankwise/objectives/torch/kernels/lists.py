@@ -1,6 +1,6 @@
 """Ragged lists on a device, and the tiles that programs work on."""
 
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -44,13 +44,23 @@ class DeviceLists:
         sizes = self.offsets[1:] - self.offsets[:-1]
         return values.repeat_interleave(sizes, output_size=self.n_docs)
 
-    def take(self, queries: NDArray[np.int64]) -> tuple[Self, Tensor]:
-        """Give some of the lists, by number, and the rows of their documents."""
+    def take(self, queries: NDArray[np.int64]) -> "Taken":
+        """Give some of the lists, by number."""
         sizes = (self.host[1:] - self.host[:-1])[queries]
-        taken = type(self)(offsets_of(sizes), self.device)
-        shifts = to_device(np.stack((self.host[:-1][queries] - taken.host[:-1], sizes)), self.device)
-        rows = torch.arange(taken.n_docs, device=self.device)
-        return taken, rows + shifts[0].repeat_interleave(shifts[1], output_size=taken.n_docs)
+        lists = DeviceLists(offsets_of(sizes), self.device)
+        table = np.stack((queries, self.host[:-1][queries] - lists.host[:-1]))
+        numbers, shifts = to_device(table, self.device)
+        rows = torch.arange(lists.n_docs, device=self.device) + lists.spread(shifts)
+        return Taken(lists, queries, numbers, rows)
+
+
+class Taken(NamedTuple):
+    """Some of the lists: which, on the host and on the device, and the rows of their documents."""
+
+    lists: DeviceLists
+    queries: NDArray[np.int64]
+    numbers: Tensor
+    rows: Tensor
 
 
 def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

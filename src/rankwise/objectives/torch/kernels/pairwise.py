@@ -5,12 +5,16 @@ others, come first. Each document gathers from all its pairs, so that every pair
 be added to by several programs at once: results repeat bit for bit.
 """
 
+import dataclasses
+
+import numpy as np
 import torch
 import triton
 import triton.language as tl
 
 from rankwise.objectives.pairwise.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log1p, log1p_unit
 from rankwise.objectives.torch.kernels.placed import Call
 
@@ -184,7 +188,9 @@ def _pairs(  # type: ignore[no-untyped-def]
                     each = tl.where(gone == 0.0, 0.0, each)
             each = tl.abs(worth - value) * each
         if weighted:
-            each = each * tl.where(worth > value, load, tl.load(heavy + first + others, mask=inside, other=0.0)[None, :])
+            each = each * tl.where(
+                worth > value, load, tl.load(heavy + first + others, mask=inside, other=0.0)[None, :]
+            )
         if norm:
             each = tl.where(spread > 0.0, each / (_NORM_BIAS + tl.abs(score - other)), each)
         each = tl.where(counts, each, 0.0)
@@ -233,6 +239,14 @@ def _scale(  # type: ignore[no-untyped-def]
         tl.store(hessian + first + mine, sigma * sigma * factor * curve, mask=real)
     if start == 0:
         tl.store(value + query, factor * tl.sum(cost))
+
+
+def arrange(prepared: PreparedKernel) -> PreparedKernel:
+    """Put worths back into rows: the CPU sorts them, a device has no use for that."""
+    rows, ranked, weights = prepared.per_document
+    worths = np.empty_like(ranked)
+    worths[rows + np.repeat(prepared.offsets[:-1], np.diff(prepared.offsets))] = ranked
+    return dataclasses.replace(prepared, per_document=(worths, weights))
 
 
 def launch(call: Call) -> None:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.objectives.base import Objective, drawing
+from rankwise.objectives.base import Objective, Prepared, drawing
 from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.lists import DeviceLists, to_device
+from rankwise.objectives.torch.kernels.curvature import treat
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.random import DeviceStream
 from rankwise.stream import Stream
 
@@ -37,9 +37,16 @@ class Placed(Protocol):
         """Give value and gradient, and the Hessian's diagonal on request, for scores of its own precision."""
         ...
 
-    def take(self, queries: NDArray[np.int64]) -> "Placed":
-        """Give the same for some of the queries, by number: a mini-batch."""
+    def take(self, taken: Taken) -> "Placed":
+        """Give the same for some of the lists: a mini-batch."""
         ...
+
+
+Place = Callable[[Prepared, DeviceLists, torch.dtype], Placed]
+
+
+class NoDeviceKernel(LookupError):
+    """A prepared objective that the CPU has to compute."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +81,19 @@ class PlacedKernel:
     curvature: str
 
     @classmethod
-    def of(cls, prepared: PreparedKernel, launch: Launch, device: torch.device, dtype: torch.dtype) -> Self:
-        """Copy what the CPU has prepared."""
+    def of(cls, prepared: PreparedKernel, launch: Launch, lists: DeviceLists, dtype: torch.dtype) -> Self:
+        """Copy what the CPU has prepared: every array, also among the settings."""
+
+        def copied(things: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(to_device(x, lists.device, dtype) if isinstance(x, np.ndarray) else x for x in things)
+
         return cls(
             objective=prepared.objective,
             launch=launch,
-            lists=DeviceLists(prepared.offsets, device),
-            per_document=tuple(to_device(column, device, dtype) for column in prepared.per_document),
-            per_query=tuple(to_device(column, device, dtype) for column in prepared.per_query),
-            settings=prepared.settings,
+            lists=lists,
+            per_document=copied(prepared.per_document),
+            per_query=copied(prepared.per_query),
+            settings=copied(prepared.settings),
             draws=prepared.keys is not None,
             curvature=prepared.curvature,
         )
@@ -93,18 +104,20 @@ class PlacedKernel:
         if self.draws:
             random = DeviceStream(drawing(stream, self.objective), self.lists.n_queries, self.lists.device)
         found = DeviceDerivatives(
-            scores.new_empty(self.lists.n_queries), torch.empty_like(scores), torch.empty_like(scores) if hessian else None
+            scores.new_empty(self.lists.n_queries),
+            torch.empty_like(scores),
+            torch.empty_like(scores) if hessian else None,
         )
         self.launch(Call(self.lists, scores, self.per_document, self.per_query, self.settings, random, *found))
+        if found.hessian is not None:
+            treat(self.curvature, self.lists, found.gradient, found.hessian)
         return found
 
-    def take(self, queries: NDArray[np.int64]) -> Self:
-        """Give the same kernel with the arrays of these queries."""
-        lists, rows = self.lists.take(queries)
-        numbers = to_device(queries, self.lists.device)
+    def take(self, taken: Taken) -> Self:
+        """Give the same kernel with the arrays of these lists."""
         return dataclasses.replace(
             self,
-            lists=lists,
-            per_document=tuple(column[rows] if column.numel() else column for column in self.per_document),
-            per_query=tuple(column[numbers] for column in self.per_query),
+            lists=taken.lists,
+            per_document=tuple(column[taken.rows] if column.numel() else column for column in self.per_document),
+            per_query=tuple(column[taken.numbers] for column in self.per_query),
         )

@@ -63,6 +63,12 @@ class DeviceStream:
 
     def key(self, purpose: str = "", number: int = 0) -> Tensor:
         """The two words of the key of a child, or of the stream itself, as a tensor: a graph can be replayed with others."""
-        stream = self._stream.child(purpose, number) if purpose else self._stream
-        words = np.array([stream.key], np.uint64).view(np.int32)
-        return to_device(words, self.queries.device)
+        return self._copied([self._stream.child(purpose, number) if purpose else self._stream])[0]
+
+    def keys(self, purpose: str, count: int) -> Tensor:
+        """The keys of the first ``count`` children of a purpose, one in each row."""
+        return self._copied([self._stream.child(purpose, number) for number in range(count)])
+
+    def _copied(self, streams: list[Stream]) -> Tensor:
+        words = np.array([stream.key for stream in streams], np.uint64).view(np.int32)
+        return to_device(words.reshape(-1, 2), self.queries.device)

@@ -9,10 +9,14 @@ and to itself minus the sum of the first, and Σ c·η·t + b·(Σ w)(Σ c·w). 
 document, and from that its α, β and b; the second gathers, for each document, what all relevant ones add to it.
 """
 
-import torch
+import dataclasses
+
+import numpy as np
 import triton
 import triton.language as tl
 
+from rankwise.objectives.prepared import PreparedKernel
+from rankwise.objectives.torch.kernels.arithmetic import sigmoid
 from rankwise.objectives.torch.kernels.placed import Call
 
 NDCG, AP, RBP = range(3)
@@ -21,13 +25,6 @@ SETTLED = -1
 _NDCG, _AP, _RBP = tl.constexpr(NDCG), tl.constexpr(AP), tl.constexpr(RBP)
 _LN2 = tl.constexpr(0.6931471805599453)
 _TILE, _STEP = 64, 64
-
-
-@triton.jit
-def _sigmoid(x):  # type: ignore[no-untyped-def]
-    """σ(x), exact to rounding on either side; e^−|x| never overflows."""
-    small = tl.exp(-tl.abs(x))
-    return tl.where(x > 0.0, 1.0, small) / (1.0 + small)
 
 
 @triton.jit
@@ -54,7 +51,7 @@ def _rank(  # type: ignore[no-untyped-def]
         others = begin + tl.arange(0, step)
         inside = others < size
         other = tl.load(scores + first + others, mask=inside, other=0.0)
-        p = _sigmoid(eta * (other[None, :] - score[:, None]))
+        p = sigmoid(eta * (other[None, :] - score[:, None]))
         p = tl.where(inside[None, :] & (others[None, :] != mine[:, None]), p, 0.0)
         w = p * (1.0 - p)
         t = w * (1.0 - 2.0 * p)
@@ -123,7 +120,7 @@ def _gather(  # type: ignore[no-untyped-def]
         inside = places < count
         others = tl.load(order + first + places, mask=inside, other=0)
         other = tl.load(scores + first + others, mask=inside, other=0.0)
-        p = _sigmoid(eta * (score[:, None] - other[None, :]))
+        p = sigmoid(eta * (score[:, None] - other[None, :]))
         w = tl.where(inside[None, :] & (others[None, :] != mine[:, None]), p * (1.0 - p), 0.0)
         c = tl.load(alpha + first + places, mask=inside, other=0.0)[None, :]
         if metric != _NDCG:
@@ -138,6 +135,24 @@ def _gather(  # type: ignore[no-untyped-def]
         tl.store(hessian + first + mine, curve, mask=real)
     if start == 0:
         tl.store(value + query, tl.where(settled, -1.0, tl.sum(total)))
+
+
+def arrange(metric: int, prepared: PreparedKernel) -> PreparedKernel:
+    """Put the relevant documents of each list first, and count them; 0 where a list has nothing to learn from."""
+    (worths,), sizes = prepared.per_document, np.diff(prepared.offsets)
+    relevant = worths > 0.0
+    queries = np.repeat(np.arange(sizes.size), sizes)
+    order = np.lexsort((~relevant, queries)) - np.repeat(prepared.offsets[:-1], sizes)
+    counts = np.bincount(queries[relevant], minlength=sizes.size).astype(np.int32)
+    if metric == AP:
+        counts[counts == sizes] = SETTLED
+    elif metric == RBP:
+        counts[counts == sizes] = 0
+    else:
+        counts[sizes == 1] = 0
+    return dataclasses.replace(
+        prepared, per_document=(worths, order.astype(np.int32)), per_query=(counts, *prepared.per_query)
+    )
 
 
 def launch(metric: int, call: Call) -> None:

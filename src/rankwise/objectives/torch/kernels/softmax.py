@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.softmax.cross_entropy import GAMMA_TIGHT, GAMMA_UNIFORM
 from rankwise.objectives.torch.kernels.placed import Call
 from rankwise.objectives.torch.kernels.random import document_uniforms
@@ -102,7 +103,7 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
             tl.store(hessian + rows, tl.where(documents == best, rho * (rest / total), rho - rho * rho), mask=inside)
 
 
-def cross_entropy(call: Call) -> None:
+def launch(call: Call) -> None:
     """Launch the kernel of ``cross_entropy_kernel``."""
     target, epsilon = call.settings[0], call.settings[1]
     draws = target == GAMMA_UNIFORM
@@ -127,6 +128,6 @@ def cross_entropy(call: Call) -> None:
     )
 
 
-def has_kernel(target: int) -> bool:
-    """Whether there is a device kernel: the tightest γ is for bounds, and has none."""
-    return target != GAMMA_TIGHT
+def arrange(prepared: PreparedKernel) -> PreparedKernel | None:
+    """Leave the tightest γ to the CPU: it is for bounds."""
+    return None if prepared.settings[0] == GAMMA_TIGHT else prepared
