@@ -1,6 +1,5 @@
-"""Tensors of other devices: they travel and come back, or a device kernel takes over."""
+"""Tensors of other devices: they travel and come back, unless there are kernels."""
 
-import itertools
 import warnings
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import rankwise as rw
 from rankwise.objectives.torch import devices
-from tests.objectives.test_objectives import ALL, OFFSETS, stream
+from tests.objectives.test_objectives import ALL, stream
 from tests.objectives.test_torch_loss import MASK, WEIGHTS, given, pad
 
 
@@ -93,36 +92,12 @@ def test_the_travel_is_said_once(device):
     rw.torch_loss("ranknet")(scores.detach().to(device), labels, offsets)
 
 
-def test_a_device_kernel_takes_over(device, monkeypatch):
-    # Squares stand for a kernel: their gradient, 2s, tells that it was asked and nothing travelled.
-    calls: list[Any] = []
-
-    def kernel(objective, labels, offsets, *, document_weights=None):
-        columns = [labels, offsets] + ([] if document_weights is None else [document_weights])
-        assert all(isinstance(column, Elsewhere) for column in columns)
-        calls.append((objective, len(columns)))
-
-        def squares(scores, stream):
-            assert isinstance(scores, Elsewhere)
-            calls.append(scores.dtype)
-            rows = [scores[a:b].square().sum() for a, b in itertools.pairwise(OFFSETS)]
-            return torch.stack(rows), 2.0 * scores
-
-        return None if objective.epsilon > 0.0 else squares
-
-    monkeypatch.setitem(devices.DEVICE_KERNELS, (rw.SoftmaxCE, "meta"), kernel)
-    here, labels, offsets = given(torch.bfloat16)
-    scores = here.detach().to(device).requires_grad_(True)
-    prepared = rw.torch_loss("softmax_ce", "sum").prepare(labels, offsets, document_weights=np.ones(scores.numel()))
-    prepared(scores).backward()
-    assert calls == [(rw.SoftmaxCE(), 3), torch.float32]
-    np.testing.assert_array_equal(scores.grad.inside.double(), 2.0 * here.detach().double())
-    prepared(scores)
-    assert calls == [(rw.SoftmaxCE(), 3), torch.float32, torch.float32]  # prepared once
-    with pytest.warns(UserWarning, match="epsilon=0.5.*has no kernel for the device 'meta'"):
-        found = rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(scores, labels, offsets)  # it gives this back
-    assert len(calls) == 4
-    assert found.inside == rw.torch_loss("softmax_ce(epsilon=0.5)", "sum")(here, labels, offsets)
+def test_without_triton_it_is_said_what_to_install(device, monkeypatch):
+    monkeypatch.setattr(devices, "KERNEL_DEVICES", {"meta"})
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    scores, labels, offsets = given()
+    with pytest.warns(UserWarning, match=f"{TRAVEL}.*Install triton"):
+        rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA")

@@ -199,6 +199,8 @@ class Sum(Objective):
 
 
 class PreparedSum(Prepared):
+    """The terms of a sum, prepared, and their factors."""
+
     def __init__(self, factors: tuple[float, ...], parts: Sequence[Prepared]) -> None:
         self.factors, self.parts = factors, parts
         self.offsets = parts[0].offsets

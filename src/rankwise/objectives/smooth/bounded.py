@@ -110,6 +110,8 @@ class _Metric(Protocol):
 
 
 class PreparedBounded(Prepared):
+    """A metric that is prepared, and the map of every list."""
+
     def __init__(self, objective: bounded, inner: Prepared, map_: Bounds) -> None:
         self.objective, self.inner, self.map, self.offsets = objective, inner, map_, inner.offsets
 

@@ -1,54 +1,76 @@
-"""Where a device plugs in its own kernels.
+"""Where the loss of tensors of a device is computed: there, by device kernels, or on the CPU.
 
 The definition of every objective is the one that runs on the CPU. A *device kernel* computes the same numbers where the
-tensors already are; it is an optimisation, pinned to the definition by test. Without one, tensors travel to the CPU and
-back, which works everywhere and says so once.
+tensors already are; it is an optimisation, pinned to the definition by test, and the table of them is
+``kernels/table.py``. What has none, such as a user's own function, travels to the CPU and back, which works everywhere
+and is said once.
 """
 
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
 
-    from rankwise.objectives.base import Objective
+    from rankwise.objectives.base import Objective, Prepared
+    from rankwise.objectives.torch.kernels.lists import DeviceLists
+    from rankwise.objectives.torch.kernels.placed import Placed
     from rankwise.stream import Stream
 
-
-class DevicePrepared(Protocol):
-    """An objective that has seen labels on a device: called with scores, it gives ``(value, gradient)`` there.
-
-    Scores are in single or double precision and cut from the graph. It gives the loss of each query and its derivative
-    by each score.
-    """
-
-    def __call__(self, scores: "Tensor", stream: "Stream | None") -> "tuple[Tensor, Tensor]":
-        """Give value and gradient."""
-        ...
-
-
-DeviceKernel = Callable[..., DevicePrepared | None]
-"""``kernel(objective, labels, offsets, **documents)`` prepares once what scores do not change; all tensors lie on its
-device, ``offsets`` are checked. It gives None where it has no kernel for these settings: then the CPU does it."""
-
-DEVICE_KERNELS: dict[tuple[type, str], DeviceKernel] = {}
-"""The one table of device kernels: (class of the objective, type of the device, as in ``tensor.device.type``)."""
+KERNEL_DEVICES = {"cuda"}
+"""The types of devices that device kernels are for, as in ``tensor.device.type``."""
 
 _warned: set[str] = set()
 
 
-def device_kernel(objective: "Objective", device: str) -> DeviceKernel | None:
-    """Find the kernel of an objective on a type of device."""
-    return DEVICE_KERNELS.get((type(objective), device))
+class OnDevice(NamedTuple):
+    """A prepared objective on a device, with its lists."""
+
+    lists: "DeviceLists"
+    dtype: "torch.dtype"
+    placed: "Placed"
+
+    def differentiate(self, scores: Tensor, stream: "Stream | None") -> tuple[Tensor, Tensor]:
+        """Give value and gradient; no number is looked at on the host, so scores that are not finite give NaN."""
+        found = self.placed(scores.contiguous(), stream)
+        return found.value.add_(scores.sum().mul_(0.0)), found.gradient
+
+    def take(self, queries: NDArray[np.int64]) -> "OnDevice":
+        """Give the same for some of the lists."""
+        taken = self.lists.take(queries)
+        return OnDevice(taken.lists, self.dtype, self.placed.take(taken))
+
+
+def on_device(prepared: "Prepared", device: "torch.device", dtype: "torch.dtype") -> OnDevice | None:
+    """Copy a prepared objective to a device; None where there are no kernels for the device or the objective."""
+    if device.type not in KERNEL_DEVICES or find_spec("triton") is None:
+        return None
+    # Triton comes with torch for the devices that it is for, and not with others.
+    from rankwise.objectives.torch.kernels.lists import DeviceLists
+    from rankwise.objectives.torch.kernels.placed import NoDeviceKernelError
+    from rankwise.objectives.torch.kernels.table import place
+
+    lists = DeviceLists(prepared.offsets, device)
+    try:
+        return OnDevice(lists, dtype, place(prepared, lists, dtype))
+    except NoDeviceKernelError:
+        return None
 
 
 def warn_of_travel(objective: "Objective", device: str) -> None:
     """Say, once for each type of device, that tensors travel to the CPU and back."""
     if device not in _warned:
         _warned.add(device)
+        missing = device in KERNEL_DEVICES and find_spec("triton") is None
         warnings.warn(
             f"{objective!r} has no kernel for the device {device!r}: scores travel to the CPU and gradients back, at "
-            "every step. The numbers are the same. This is said once.",
+            "every step. The numbers are the same. "
+            + ("Install triton, which the kernels are written in. " if missing else "")
+            + "This is said once.",
             stacklevel=2,
         )

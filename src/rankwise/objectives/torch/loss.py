@@ -19,7 +19,7 @@ from rankwise.arrays import Column, offsets_of, read_only
 from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.torch.devices import DevicePrepared, device_kernel, warn_of_travel
+from rankwise.objectives.torch.devices import OnDevice, on_device, warn_of_travel
 from rankwise.stream import Stream
 
 TensorLike = Tensor | ArrayLike
@@ -74,7 +74,7 @@ class TorchLoss(torch.nn.Module):
     def prepare(self, labels: TensorLike, offsets: TensorLike, **documents: TensorLike) -> "PreparedLoss":
         """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
         columns = {name: _array(column) for name, column in documents.items()}
-        return PreparedLoss(self, self.objective.prepare(_array(labels), _array(offsets), **columns), labels, documents)
+        return PreparedLoss(self, _Everywhere(self.objective.prepare(_array(labels), _array(offsets), **columns)))
 
     @torch.compiler.disable
     def padded(
@@ -101,15 +101,33 @@ class TorchLoss(torch.nn.Module):
         return f"{self.objective!r}, reduction={self.reduction!r}"
 
 
-class PreparedLoss:
-    """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``."""
+class _Everywhere:
+    """A prepared objective on the CPU, and on every device that asked for it."""
 
-    def __init__(
-        self, loss: TorchLoss, prepared: Prepared, labels: TensorLike | None, documents: dict[str, TensorLike]
-    ) -> None:
-        self.loss, self.prepared, self._labels, self._documents = loss, prepared, labels, documents
-        self._sizes = torch.from_numpy(prepared.offsets[1:] - prepared.offsets[:-1])
-        self._on_device: dict[torch.device, DevicePrepared | None] = {}
+    def __init__(self, prepared: Prepared) -> None:
+        self.here = prepared
+        self._there: dict[tuple[torch.device, torch.dtype], OnDevice | None] = {}
+
+    def there(self, device: torch.device, dtype: torch.dtype) -> OnDevice | None:
+        """Give it on a device, if there are kernels for it; it is copied once."""
+        if (device, dtype) not in self._there:
+            self._there[device, dtype] = on_device(self.here, device, dtype)
+        return self._there[device, dtype]
+
+
+class PreparedLoss:
+    """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``.
+
+    ``take`` gives the loss of some of the queries. They are taken where the scores then turn out to be.
+    """
+
+    def __init__(self, loss: TorchLoss, whole: _Everywhere, queries: NDArray[np.int64] | None = None) -> None:
+        self.loss, self._whole, self._queries = loss, whole, queries
+        self._here: Prepared | None = None
+        self._there: OnDevice | None = None
+        offsets = whole.here.offsets
+        self._sizes = (offsets[1:] - offsets[:-1])[slice(None) if queries is None else queries]
+        self._n_docs = int(self._sizes.sum())
 
     @torch.compiler.disable
     def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
@@ -119,32 +137,35 @@ class PreparedLoss:
     def reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
         """Give the loss at ``scores``, for callers that torch.compile keeps out of already."""
         scores = _tensor(scores)
-        if scores.ndim != 1 or scores.numel() != self.prepared.offsets[-1]:
+        if scores.ndim != 1 or scores.numel() != self._n_docs:
             raise check.error(
                 "scores must be flat, one number per document",
-                got=f"shape {tuple(scores.shape)} for {self.prepared.offsets[-1]} documents",
+                got=f"shape {tuple(scores.shape)} for {self._n_docs} documents",
                 hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
             )
         if stream is None:
             stream = self.loss.next_stream()
-        sizes = self._sizes.to(scores.device)
+        there = self._placed(scores)
+        sizes = there.lists.sizes if there is not None else torch.from_numpy(self._sizes).to(scores.device)
         value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
-        return _reduce(value, weights, self.loss.reduction, int(scores.numel()))
+        return _reduce(value, weights, self.loss.reduction, self._n_docs)
 
     def take(self, queries: NDArray[np.int64]) -> "PreparedLoss":
         """Give the loss of some of the queries, by number: a mini-batch."""
-        return PreparedLoss(self.loss, self.prepared.take(queries), None, {})
+        own = queries if self._queries is None else self._queries[queries]
+        return PreparedLoss(self.loss, self._whole, own)
 
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
         """Value and gradient where the scores are, in single precision at least: by a device kernel, or the CPU."""
-        device, precision = scores.device, torch.promote_types(scores.dtype, torch.float32)
-        there = self._there(device)
+        device, precision = scores.device, _precision(scores)
+        there = self._placed(scores)
         if there is not None:
-            return there(scores.detach().to(precision), stream)
+            return there.differentiate(scores.detach().to(precision), stream)
         if device.type != "cpu":
             warn_of_travel(self.loss.objective, device.type)
-        here = _array(scores.detach().to("cpu", torch.float64))
-        found = self.prepared(here, stream, hessian=False)
+        if self._here is None:
+            self._here = self._whole.here if self._queries is None else self._whole.here.take(self._queries)
+        found = self._here(_array(scores.detach().to("cpu", torch.float64)), stream, hessian=False)
         if np.isnan(found.value).any():
             raise check.error(
                 f"{self.loss.objective!r} gives no value, which a loss needs",
@@ -152,17 +173,19 @@ class PreparedLoss:
             )
         return _tensor(found.value).to(device, precision), _tensor(found.gradient).to(device, precision)
 
-    def _there(self, device: torch.device) -> DevicePrepared | None:
-        """The device kernel of the objective, prepared once for these lists, if there is one."""
-        if device not in self._on_device:
-            kernel = device_kernel(self.loss.objective, device.type)
-            prepared = None
-            if kernel is not None and self._labels is not None:
-                columns = {name: _tensor(column).to(device) for name, column in self._documents.items()}
-                lists = (_tensor(self._labels).to(device), _tensor(self.prepared.offsets).to(device))
-                prepared = kernel(self.loss.objective, *lists, **columns)
-            self._on_device[device] = prepared
-        return self._on_device[device]
+    def _placed(self, scores: Tensor) -> OnDevice | None:
+        """These queries where the scores are, if there are kernels; those of the last device are kept."""
+        whole = self._whole.there(scores.device, _precision(scores))
+        if whole is None or self._queries is None:
+            return whole
+        if self._there is None or (self._there.lists.device, self._there.dtype) != (scores.device, _precision(scores)):
+            self._there = whole.take(self._queries)
+        return self._there
+
+
+def _precision(scores: Tensor) -> torch.dtype:
+    """What kernels compute scores in: single precision at least."""
+    return torch.promote_types(scores.dtype, torch.float32)
 
 
 def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:

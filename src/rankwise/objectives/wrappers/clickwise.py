@@ -76,6 +76,8 @@ class clickwise(Objective):  # noqa: N801 (wrappers are adjectives)
 
 
 class PreparedClickwise(Prepared):
+    """The lists of clicks, and where they belong."""
+
     def __init__(
         self, inner: Prepared, offsets: Offsets, clicks: Offsets, places: NDArray[np.int64], weights: Array
     ) -> None:

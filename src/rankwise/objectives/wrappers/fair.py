@@ -113,6 +113,8 @@ def _parts(objective: Objective) -> Iterator[Objective]:
 
 
 class PreparedFair(Prepared):
+    """An objective and what exposes documents, both prepared, with the groups of documents."""
+
     def __init__(
         self,
         objective: fair,

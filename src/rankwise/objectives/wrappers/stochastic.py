@@ -70,6 +70,8 @@ class stochastic(Objective):  # noqa: N801 (wrappers are adjectives)
 
 
 class PreparedStochastic(Prepared):
+    """What sees the noisy scores, prepared."""
+
     def __init__(self, objective: stochastic, inner: Prepared) -> None:
         self.objective, self.inner, self.offsets = objective, inner, inner.offsets
 

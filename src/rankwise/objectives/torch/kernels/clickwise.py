@@ -21,8 +21,8 @@ _TILE = 256
 
 @triton.jit
 def _gather(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, clicks, click_offsets, weights, losses, slopes, curves, value, gradient, hessian,
-    wanted: tl.constexpr, tile: tl.constexpr,
+    offsets, tile_queries, tile_starts, clicks, click_offsets, weights, losses, slopes, curves,
+    value, gradient, hessian, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Add up, for a tile of documents, what the lists of all clicks of their query say, in the order of clicks."""
     query = tl.load(tile_queries + tl.program_id(0))

@@ -22,6 +22,7 @@ class DeviceLists:
         self.n_queries, self.n_docs = int(offsets.size - 1), int(offsets[-1])
         self.longest = int((offsets[1:] - offsets[:-1]).max(initial=0))
         self.offsets = to_device(offsets.astype(np.int32 if self.n_docs < 2**31 else np.int64), device)
+        self.sizes = self.offsets[1:] - self.offsets[:-1]
         self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
 
     def tiles(self, block: int) -> tuple[Tensor, Tensor]:
@@ -41,8 +42,7 @@ class DeviceLists:
 
     def spread(self, values: Tensor) -> Tensor:
         """Give every document the value of its list."""
-        sizes = self.offsets[1:] - self.offsets[:-1]
-        return values.repeat_interleave(sizes, output_size=self.n_docs)
+        return values.repeat_interleave(self.sizes, output_size=self.n_docs)
 
     def take(self, queries: NDArray[np.int64]) -> "Taken":
         """Give some of the lists, by number."""

@@ -111,7 +111,7 @@ def _pair_loss(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
         whole = 1.0 / (1.0 + small)
         fall = tl.where(margin > 0.0, small, 1.0) * whole
         return tl.maximum(-margin, 0.0) + log1p_unit(small), fall, small * whole * whole
-    elif loss == _HINGE:
+    elif loss == _HINGE:  # noqa: RET505 (a constant decides: without elif both are compiled)
         gap = tl.maximum(1.0 - margin, 0.0)
         on = tl.where(gap > 0.0, 1.0, 0.0).to(margin.dtype)
         return gap, on, on

@@ -45,7 +45,7 @@ class Placed(Protocol):
 Place = Callable[[Prepared, DeviceLists, torch.dtype], Placed]
 
 
-class NoDeviceKernel(LookupError):
+class NoDeviceKernelError(LookupError):
     """A prepared objective that the CPU has to compute."""
 
 

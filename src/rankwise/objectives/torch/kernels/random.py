@@ -62,7 +62,7 @@ class DeviceStream:
         self._stream, self.queries = stream, to_device(stream.queries(n_queries).view(np.int64), device)
 
     def key(self, purpose: str = "", number: int = 0) -> Tensor:
-        """The two words of the key of a child, or of the stream itself, as a tensor: a graph can be replayed with others."""
+        """The two words of the key of a child, or of the stream itself; a tensor, so that a graph can be replayed."""
         return self._copied([self._stream.child(purpose, number) if purpose else self._stream])[0]
 
     def keys(self, purpose: str, count: int) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 import triton
 import triton.language as tl
 
-from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.softmax.cross_entropy import GAMMA_TIGHT, GAMMA_UNIFORM
 from rankwise.objectives.torch.kernels.placed import Call
 from rankwise.objectives.torch.kernels.random import document_uniforms
@@ -103,17 +102,73 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
             tl.store(hessian + rows, tl.where(documents == best, rho * (rest / total), rho - rho * rho), mask=inside)
 
 
+@triton.jit
+def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
+
+    A document may lie on the mean exactly, and single precision would put it to the wrong side.
+    """
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    unit = tl.load(units + query).to(tl.float64)
+    lanes = tl.arange(0, block)
+    zeros = tl.zeros([block], tl.float64)
+    tops = tl.full([block], float("-inf"), tl.float64)
+    masses_of = zeros
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
+        tops = tl.maximum(tops, score)
+        masses_of += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+    top, gain = tl.max(tops), tl.sum(masses_of)
+    sums = zeros
+    best = size
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
+        sums += tl.where(inside, tl.load(gains + first + start + lanes, mask=inside, other=0.0) * gap, 0.0)
+        best = tl.minimum(best, tl.min(tl.where(inside & (gap == 0.0), start + lanes, size)))
+    total = tl.sum(sums)
+    mean = total / tl.where(gain > 0.0, gain, 1.0)
+    extra = unit
+    rising = gain > 0.0
+    while rising:
+        extras, sums = zeros, zeros
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
+            above = tl.where(inside & (gap > mean), unit, 0.0)
+            extras += above
+            sums += above * gap
+        extra = tl.sum(extras)
+        better = (total + tl.sum(sums)) / (gain + extra)
+        rising = better > mean
+        mean = tl.maximum(mean, better)
+    for start in range(0, size, block):
+        documents = start + lanes
+        inside = documents < size
+        gap = tl.load(scores + first + documents, mask=inside, other=0.0).to(tl.float64) - top
+        lifted = tl.where(gain > 0.0, gap > mean, documents == best)  # where nothing gains, the best alone has weight
+        mass = tl.load(gains + first + documents, mask=inside, other=0.0) + tl.where(lifted, unit, 0.0)
+        tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
+
+
 def launch(call: Call) -> None:
     """Launch the kernel of ``cross_entropy_kernel``."""
     target, epsilon = call.settings[0], call.settings[1]
     draws = target == GAMMA_UNIFORM
+    masses, units = call.per_document[0], call.per_query[0]
+    if target == GAMMA_TIGHT:
+        gains, masses = masses, torch.empty_like(masses)
+        _tighten[(call.lists.n_queries,)](call.lists.offsets, call.scores, gains, units, masses, _BLOCK, num_warps=2)
     nothing = call.value.new_zeros(1, dtype=torch.int64)
     key, words = (call.random.key(), call.random.queries) if call.random is not None else (nothing, nothing)
     _cross_entropy[(call.lists.n_queries,)](
         call.lists.offsets,
         call.scores,
-        call.per_document[0],
-        call.per_query[0],
+        masses,
+        units,
         key,
         words,
         call.value,
@@ -126,8 +181,3 @@ def launch(call: Call) -> None:
         _BLOCK,
         num_warps=2,
     )
-
-
-def arrange(prepared: PreparedKernel) -> PreparedKernel | None:
-    """Leave the tightest γ to the CPU: it is for bounds."""
-    return None if prepared.settings[0] == GAMMA_TIGHT else prepared

@@ -20,7 +20,7 @@ from rankwise.objectives.torch.kernels import pairwise, smooth, softmax
 from rankwise.objectives.torch.kernels.bounded import PlacedBounded
 from rankwise.objectives.torch.kernels.clickwise import PlacedClickwise
 from rankwise.objectives.torch.kernels.lists import DeviceLists
-from rankwise.objectives.torch.kernels.placed import Launch, NoDeviceKernel, Placed, PlacedKernel
+from rankwise.objectives.torch.kernels.placed import Launch, NoDeviceKernelError, Placed, PlacedKernel
 from rankwise.objectives.torch.kernels.stochastic import PlacedStochastic
 from rankwise.objectives.torch.kernels.wrappers import PlacedSum, PlacedWeighted
 from rankwise.objectives.wrappers.clickwise import PreparedClickwise
@@ -40,7 +40,7 @@ class DeviceKernel(NamedTuple):
 
 
 DEVICE_KERNELS: dict[Any, DeviceKernel] = {
-    cross_entropy_kernel: DeviceKernel(softmax.launch, softmax.arrange),
+    cross_entropy_kernel: DeviceKernel(softmax.launch),
     ndcg_kernel: DeviceKernel(partial(smooth.launch, smooth.NDCG), partial(smooth.arrange, smooth.NDCG)),
     ap_kernel: DeviceKernel(partial(smooth.launch, smooth.AP), partial(smooth.arrange, smooth.AP)),
     rbp_kernel: DeviceKernel(partial(smooth.launch, smooth.RBP), partial(smooth.arrange, smooth.RBP)),
@@ -59,14 +59,14 @@ DEVICE_WRAPPERS: dict[type[Prepared], Any] = {
 
 
 def place(prepared: Prepared, lists: DeviceLists, dtype: torch.dtype) -> Placed:
-    """Copy a prepared objective to the device of its lists; ``NoDeviceKernel`` where the CPU has to do it."""
+    """Copy a prepared objective to the device of its lists; ``NoDeviceKernelError`` where the CPU has to do it."""
     if type(prepared) in DEVICE_WRAPPERS:
         placed: Placed = DEVICE_WRAPPERS[type(prepared)].of(prepared, lists, dtype, place)
         return placed
     found = DEVICE_KERNELS.get(prepared.kernel) if isinstance(prepared, PreparedKernel) else None
     if found is None or not isinstance(prepared, PreparedKernel):
-        raise NoDeviceKernel(prepared)
+        raise NoDeviceKernelError(prepared)
     arranged = found.arrange(prepared)
     if arranged is None:
-        raise NoDeviceKernel(prepared)
+        raise NoDeviceKernelError(prepared)
     return PlacedKernel.of(arranged, found.launch, lists, dtype)

@@ -1,0 +1,47 @@
+"""What tests of device kernels share: the device that they run on, and the comparison with the CPU."""
+
+import numpy as np
+import pytest
+import torch
+
+import rankwise as rw
+from rankwise.arrays import offsets_of
+
+pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
+
+from rankwise.objectives.torch.kernels.lists import DeviceLists
+from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
+from rankwise.objectives.torch.kernels.table import place
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
+
+
+class Lists:
+    """Lists of these sizes, with labels from 0 to 4, and scores with gaps of ``gap`` and more in a random order."""
+
+    def __init__(self, sizes, seed=0, gap=0.01) -> None:
+        rng = np.random.default_rng(seed)
+        self.offsets = offsets_of(np.array(sizes))
+        self.n_queries, n_docs = len(sizes), int(self.offsets[-1])
+        self.labels = rng.integers(0, 5, n_docs).astype(float)
+        self.scores = ((rng.permutation(n_docs) - n_docs / 2) * gap).astype(np.float32).astype(float)
+        self.stream = rw.Stream(5, 2, np.arange(self.n_queries) + 2**40)
+
+    def on_device(self) -> DeviceLists:
+        return DeviceLists(self.offsets, DEVICE)
+
+
+def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **documents) -> DeviceDerivatives:
+    """What a device kernel says."""
+    scores = lists.scores if scores is None else scores
+    placed = place(rw.objective(text).prepare(lists.labels, lists.offsets, **documents), lists.on_device(), dtype)
+    return placed(torch.tensor(scores, dtype=dtype, device=DEVICE), lists.stream, hessian=hessian)
+
+
+def assert_same(found: DeviceDerivatives, expected: rw.Derivatives, tolerance: float) -> None:
+    """Every number within ``tolerance`` of the largest of its kind."""
+    for name, numbers, wanted in zip(found._fields, found, expected[:3], strict=True):
+        if numbers is not None:
+            limit = tolerance * np.abs(wanted).max(initial=1e-30)
+            np.testing.assert_allclose(numbers.cpu().double(), wanted, rtol=0.0, atol=limit, err_msg=name)

@@ -1,0 +1,128 @@
+"""Losses of torch by device kernels: nothing travels, whatever is taken, and what has no kernel still works."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import rankwise as rw
+from rankwise.objectives.torch import devices
+from tests.objectives.torch.kernels.devices import DEVICE, Lists
+
+FEW = ["softmax_ce", "approx_ndcg", "stochastic(lambdarank, samples=2)", "0.7*xendcg + 0.3*ranknet"]
+
+
+@pytest.fixture(autouse=True)
+def by_kernels(monkeypatch):
+    """In the interpreter the CPU is the device."""
+    monkeypatch.setattr(devices, "KERNEL_DEVICES", {DEVICE.type})
+
+
+@pytest.fixture(scope="module")
+def lists():
+    return Lists([1, 4, 9, 30, 2])
+
+
+@pytest.fixture
+def no_travel(monkeypatch):
+    """The CPU prepares, and is asked nothing more."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the CPU was asked")
+
+    monkeypatch.setattr(rw.objectives.base.Prepared, "_checked", refuse)
+
+
+def tensor(values, dtype=torch.float32):
+    return torch.tensor(values, dtype=dtype, device=DEVICE).requires_grad_(True)
+
+
+def expected(text, lists, queries=None):
+    """Value and gradient of the definition."""
+    queries = np.arange(lists.n_queries) if queries is None else queries
+    rows = np.concatenate([np.arange(lists.offsets[q], lists.offsets[q + 1]) for q in queries])
+    prepared = rw.objective(text).prepare(lists.labels, lists.offsets).take(queries)
+    return rows, prepared(lists.scores[rows], lists.stream.take(queries, lists.n_queries))
+
+
+@pytest.mark.parametrize("text", FEW)
+def test_value_and_gradient(lists, text, request):
+    _, wanted = expected(text, lists)
+    request.getfixturevalue("no_travel")
+    weights = np.array([1.0, 0.5, 2.0, 0.0, 3.0])
+    scores = tensor(lists.scores)
+    value = rw.torch_loss(text, "none")(scores, lists.labels, lists.offsets, weights, lists.stream)
+    value.sum().backward()
+    assert value.device == scores.device
+    np.testing.assert_allclose(value.detach().cpu(), weights * wanted.value, rtol=1e-5, atol=1e-6)
+    wanted_gradient = np.repeat(weights, np.diff(lists.offsets)) * wanted.gradient
+    np.testing.assert_allclose(scores.grad.cpu(), wanted_gradient, rtol=0.0, atol=1e-5 * np.abs(wanted_gradient).max())
+
+
+@pytest.mark.parametrize("text", FEW)
+def test_batches(lists, text, request):
+    first, second = np.array([3, 1, 2]), np.array([1, 0])
+    rows, wanted = expected(text, lists, first[second])
+    request.getfixturevalue("no_travel")
+    prepared = rw.torch_loss(text, "none").prepare(lists.labels, lists.offsets).take(first).take(second)
+    stream = lists.stream.take(first[second], lists.n_queries)
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-11), (torch.float32, 1e-5)):
+        scores = tensor(lists.scores[rows], dtype)
+        value = prepared(scores, stream=stream)
+        value.sum().backward()
+        assert value.dtype == scores.grad.dtype == dtype
+        np.testing.assert_allclose(value.detach().cpu(), wanted.value, rtol=tolerance)
+        limit = tolerance * np.abs(wanted.gradient).max()
+        np.testing.assert_allclose(scores.grad.cpu(), wanted.gradient, rtol=0.0, atol=limit)
+
+
+def test_half_precision_is_widened(lists, no_travel):
+    scores = tensor(lists.scores, torch.bfloat16)
+    value = rw.torch_loss("softmax_ce")(scores, lists.labels, lists.offsets)
+    value.backward()
+    assert value.dtype == torch.float32
+    assert scores.grad.dtype == torch.bfloat16
+
+
+def test_scores_in_strides(lists, no_travel):
+    wide = torch.tensor(np.stack((lists.scores, lists.labels), 1), dtype=torch.float32, device=DEVICE)
+    loss = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
+    assert loss(wide[:, 0]) == loss(wide[:, 0].contiguous())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("text", ["softmax_ce", "lambdarank"])
+def test_scores_that_are_not_finite_give_no_number(lists, text, bad, no_travel):
+    scores = tensor(np.where(np.arange(lists.scores.size) == 7, bad, lists.scores))
+    assert rw.torch_loss(text)(scores, lists.labels, lists.offsets).isnan()
+
+
+def test_it_is_placed_once(lists, monkeypatch):
+    calls = []
+    place = devices.on_device
+    monkeypatch.setattr(
+        "rankwise.objectives.torch.loss.on_device", lambda *arguments: (calls.append(arguments[1:]), place(*arguments))[1]
+    )
+    prepared = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
+    for batch in (np.array([0, 1]), np.array([2]), np.array([4, 3])):
+        sizes = np.diff(lists.offsets)[batch]
+        prepared.take(batch)(torch.zeros(int(sizes.sum()), device=DEVICE))
+    assert calls == [(DEVICE, torch.float32)]
+
+
+def squares(scores, labels, offsets):
+    value = np.add.reduceat(np.square(scores - labels), offsets[:-1])
+    return value, 2.0 * (scores - labels), np.full(scores.size, 2.0)
+
+
+@pytest.mark.parametrize("objective", [squares, 0.5 * rw.objective(squares) + rw.SoftmaxCE()])
+def test_a_function_goes_through_the_cpu(lists, objective):
+    scores = tensor(lists.scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on a device that is not the CPU it is said once
+        value = rw.torch_loss(objective, "sum")(scores, lists.labels, lists.offsets)
+    value.backward()
+    wanted = rw.objective(objective)(lists.scores, lists.labels, lists.offsets)
+    np.testing.assert_allclose(value.item(), wanted.value.sum(), rtol=1e-5)
+    np.testing.assert_allclose(scores.grad.cpu(), wanted.gradient, rtol=1e-5, atol=1e-5)
