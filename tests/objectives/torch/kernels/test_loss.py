@@ -102,7 +102,8 @@ def test_it_is_placed_once(lists, monkeypatch):
     calls = []
     place = devices.on_device
     monkeypatch.setattr(
-        "rankwise.objectives.torch.loss.on_device", lambda *arguments: (calls.append(arguments[1:]), place(*arguments))[1]
+        "rankwise.objectives.torch.loss.on_device",
+        lambda *arguments: (calls.append(arguments[1:]), place(*arguments))[1],
     )
     prepared = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
     for batch in (np.array([0, 1]), np.array([2]), np.array([4, 3])):

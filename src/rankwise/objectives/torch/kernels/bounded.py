@@ -33,7 +33,7 @@ def _below(values, low, high, limit):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _map(  # type: ignore[no-untyped-def]
-    value, scales, shifts, straight, which, starts, values, shares, gains, slopes, bends, sign,
+    value, scales, shifts, straight, which, starts, values, shares, gains, slopes, bends, sign: tl.float64,
     distribution: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Map the value of a list in place, and fill the map's derivatives (``Bounds.apply``)."""

@@ -127,7 +127,7 @@ def _pair_loss(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
 @triton.jit
 def _pairs(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, heavy, upper, lower, reaches, discounts, distances,
-    sigma, truncation, swap_share, distance_share, slopes, curves, losses, pulls,
+    sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves, losses, pulls,
     weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr, by_distance: tl.constexpr,
     tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -155,7 +155,9 @@ def _pairs(  # type: ignore[no-untyped-def]
     load = score
     if weighted:
         load = tl.load(heavy + first + mine, mask=real, other=0.0)[:, None]
-    slope = tl.zeros([tile], scores.dtype.element_ty)
+    sigma = tl.cast(sigma, score.dtype)
+    swap_share, distance_share = tl.cast(swap_share, score.dtype), tl.cast(distance_share, score.dtype)
+    slope = tl.zeros([tile], score.dtype)
     curve, cost, pull = slope, slope, slope
     stop = tl.where(start < reach, size, reach)  # whoever is not among the first has pairs with those only
     for begin in range(0, stop, step):
@@ -208,7 +210,7 @@ def _pairs(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _scale(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, ranks, sigma, slopes, curves, losses, pulls, value, gradient, hessian,
+    offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls, value, gradient, hessian,
     norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """Put the derivatives of a tile into their rows, scaled by their list; its first tile adds up the loss."""
@@ -226,6 +228,7 @@ def _scale(  # type: ignore[no-untyped-def]
         cost += tl.load(losses + number + begin + tl.arange(0, step), mask=inside, other=0.0)
         if norm:
             pull += tl.load(pulls + number + begin + tl.arange(0, step), mask=inside, other=0.0)
+    sigma = tl.cast(sigma, cost.dtype)
     factor = tl.sum(cost) * 0.0 + 1.0
     if norm:
         total = tl.sum(pull) * 2.0 * sigma

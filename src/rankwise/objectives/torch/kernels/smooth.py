@@ -29,7 +29,7 @@ _TILE, _STEP = 64, 64
 
 @triton.jit
 def _rank(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, order, counts, ideal, eta,
+    offsets, tile_queries, tile_starts, scores, worths, order, counts, ideal, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian,
     metric: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -45,6 +45,7 @@ def _rank(  # type: ignore[no-untyped-def]
     real = places < count
     mine = tl.load(order + first + places, mask=real, other=0)
     score = tl.load(scores + first + mine, mask=real, other=0.0)
+    eta = tl.cast(eta, score.dtype)
     zeros = tl.zeros([tile], score.dtype)
     rank, among, w_sum, w_among, t_sum, t_among = zeros, zeros, zeros, zeros, zeros, zeros
     for begin in range(0, size, step):
@@ -93,7 +94,7 @@ def _rank(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _gather(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, order, counts, eta,
+    offsets, tile_queries, tile_starts, scores, worths, order, counts, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian, value, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -111,6 +112,7 @@ def _gather(  # type: ignore[no-untyped-def]
     relevant = tl.load(worths + first + mine, mask=real, other=0.0)
     counted = real & (relevant * count > 0.0)
     slope = tl.load(own_gradient + first + mine, mask=counted, other=0.0)
+    eta = tl.cast(eta, score.dtype)
     curve = tl.zeros([tile], score.dtype)
     if wanted:
         curve = tl.load(own_hessian + first + mine, mask=counted, other=0.0)

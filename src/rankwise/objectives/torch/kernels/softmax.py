@@ -37,7 +37,7 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
     value,
     gradient,
     hessian,
-    log_epsilon,
+    log_epsilon: tl.float64,
     has_epsilon: tl.constexpr,
     draws: tl.constexpr,
     wanted: tl.constexpr,
@@ -73,6 +73,7 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
     top = tl.max(tops)
     best = tl.min(tl.where(tops == top, places, size))
     share = 1.0 / tl.sum(sums) if draws else 1.0
+    log_epsilon = tl.cast(log_epsilon, top.dtype)
     shift = tl.maximum(top, log_epsilon) if has_epsilon else top
     # The softmax's denominator without the best document, and the loss.
     rests = tl.zeros([block], scores.dtype.element_ty)

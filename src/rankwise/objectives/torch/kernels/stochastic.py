@@ -24,7 +24,7 @@ _TILE = 256
 
 @triton.jit
 def _perturb(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, key, words, scores, noisy, scale, sharpness,
+    offsets, tile_queries, tile_starts, key, words, scores, noisy, scale: tl.float64, sharpness: tl.float64,
     noise: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Fill (scores + scale · noise) · sharpness; noise is made in double precision, as on the CPU."""
