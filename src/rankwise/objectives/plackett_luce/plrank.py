@@ -124,7 +124,7 @@ class PLRank(Objective):
         per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
         return PreparedKernel(
             objective=self,
-            kernel=_plrank,
+            kernel=plrank_kernel,
             offsets=lists.offsets,
             per_document=(read_only(rewards),),
             settings=(
@@ -175,7 +175,7 @@ PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 
 
 @kernel
-def _plrank(  # type: ignore[no-untyped-def]
+def plrank_kernel(  # type: ignore[no-untyped-def]
     first, last, offsets, scores, given, thetas, samples, race, draws, baseline, key, queries, value, gradient, hessian
 ):
     longest = longest_of(first, last, offsets)

@@ -26,3 +26,11 @@ def log1p_unit(x):  # type: ignore[no-untyped-def]
 def log1p(x):  # type: ignore[no-untyped-def]
     """log(1 + x) for any x ≥ 0."""
     return tl.where(x <= 1.0, log1p_unit(tl.minimum(x, 1.0)), tl.log(1.0 + x))
+
+
+@triton.jit
+def log_add(a, b):  # type: ignore[no-untyped-def]
+    """The log of e^a + e^b; either may be −∞, as the log of nothing."""
+    high, low = tl.maximum(a, b), tl.minimum(a, b)
+    gap = tl.where(low == float("-inf"), 0.0, low - high)
+    return tl.where(low == float("-inf"), high, high + log1p_unit(tl.exp(gap)))

@@ -67,6 +67,13 @@ class Call:
 Launch = Callable[[Call], None]
 
 
+def drawn(call: Call) -> DeviceStream:
+    """What a launch that draws was given to draw with."""
+    if call.random is None:
+        raise LookupError("a launch that draws needs a stream")
+    return call.random
+
+
 @dataclass(frozen=True)
 class PlacedKernel:
     """A launch with its arguments, but for the scores; the arrays are those of the ``PreparedKernel``."""

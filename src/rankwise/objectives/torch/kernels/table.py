@@ -12,11 +12,12 @@ import torch
 
 from rankwise.objectives.base import Prepared, PreparedSum
 from rankwise.objectives.pairwise.pairs import pairwise as pairwise_kernel
+from rankwise.objectives.plackett_luce.plrank import plrank_kernel
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.smooth.bounded import PreparedBounded
 from rankwise.objectives.smooth.ranks import ap_kernel, ndcg_kernel, rbp_kernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
-from rankwise.objectives.torch.kernels import pairwise, smooth, softmax
+from rankwise.objectives.torch.kernels import pairwise, plrank, smooth, softmax
 from rankwise.objectives.torch.kernels.bounded import PlacedBounded
 from rankwise.objectives.torch.kernels.clickwise import PlacedClickwise
 from rankwise.objectives.torch.kernels.lists import DeviceLists
@@ -45,6 +46,7 @@ DEVICE_KERNELS: dict[Any, DeviceKernel] = {
     ap_kernel: DeviceKernel(partial(smooth.launch, smooth.AP), partial(smooth.arrange, smooth.AP)),
     rbp_kernel: DeviceKernel(partial(smooth.launch, smooth.RBP), partial(smooth.arrange, smooth.RBP)),
     pairwise_kernel: DeviceKernel(pairwise.launch, pairwise.arrange),
+    plrank_kernel: DeviceKernel(plrank.launch),
 }
 """By the kernel of the CPU."""
 
