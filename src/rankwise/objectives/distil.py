@@ -62,7 +62,7 @@ class Distil(Objective):
         least = np.minimum.reduceat(teacher, lists.offsets[:-1]) if teacher.size else teacher
         targets = (teacher - np.repeat(least, lists.sizes)) / self.temperature
         inner = ListNet(newton=self.newton).prepare(targets, lists.offsets)
-        return inner if self.temperature == 1.0 else _PreparedTempered(inner, float(self.temperature))
+        return inner if self.temperature == 1.0 else PreparedTempered(inner, float(self.temperature))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -90,7 +90,7 @@ class MarginMSE(Objective):
         """Check the teacher's scores."""
         lists, teacher = _taught(self, labels, offsets, documents)
         return PreparedKernel(
-            objective=self, kernel=_margins, offsets=lists.offsets, per_document=(read_only(teacher),)
+            objective=self, kernel=margins_kernel, offsets=lists.offsets, per_document=(read_only(teacher),)
         )
 
 
@@ -110,7 +110,7 @@ def _taught(
     return lists, check.teacher_scores(documents["teacher_scores"], lists.offsets)
 
 
-class _PreparedTempered(Prepared):
+class PreparedTempered(Prepared):
     """A loss of scores / T, times T², with its derivatives by the scores."""
 
     def __init__(self, inner: Prepared, temperature: float) -> None:
@@ -125,11 +125,11 @@ class _PreparedTempered(Prepared):
 
     def take(self, queries: NDArray[np.int64]) -> Prepared:
         """Take the queries of the inner loss."""
-        return _PreparedTempered(self.inner.take(queries), self.temperature)
+        return PreparedTempered(self.inner.take(queries), self.temperature)
 
 
 @kernel
-def _margins(first, last, offsets, scores, teacher, value, gradient, hessian):  # type: ignore[no-untyped-def]
+def margins_kernel(first, last, offsets, scores, teacher, value, gradient, hessian):  # type: ignore[no-untyped-def]
     """Fill twice the variance of scores − teacher, and its derivatives."""
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]

@@ -25,7 +25,7 @@ from rankwise.objectives.wrappers.stochastic_scores import NOISES, check_noise, 
 from rankwise.stream import Stream
 
 _METRICS = ("ndcg", "map", "mrr", "classic")
-_MAP, _MRR = _METRICS.index("map"), _METRICS.index("mrr")
+MAP, MRR = _METRICS.index("map"), _METRICS.index("mrr")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -92,7 +92,7 @@ class Yeti(Objective):
         lists = checked_lists(labels, offsets)
         return PreparedKernel(
             objective=self,
-            kernel=_yeti,
+            kernel=yeti_kernel,
             offsets=lists.offsets,
             per_document=(read_only(self._worths(lists)),),
             settings=(
@@ -140,7 +140,7 @@ _NOISY, _SCORE, _WORTH, _WEIGHT, _LOSS, _PULL, _BEND, _ARRAYS = range(8)
 
 
 @kernel
-def _yeti(  # type: ignore[no-untyped-def]
+def yeti_kernel(  # type: ignore[no-untyped-def]
     first, last, offsets, scores, worths, drops, metric, noise, scale, sigma, keys, queries, value, gradient, hessian
 ):
     longest = longest_of(first, last, offsets)
@@ -192,10 +192,10 @@ def _weigh(pairs, metric, drops, worth, weight):  # type: ignore[no-untyped-def]
     above = 0.0  # relevant documents above the pair
     for k in range(pairs):
         weight[k] = (worth[k] - worth[k + 1]) * drops[k]
-        if metric == _MAP:  # the one of the two that is relevant is relevant document number above + 1
+        if metric == MAP:  # the one of the two that is relevant is relevant document number above + 1
             weight[k] *= 1.0 + above
             above += worth[k] > 0.0
-        elif metric == _MRR and worth[k] > 0.0:  # nothing below the first relevant document counts
+        elif metric == MRR and worth[k] > 0.0:  # nothing below the first relevant document counts
             return k + 1
     return pairs
 

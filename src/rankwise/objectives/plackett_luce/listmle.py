@@ -48,7 +48,7 @@ class ListMLE(Objective):
         lists = checked_lists(labels, offsets)
         return PreparedKernel(
             objective=self,
-            kernel=_listmle,
+            kernel=listmle_kernel,
             offsets=lists.offsets,
             per_document=(lists.labels,),
             settings=(self.ties == "apart",),
@@ -57,7 +57,7 @@ class ListMLE(Objective):
 
 
 @kernel
-def _listmle(first, last, offsets, scores, labels, apart, value, gradient, hessian):  # type: ignore[no-untyped-def]
+def listmle_kernel(first, last, offsets, scores, labels, apart, value, gradient, hessian):  # type: ignore[no-untyped-def]
     n = longest_of(first, last, offsets)
     rows, rest, spare = np.empty(n, np.int64), np.empty(n), np.empty(0 if hessian.size else n)
     for q in range(first, last):

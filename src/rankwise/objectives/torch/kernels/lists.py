@@ -63,6 +63,11 @@ class Taken(NamedTuple):
     rows: Tensor
 
 
+def block_of(lists: DeviceLists, widest: int = 256) -> int:
+    """How many documents a program looks at in one step along a list: no more than the longest has, a power of 2."""
+    return min(max(16, 1 << (lists.longest - 1).bit_length()), widest)
+
+
 def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Copy an array, without waiting for it to arrive."""
     tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are not to be written

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rankwise.objectives.plackett_luce.draws import ANTITHETIC, LATIN
 from rankwise.objectives.torch.kernels.arithmetic import log_add
-from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.objectives.torch.kernels.lists import block_of, to_device
 from rankwise.objectives.torch.kernels.placed import Call, drawn
 from rankwise.objectives.torch.kernels.random import uniform_pair
 
@@ -250,7 +250,7 @@ def launch(call: Call) -> None:
     strides = to_device(_strides(samples), lists.device)
     keys = random.key("place"), random.key("strata"), random.queries
     tiles = lists.tiles(_TILE)
-    block = min(max(16, triton.next_power_of_2(lists.longest)), _WIDEST)
+    block = block_of(lists, _WIDEST)
     for start in range(0, samples, batch := _batch(call, cutoff, samples)):
         count = min(batch, samples - start)
         arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)

@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 import torch
 
 from rankwise.objectives.base import Prepared, PreparedSum
+from rankwise.objectives.distil import PreparedTempered, margins_kernel
 from rankwise.objectives.pairwise.pairs import pairwise as pairwise_kernel
+from rankwise.objectives.pairwise.yeti import yeti_kernel
+from rankwise.objectives.plackett_luce.listmle import listmle_kernel
 from rankwise.objectives.plackett_luce.plrank import plrank_kernel
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.smooth.bounded import PreparedBounded
 from rankwise.objectives.smooth.ranks import ap_kernel, ndcg_kernel, rbp_kernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
-from rankwise.objectives.torch.kernels import pairwise, plrank, smooth, softmax
+from rankwise.objectives.torch.kernels import distil, listmle, pairwise, plrank, smooth, softmax, yeti
 from rankwise.objectives.torch.kernels.bounded import PlacedBounded
 from rankwise.objectives.torch.kernels.clickwise import PlacedClickwise
 from rankwise.objectives.torch.kernels.lists import DeviceLists
@@ -46,7 +49,10 @@ DEVICE_KERNELS: dict[Any, DeviceKernel] = {
     ap_kernel: DeviceKernel(partial(smooth.launch, smooth.AP), partial(smooth.arrange, smooth.AP)),
     rbp_kernel: DeviceKernel(partial(smooth.launch, smooth.RBP), partial(smooth.arrange, smooth.RBP)),
     pairwise_kernel: DeviceKernel(pairwise.launch, pairwise.arrange),
+    yeti_kernel: DeviceKernel(yeti.launch, yeti.arrange),
     plrank_kernel: DeviceKernel(plrank.launch),
+    listmle_kernel: DeviceKernel(listmle.launch, listmle.arrange),
+    margins_kernel: DeviceKernel(distil.margins),
 }
 """By the kernel of the CPU."""
 
@@ -56,6 +62,7 @@ DEVICE_WRAPPERS: dict[type[Prepared], Any] = {
     PreparedStochastic: PlacedStochastic,
     PreparedBounded: PlacedBounded,
     PreparedClickwise: PlacedClickwise,
+    PreparedTempered: distil.PlacedTempered,
 }
 """By what a wrapper has prepared: each has ``of(prepared, lists, dtype, place)``, which places what is inside."""
 

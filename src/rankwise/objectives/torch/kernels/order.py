@@ -1,0 +1,55 @@
+"""Ragged lists in order, on a device: by counting where lists are short, by sorting where they are long."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rankwise.objectives.torch.kernels.lists import DeviceLists
+
+_TILE, _STEP = 64, 128
+COUNTED = 2048
+"""Documents up to which each document of a list counts those before it: n² comparisons, but no pass over all lists."""
+
+
+@triton.jit
+def _count(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr
+):
+    """Count for each document of a tile those before it; equal keys stay in row order."""
+    query = tl.load(tile_queries + tl.program_id(0))
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    row = tl.program_id(1).to(tl.int64) * n_docs
+    mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
+    real = mine < size
+    key = tl.load(keys + row + first + mine, mask=real, other=0.0)
+    place = tl.zeros([tile], tl.int32)
+    for begin in range(0, size, step):
+        others = begin + tl.arange(0, step)
+        other = tl.load(keys + row + first + others, mask=others < size, other=float("-inf"))[None, :]
+        before = (other > key[:, None]) | ((other == key[:, None]) & (others[None, :] < mine[:, None]))
+        place += tl.sum(before.to(tl.int32), 1)
+    tl.store(places + row + first + mine, place, mask=real)
+    tl.store(ranked + row + first + place, mine, mask=real)
+
+
+def ordered(lists: DeviceLists, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Put the documents of each list in order, highest key first: the place of each, and which stands at each place.
+
+    ``keys`` has one row for each of several orders. Documents and places are counted from 0 in each list.
+    """
+    places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device)
+    if lists.longest <= COUNTED:
+        tiles = lists.tiles(_TILE)
+        grid = (tiles[0].numel(), keys.shape[0])
+        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, tile=_TILE, step=_STEP, num_warps=4)
+        return places, ranked
+    numbers = lists.spread(torch.arange(lists.n_queries, device=lists.device))
+    begins = lists.spread(lists.offsets[:-1])
+    for key, place, rows in zip(keys, places, ranked, strict=True):
+        by_key = torch.sort(key, descending=True, stable=True).indices
+        order = by_key[torch.sort(numbers[by_key], stable=True).indices]
+        rows.copy_(order - begins)
+        place[order] = (torch.arange(lists.n_docs, device=lists.device) - begins).to(torch.int32)
+    return places, ranked
