@@ -210,8 +210,8 @@ def _pairs(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _scale(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls, value, gradient, hessian,
-    norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
+    offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls,
+    value, gradient, hessian, norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """Put the derivatives of a tile into their rows, scaled by their list; its first tile adds up the loss."""
     number = tl.program_id(0)

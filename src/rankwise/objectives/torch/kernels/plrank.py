@@ -14,18 +14,23 @@ All of it is in double precision: masses of documents far apart, and differences
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rankwise.objectives.plackett_luce.draws import ANTITHETIC, LATIN
 from rankwise.objectives.torch.kernels.arithmetic import log_add
-from rankwise.objectives.torch.kernels.lists import block_of, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of, to_device
 from rankwise.objectives.torch.kernels.placed import Call, drawn
-from rankwise.objectives.torch.kernels.random import uniform_pair
+from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
 
 _ANTITHETIC, _LATIN = tl.constexpr(ANTITHETIC), tl.constexpr(LATIN)
 _LARGEST_UNIFORM = tl.constexpr(1.0 - 2.0**-53)
@@ -239,34 +244,72 @@ def _gather(  # type: ignore[no-untyped-def]
         tl.store(hessians + first + documents, bend, mask=real)
 
 
+class Rankings(NamedTuple):
+    """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over."""
+
+    placed: Tensor
+    ranks: Tensor
+    log_lefts: Tensor
+    means: Tensor
+
+
+@dataclass(frozen=True)
+class Race:
+    """What rankings are drawn with, batch by batch."""
+
+    lists: DeviceLists
+    scores: Tensor
+    worths: Tensor
+    random: DeviceStream
+    cutoff: int
+    samples: int
+    draws: int
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """The first sample of each batch and how many it has, an even number: two share the generator's blocks."""
+        each = 2 * self.lists.n_docs + (5 * self.cutoff + 8) * self.lists.n_queries
+        most = min(self.samples + self.samples % 2, max(2, _SCRATCH // max(each, 1) // 2 * 2))
+        for start in range(0, self.samples, most):
+            yield start, min(most, self.samples - start)
+
+    @cached_property
+    def _drawn_with(self) -> tuple[Tensor, ...]:
+        strides = to_device(_strides(self.samples), self.lists.device)
+        return self.random.key("place"), self.random.key("strata"), self.random.queries, strides
+
+    def draw(self, start: int, count: int) -> Rankings:
+        """Draw a batch."""
+        lists, tiles = self.lists, self.lists.tiles(_TILE)
+        arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
+        ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
+        placed = torch.empty((count, lists.n_queries, self.cutoff), dtype=torch.int32, device=lists.device)
+        log_lefts, means = arrivals.new_empty((2, count, lists.n_queries))
+        _arrive[(tiles[0].numel(), -(-count // 2))](
+            lists.offsets, *tiles, *self._drawn_with, self.scores, arrivals, start, self.samples, count, lists.n_docs,
+            draws=self.draws, tile=_TILE, num_warps=4,
+        )  # fmt: skip
+        block = block_of(lists, _WIDEST)
+        _select[(lists.n_queries, -(-count // _ROWS))](
+            lists.offsets, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff, count,
+            lists.n_queries, lists.n_docs, rows=_ROWS, block=block, num_warps=4,
+        )  # fmt: skip
+        return Rankings(placed, ranks, log_lefts, means)
+
+
 def launch(call: Call) -> None:
     """Draw samples batch by batch, and average what they say."""
     (worths,), (thetas, samples, _, draws, baseline) = call.per_document, call.settings
-    lists, random = call.lists, drawn(call)
-    cutoff = int(thetas.numel())
+    lists = call.lists
+    race = Race(lists, call.scores, worths, drawn(call), int(thetas.numel()), samples, draws)
     wanted = call.hessian is not None
     values = torch.zeros(lists.n_queries, dtype=torch.float64, device=lists.device)
     sums = torch.zeros((2 if wanted else 1, lists.n_docs), dtype=torch.float64, device=lists.device)
-    strides = to_device(_strides(samples), lists.device)
-    keys = random.key("place"), random.key("strata"), random.queries
     tiles = lists.tiles(_TILE)
-    block = block_of(lists, _WIDEST)
-    for start in range(0, samples, batch := _batch(call, cutoff, samples)):
-        count = min(batch, samples - start)
-        arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
-        ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
-        placed = torch.empty((count, lists.n_queries, cutoff), dtype=torch.int32, device=lists.device)
-        chances, keeps, afters, onwards = arrivals.new_empty((4, count, lists.n_queries, cutoff))
-        log_lefts, means, log_lasts, totals, *shared = arrivals.new_empty((8, count, lists.n_queries))
-        _arrive[(tiles[0].numel(), -(-count // 2))](
-            lists.offsets, *tiles, *keys, strides, call.scores, arrivals, start, samples, count, lists.n_docs,
-            draws=draws, tile=_TILE, num_warps=4,
-        )  # fmt: skip
-        _select[(lists.n_queries, -(-count // _ROWS))](
-            lists.offsets, call.scores, worths, arrivals, placed, ranks, log_lefts, means, cutoff, count,
-            lists.n_queries, lists.n_docs, rows=_ROWS, block=block, num_warps=4,
-        )  # fmt: skip
-        grid, sizes = (lists.n_queries, -(-count // _LANES)), (cutoff, count, lists.n_queries)
+    for start, count in race.batches():
+        placed, ranks, log_lefts, means = race.draw(start, count)
+        chances, keeps, afters, onwards = values.new_empty((4, count, lists.n_queries, race.cutoff))
+        log_lasts, totals, *shared = values.new_empty((6, count, lists.n_queries))
+        grid, sizes = (lists.n_queries, -(-count // _LANES)), (race.cutoff, count, lists.n_queries)
         _look_back[grid](
             lists.offsets, call.scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards,
             log_lasts, totals, *sizes, baseline=baseline, lanes=_LANES, num_warps=1,
@@ -284,12 +327,6 @@ def launch(call: Call) -> None:
     call.gradient.copy_(sums[0] / -samples)
     if call.hessian is not None:
         call.hessian.copy_(sums[1] / -samples)
-
-
-def _batch(call: Call, cutoff: int, samples: int) -> int:
-    """How many samples fit into the scratch, an even number: two share the blocks of the generator."""
-    each = 2 * call.lists.n_docs + (5 * cutoff + 8) * call.lists.n_queries
-    return min(samples + samples % 2, max(2, _SCRATCH // max(each, 1) // 2 * 2))
 
 
 def _strides(samples: int) -> NDArray[np.int64]:

@@ -23,11 +23,13 @@ from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
 from rankwise.objectives.torch.kernels import distil, listmle, pairwise, plrank, smooth, softmax, yeti
 from rankwise.objectives.torch.kernels.bounded import PlacedBounded
 from rankwise.objectives.torch.kernels.clickwise import PlacedClickwise
+from rankwise.objectives.torch.kernels.fair import PlacedFair
 from rankwise.objectives.torch.kernels.lists import DeviceLists
 from rankwise.objectives.torch.kernels.placed import Launch, NoDeviceKernelError, Placed, PlacedKernel
 from rankwise.objectives.torch.kernels.stochastic import PlacedStochastic
 from rankwise.objectives.torch.kernels.wrappers import PlacedSum, PlacedWeighted
 from rankwise.objectives.wrappers.clickwise import PreparedClickwise
+from rankwise.objectives.wrappers.fair import PreparedFair
 from rankwise.objectives.wrappers.stochastic import PreparedStochastic
 from rankwise.objectives.wrappers.weighted import PreparedWeighted
 
@@ -62,6 +64,7 @@ DEVICE_WRAPPERS: dict[type[Prepared], Any] = {
     PreparedStochastic: PlacedStochastic,
     PreparedBounded: PlacedBounded,
     PreparedClickwise: PlacedClickwise,
+    PreparedFair: PlacedFair,
     PreparedTempered: distil.PlacedTempered,
 }
 """By what a wrapper has prepared: each has ``of(prepared, lists, dtype, place)``, which places what is inside."""
