@@ -14,6 +14,9 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 @triton.jit
 def log1p_unit(x):  # type: ignore[no-untyped-def]
     """log(1 + x) for x in [0, 1], with all its digits near 0, where the logarithm of a GPU has none: 2·atanh(z)."""
+    if x.dtype == tl.float64:  # the logarithm has all digits, of 1 + x, and what rounding lost of that is added
+        sum_ = 1.0 + x
+        return tl.log(sum_) + (x - (sum_ - 1.0)) / sum_
     z = x / (2.0 + x)
     y = z * z  # at most 1/9
     series = 1.0 / 15.0 + y * (1.0 / 17.0 + y * (1.0 / 19.0))

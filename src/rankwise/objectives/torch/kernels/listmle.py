@@ -36,48 +36,89 @@ def arrange(prepared: PreparedKernel) -> PreparedKernel:
 
 
 @triton.jit
-def _rests(offsets, scores, order, sums, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _larger(a, b):  # type: ignore[no-untyped-def]
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def _then(fall, sum_, later_fall, later_sum):  # type: ignore[no-untyped-def]
+    """The map x → fall · x + sum after another one."""
+    return fall * later_fall, sum_ * later_fall + later_sum
+
+
+@triton.jit
+def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The logs of running sums of e^(power · log), as the largest log and a sum relative to it, in [1, n].
+
+    ``before`` are the logs of the places before. ``top`` and ``mass`` are where the block before this one ended. Powers
+    are taken outside of the scan: going one place further is a multiplication and an addition.
+    """
+    tops = tl.maximum(tl.associative_scan(logs, 0, _larger), top)
+    tops_before = tl.maximum(tl.associative_scan(before, 0, _larger), top)
+    fall = tl.exp(power * tl.where(tops_before == float("-inf"), -1000.0, tops_before - tops))
+    fall, sums = tl.associative_scan((fall, tl.exp(power * (logs - tops))), 0, _then)
+    return tops, sums + fall * mass
+
+
+@triton.jit
+def _rests(offsets, scores, order, rests, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the log of the sum over each place and those behind it, from the end."""
     query = tl.program_id(0)
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
-    carried = tl.full([], float("-inf"), tl.float64)
+    lanes = tl.arange(0, block)
+    top = tl.full([], float("-inf"), tl.float64)
+    mass = tl.full([], 0.0, tl.float64)
     for step in range(0, size, block):
-        places = size - 1 - step - tl.arange(0, block)
-        inside = places >= 0
-        row = tl.load(order + first + places, mask=inside, other=0)
+        place = size - 1 - step - lanes
+        inside, led = place >= 0, (place >= 0) & (place < size - 1)
+        row = tl.load(order + first + place, mask=inside, other=0)
+        row_before = tl.load(order + first + place + 1, mask=led, other=0)
         score = tl.load(scores + first + row, mask=inside, other=float("-inf")).to(tl.float64)
-        behind = log_add(tl.associative_scan(score, 0, log_add), carried)
-        tl.store(sums + first + places, behind, mask=inside)
-        carried = tl.max(behind)
+        score_before = tl.load(scores + first + row_before, mask=led, other=float("-inf")).to(tl.float64)
+        tops, sums = _log_sums(score, score_before, top, mass, 1.0)
+        tl.store(rests + first + place, tops + tl.log(sums), mask=inside)
+        top, mass = tl.max(tops), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
 
 
 @triton.jit
-def _passes(offsets, scores, order, stops, sums, once, twice, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ignore[no-untyped-def]
+    """The score of each place, the log of the sum over those who come after it, and of both."""
+    stop = tl.load(stops + first + place, mask=inside, other=0)
+    row = tl.load(order + first + place, mask=inside, other=0)
+    score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
+    rest = tl.load(rests + first + stop, mask=inside & (stop < size), other=float("-inf"))
+    return row, score, rest, log_add(score, rest)
+
+
+@triton.jit
+def _passes(offsets, scores, order, stops, rests, once, twice, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it."""
     query = tl.program_id(0)
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
-    carried_once = tl.full([], float("-inf"), tl.float64)
-    carried_twice = tl.full([], float("-inf"), tl.float64)
+    lanes = tl.arange(0, block)
+    top = tl.full([], float("-inf"), tl.float64)
+    mass = tl.full([], 0.0, tl.float64)
+    mass_twice = tl.full([], 0.0, tl.float64)
     for start in range(0, size, block):
-        places = start + tl.arange(0, block)
-        inside = places < size
-        stop = tl.load(stops + first + places, mask=inside, other=0)
-        row = tl.load(order + first + places, mask=inside, other=0)
-        score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
-        rest = tl.load(sums + first + stop, mask=inside & (stop < size), other=float("-inf"))
-        log_z = tl.where(inside, log_add(score, rest), float("inf"))
-        before_once = log_add(tl.associative_scan(-log_z, 0, log_add), carried_once)
-        before_twice = log_add(tl.associative_scan(-2.0 * log_z, 0, log_add), carried_twice)
-        tl.store(once + first + places, before_once, mask=inside)
-        tl.store(twice + first + places, before_twice, mask=inside)
-        carried_once, carried_twice = tl.max(before_once), tl.max(before_twice)
+        place = start + lanes
+        inside, led = place < size, (place < size) & (place > 0)
+        _, _, _, log_z = _log_z(first, size, place, inside, scores, order, stops, rests)
+        _, _, _, log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)
+        shares = tl.where(inside, -log_z, float("-inf"))
+        shares_before = tl.where(led, -log_z_before, float("-inf"))
+        tops, sums = _log_sums(shares, shares_before, top, mass, 1.0)
+        _, sums_twice = _log_sums(shares, shares_before, top, mass_twice, 2.0)
+        tl.store(once + first + place, tops + tl.log(sums), mask=inside)
+        tl.store(twice + first + place, 2.0 * tops + tl.log(sums_twice), mask=inside)
+        top, mass = tl.max(tops), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
+        mass_twice = tl.sum(tl.where(lanes == block - 1, sums_twice, 0.0))
 
 
 @triton.jit
 def _likelihood(  # type: ignore[no-untyped-def]
-    offsets, scores, order, starts, stops, sums, once, twice, value, gradient, hessian,
+    offsets, scores, order, starts, stops, rests, once, twice, value, gradient, hessian,
     wanted: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the derivatives of a list: every document is passed over by those before it, and picked at last."""
@@ -86,16 +127,12 @@ def _likelihood(  # type: ignore[no-untyped-def]
     size = tl.load(offsets + query + 1) - first
     total = tl.zeros([block], tl.float64)
     for begin in range(0, size, block):
-        places = begin + tl.arange(0, block)
-        inside = places < size
-        start = tl.load(starts + first + places, mask=inside, other=0)
-        stop = tl.load(stops + first + places, mask=inside, other=0)
-        row = tl.load(order + first + places, mask=inside, other=0)
-        score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
-        rest = tl.load(sums + first + stop, mask=inside & (stop < size), other=float("-inf"))
+        place = begin + tl.arange(0, block)
+        inside = place < size
+        row, score, rest, log_z = _log_z(first, size, place, inside, scores, order, stops, rests)
+        start = tl.load(starts + first + place, mask=inside, other=0)
         led = inside & (start > 0)
         passed = tl.exp(score + tl.load(once + first + start - 1, mask=led, other=float("-inf")))
-        log_z = log_add(score, rest)
         others = tl.exp(rest - log_z)
         total += tl.where(inside, log_add(tl.zeros_like(score), rest - score), 0.0)
         tl.store(gradient + first + row, passed - others, mask=inside)
@@ -110,11 +147,11 @@ def launch(call: Call) -> None:
     """Scan from the end, scan from the beginning, and put both together."""
     order, starts, stops = call.per_document
     lists, grid, block = call.lists, (call.lists.n_queries,), block_of(call.lists)
-    sums, once, twice = torch.empty((3, lists.n_docs), dtype=torch.float64, device=lists.device)
-    _rests[grid](lists.offsets, call.scores, order, sums, block=block)
-    _passes[grid](lists.offsets, call.scores, order, stops, sums, once, twice, block=block)
+    rests, once, twice = torch.empty((3, lists.n_docs), dtype=torch.float64, device=lists.device)
+    _rests[grid](lists.offsets, call.scores, order, rests, block=block)
+    _passes[grid](lists.offsets, call.scores, order, stops, rests, once, twice, block=block)
     wanted = call.hessian is not None
     outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
     _likelihood[grid](
-        lists.offsets, call.scores, order, starts, stops, sums, once, twice, *outputs, wanted=wanted, block=block
+        lists.offsets, call.scores, order, starts, stops, rests, once, twice, *outputs, wanted=wanted, block=block
     )

@@ -16,6 +16,7 @@ from rankwise.objectives.torch.kernels.random import DeviceStream, document_unif
 from rankwise.objectives.torch.kernels.wrappers import added
 from rankwise.objectives.wrappers.stochastic import PreparedStochastic, stochastic
 from rankwise.objectives.wrappers.stochastic_scores import NOISES
+from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))
@@ -45,18 +46,18 @@ def _perturb(  # type: ignore[no-untyped-def]
         drawn = tl.sqrt(-2.0 * tl.log(u)) * tl.cos(6.283185307179586 * v)
     score = tl.load(scores + first + documents, mask=real, other=0.0)
     sums = (score.to(tl.float64) + scale * drawn) * sharpness
-    tl.store(noisy + first + documents, sums.to(score.dtype), mask=real)
+    tl.store(noisy + first + documents, sums.to(noisy.dtype.element_ty), mask=real)
 
 
-def perturbed(lists: DeviceLists, scores: Tensor, key: Tensor, queries: Tensor, wrapper: stochastic) -> Tensor:
-    """Give scores with the noise of a sample, by its key and the words of the queries."""
-    noisy = torch.empty_like(scores)
+def fill_noisy(
+    lists: DeviceLists, scores: Tensor, key: Tensor, queries: Tensor, noisy: Tensor,
+    *, noise: int, scale: float, sharpness: float = 1.0,
+) -> None:  # fmt: skip
+    """Fill (scores + scale · noise) · sharpness for one sample, by its key and the words of the queries."""
     tiles = lists.tiles(_TILE)
     _perturb[(tiles[0].numel(),)](
-        lists.offsets, *tiles, key, queries, scores, noisy, wrapper.noise_scale, 1.0 / wrapper.temperature,
-        noise=NOISES.index(wrapper.noise), tile=_TILE, num_warps=2,
-    )  # fmt: skip
-    return noisy
+        lists.offsets, *tiles, key, queries, scores, noisy, scale, sharpness, noise=noise, tile=_TILE, num_warps=2
+    )
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,15 @@ class PlacedStochastic:
         """Average the inner derivatives over samples."""
         wrapper, stream = self.objective, drawing(stream, self.objective)
         drawn = DeviceStream(stream, self.lists.n_queries, self.lists.device)
+        settings: Keywords = {
+            "noise": NOISES.index(wrapper.noise),
+            "scale": wrapper.noise_scale,
+            "sharpness": 1.0 / wrapper.temperature,
+        }
         total: DeviceDerivatives | None = None
         for sample, key in enumerate(drawn.keys("noise", wrapper.samples)):
-            noisy = perturbed(self.lists, scores, key, drawn.queries, wrapper)
+            noisy = torch.empty_like(scores)
+            fill_noisy(self.lists, scores, key, drawn.queries, noisy, **settings)
             total = added(total, 1.0, self.inner(noisy, stream.child("sample", sample), hessian=hessian))
         if total is None:
             raise check.error("stochastic needs at least one sample")

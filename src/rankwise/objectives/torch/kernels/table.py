@@ -18,9 +18,10 @@ from rankwise.objectives.plackett_luce.listmle import listmle_kernel
 from rankwise.objectives.plackett_luce.plrank import plrank_kernel
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.smooth.bounded import PreparedBounded
+from rankwise.objectives.smooth.laplace import laplace_kernel
 from rankwise.objectives.smooth.ranks import ap_kernel, ndcg_kernel, rbp_kernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
-from rankwise.objectives.torch.kernels import distil, listmle, pairwise, plrank, smooth, softmax, yeti
+from rankwise.objectives.torch.kernels import distil, laplace, listmle, pairwise, plrank, smooth, softmax, yeti
 from rankwise.objectives.torch.kernels.bounded import PlacedBounded
 from rankwise.objectives.torch.kernels.clickwise import PlacedClickwise
 from rankwise.objectives.torch.kernels.fair import PlacedFair
@@ -50,6 +51,7 @@ DEVICE_KERNELS: dict[Any, DeviceKernel] = {
     ndcg_kernel: DeviceKernel(partial(smooth.launch, smooth.NDCG), partial(smooth.arrange, smooth.NDCG)),
     ap_kernel: DeviceKernel(partial(smooth.launch, smooth.AP), partial(smooth.arrange, smooth.AP)),
     rbp_kernel: DeviceKernel(partial(smooth.launch, smooth.RBP), partial(smooth.arrange, smooth.RBP)),
+    laplace_kernel: DeviceKernel(laplace.launch),
     pairwise_kernel: DeviceKernel(pairwise.launch, pairwise.arrange),
     yeti_kernel: DeviceKernel(yeti.launch, yeti.arrange),
     plrank_kernel: DeviceKernel(plrank.launch),
