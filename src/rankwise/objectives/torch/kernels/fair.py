@@ -66,12 +66,12 @@ def _price(  # type: ignore[no-untyped-def]
     for begin in range(0, tl.minimum(size, cutoff), step):
         places = begin + tl.arange(0, step)
         weights += tl.load(thetas + places, mask=places < tl.minimum(size, cutoff), other=0.0).to(tl.float64)
-    total = tl.sum(weights)
-    counts = (number >= 0) & (tl.max(groups) > 0) & (total > 0.0)
-    all_seen = samples * tl.where(total > 0.0, total, 1.0)
-    merit = tl.load(merits + first + documents, mask=real & counts, other=1.0).to(tl.float64)
-    price = 2.0 * (tl.sum(everything) / all_seen - seen / (all_seen * merit)) / tl.where(total > 0.0, total, 1.0)
-    tl.store(rewards + first + documents, tl.where(counts, price, 0.0).to(rewards.dtype.element_ty), mask=real)
+    total = tl.where(tl.max(groups) > 0, tl.sum(weights), 0.0)  # two groups at least
+    safe = tl.where(total > 0.0, total, 1.0)
+    merit = tl.load(merits + first + documents, mask=number >= 0, other=1.0).to(tl.float64)
+    price = 2.0 * (tl.sum(everything) - seen / merit) / (samples * safe * safe)
+    price = tl.where(total > 0.0, tl.where(number >= 0, price, 0.0), 0.0)
+    tl.store(rewards + first + documents, price.to(rewards.dtype.element_ty), mask=real)
 
 
 @dataclass(frozen=True)

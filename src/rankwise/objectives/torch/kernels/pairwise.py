@@ -60,13 +60,11 @@ def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.conste
     size = tl.load(offsets + query + 1) - first
     lanes = tl.arange(0, block)
     if weight == _PRECISION:
-        hits, between = 0.0, 0.0
+        nothing = tl.sum(tl.zeros([block], worths.dtype.element_ty))
+        count, hits, between = nothing, nothing, nothing
         for start in range(0, size, block):
             places = start + lanes
-            hit = tl.load(worths + first + places, mask=places < size, other=0.0)
-            hits += tl.sum(hit)
-        count = hits
-        hits = 0.0
+            count += tl.sum(tl.load(worths + first + places, mask=places < size, other=0.0))
         for start in range(0, size, block):
             places = start + lanes
             inside = places < size
