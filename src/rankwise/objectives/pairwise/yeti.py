@@ -143,6 +143,7 @@ _NOISY, _SCORE, _WORTH, _WEIGHT, _LOSS, _PULL, _BEND, _ARRAYS = range(8)
 def yeti_kernel(  # type: ignore[no-untyped-def]
     first, last, offsets, scores, worths, drops, metric, noise, scale, sigma, keys, queries, value, gradient, hessian
 ):
+    """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
     ranked, sorting = np.empty(longest, np.int64), scratch_for(longest)
     places, spare = np.empty((_ARRAYS, longest + APART)), np.empty(0 if hessian.size else longest)

@@ -58,6 +58,7 @@ class ListMLE(Objective):
 
 @kernel
 def listmle_kernel(first, last, offsets, scores, labels, apart, value, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Fill value, gradient and Hessian of these queries."""
     n = longest_of(first, last, offsets)
     rows, rest, spare = np.empty(n, np.int64), np.empty(n), np.empty(0 if hessian.size else n)
     for q in range(first, last):

@@ -178,6 +178,7 @@ PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 def plrank_kernel(  # type: ignore[no-untyped-def]
     first, last, offsets, scores, given, thetas, samples, race, draws, baseline, key, queries, value, gradient, hessian
 ):
+    """Fill value, gradient and Hessian of these queries, from rankings that the key draws."""
     longest = longest_of(first, last, offsets)
     numbers, whole, batch, at = working_memory(longest)
     sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)

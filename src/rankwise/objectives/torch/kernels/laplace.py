@@ -5,8 +5,8 @@ apart from them those that score the same. Going one document further is a map o
 
     far ← fall · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
 
-and such maps in a row make one of the same form, so that a block of documents is scanned at once. All of it is in double
-precision. The formulas are in ``rankwise.objectives.smooth.laplace``.
+and such maps in a row make one of the same form, so that a block of documents is scanned at once. All of it is in
+double precision. The formulas are in ``rankwise.objectives.smooth.laplace``.
 """
 
 import torch
@@ -235,7 +235,7 @@ def launch(call: Call) -> None:
     lists, grid, block = call.lists, (call.lists.n_queries,), block_of(call.lists)
     ranked = ordered(lists, call.scores[None])[1][0]
     columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device)
-    above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves = columns
+    above_0, near_0, _, above_1, near_1, _, slopes, curves = columns
     for downwards in (True, False):
         _look[grid](
             lists.offsets, call.scores, worths, ranked, eta, *columns[:6], downwards=downwards, block=block

@@ -1,7 +1,7 @@
 """PL-Rank on a device: rankings are drawn there, by the exponential race of the CPU, from the same random numbers.
 
-Every sample gives each document a time of arrival, and the first to arrive are placed: the same ranking as the CPU's with
-``sampler="race"``. (``"sequence"`` draws other rankings from the same distribution.) The formulas are in
+Every sample gives each document a time of arrival, and the first to arrive are placed: the same ranking as the CPU's
+with ``sampler="race"``. (``"sequence"`` draws other rankings from the same distribution.) The formulas are in
 ``rankwise.objectives.plackett_luce.plrank``. Five steps, over as many samples at once as the scratch holds:
 
 1. ``_arrive``, for tiles of documents: the time of arrival of each, with its sign turned: the highest key comes first.
@@ -85,7 +85,7 @@ def _select(  # type: ignore[no-untyped-def]
     lanes = tl.arange(0, block)
     bar = tl.full([rows], float("inf"), tl.float64)
     last = tl.full([rows], _NONE, tl.int32)
-    for rank in range(0, head):
+    for rank in range(head):
         top = tl.full([rows], float("-inf"), tl.float64)
         best = tl.full([rows], 2147483647, tl.int32)
         for begin in range(0, size, block):
@@ -133,7 +133,7 @@ def _look_back(  # type: ignore[no-untyped-def]
     offsets, scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
     cutoff, count, n_queries, baseline: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """Fill chances, shares that are left, and the rewards after each rank and from it on, for some samples of a list."""
+    """Fill chances, shares that are left, and the rewards after each rank and from it on, for samples of a list."""
     query = tl.program_id(0)
     first = tl.load(offsets + query)
     head = tl.minimum(tl.load(offsets + query + 1) - first, cutoff)
@@ -145,7 +145,7 @@ def _look_back(  # type: ignore[no-untyped-def]
     log_last = log_left
     to_come = tl.zeros([lanes], tl.float64)
     to_weigh, total = to_come, to_come
-    for step in range(0, head):
+    for step in range(head):
         rank = head - 1 - step
         at = out * cutoff + rank
         document = tl.load(placed + at, mask=wanted, other=0)
@@ -188,7 +188,7 @@ def _look_ahead(  # type: ignore[no-untyped-def]
     out = sample * n_queries + query
     dn = tl.zeros([lanes], tl.float64)
     dr, ri, a, b, kept = dn, dn, dn, dn, dn
-    for rank in range(0, head):
+    for rank in range(head):
         at = out * cutoff + rank
         reward = tl.load(worths + first + tl.load(placed + at, mask=wanted, other=0), mask=wanted, other=0.0)
         reward, theta = reward.to(tl.float64), tl.load(thetas + rank).to(tl.float64)
@@ -227,7 +227,7 @@ def _gather(  # type: ignore[no-untyped-def]
     bend = tl.zeros([tile], tl.float64)
     if wanted:
         bend = tl.load(hessians + first + documents, mask=real, other=0.0)
-    for number in range(0, count):
+    for number in range(count):
         sample = tl.full([tile], number, tl.int64)
         out = sample * n_queries + query
         rank = tl.load(ranks + sample * n_docs + first + documents, mask=real, other=0)

@@ -1,7 +1,7 @@
 """YetiLoss on a device: rankings are drawn by the noise of the CPU, and each document looks at its two neighbours.
 
-Every pair is computed twice, once for each of the two, so that nothing is added to by two programs at once. Rankings are
-made in double precision, as on the CPU: the same neighbours are found. The formulas are in
+Every pair is computed twice, once for each of the two, so that nothing is added to by two programs at once. Rankings
+are made in double precision, as on the CPU: the same neighbours are found. The formulas are in
 ``rankwise.objectives.pairwise.yeti``.
 """
 
@@ -35,10 +35,8 @@ def _pair(  # type: ignore[no-untyped-def]
     weight = weight * tl.load(drops + upper, mask=counts, other=0.0)
     if (metric == _MAP) | (metric == _MRR):
         relevant = tl.load(above + row + first + upper, mask=counts, other=0)
-        if metric == _MAP:
-            weight = weight * (1 + relevant).to(weight.dtype)
-        else:
-            weight = tl.where(relevant == 0, weight, 0.0)
+        share = (1 + relevant).to(weight.dtype) if metric == _MAP else (relevant == 0).to(weight.dtype)
+        weight = weight * share
     score = tl.load(scores + first + here, mask=counts, other=0.0)
     gap = sigma * (score - tl.load(scores + first + below, mask=counts, other=0.0))
     margin = tl.where(weight > 0.0, gap, -gap)
@@ -66,15 +64,11 @@ def _neighbours(  # type: ignore[no-untyped-def]
     sigma, mean = tl.cast(sigma, scores.dtype.element_ty), tl.cast(mean, scores.dtype.element_ty)
     slope = tl.zeros([tile], scores.dtype.element_ty)
     curve, cost = slope, slope
-    for number in range(0, permutations):
+    for number in range(permutations):
         row = tl.full([tile], number, tl.int64) * n_docs
         place = tl.load(places + row + first + mine, mask=real, other=0)
-        loss, pull, bend = _pair(
-            first, row, place, real, scores, worths, ranked, above, drops, pairs, sigma, metric
-        )
-        _, push, bent = _pair(
-            first, row, place - 1, real, scores, worths, ranked, above, drops, pairs, sigma, metric
-        )
+        loss, pull, bend = _pair(first, row, place, real, scores, worths, ranked, above, drops, pairs, sigma, metric)
+        _, push, bent = _pair(first, row, place - 1, real, scores, worths, ranked, above, drops, pairs, sigma, metric)
         cost += loss
         slope += push - pull
         curve += bend + bent

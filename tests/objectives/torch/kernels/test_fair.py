@@ -1,0 +1,39 @@
+"""Fair exposure on a device: the same prices and the same derivatives, from the same rankings."""
+
+import numpy as np
+import pytest
+import torch
+
+import rankwise as rw
+from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
+
+from rankwise.objectives.torch.kernels.table import place  # isort: skip
+
+LISTS = Lists([1, 2, 5, 12, 3])
+GROUPS = np.random.default_rng(3).integers(0, 3, LISTS.scores.size)
+GROUPS[LISTS.offsets[2] : LISTS.offsets[3]] = 1  # one group alone
+TEXTS = [
+    "fair(plrank(sampler=race, samples=5, cutoff=3), weight=2.0)",
+    "fair(plrank(sampler=race, samples=4, cutoff=20, draws=independent), merit=proportional)",
+    "fair(softmax_ce + 0.5*plrank(sampler=race, samples=6, draws=antithetic))",
+    "fair(softmax_ce, weight=0.0)",
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_numbers_are_those_of_the_cpu(text, dtype):
+    wanted = rw.objective(text)(LISTS.scores, LISTS.labels, LISTS.offsets, LISTS.stream, groups=GROUPS)
+    assert_same(on_device(text, LISTS, dtype, groups=GROUPS), wanted, TOLERANCE[dtype])
+
+
+def test_taken_lists():
+    queries = np.array([3, 1, 3])
+    rows = np.concatenate([np.arange(LISTS.offsets[q], LISTS.offsets[q + 1]) for q in queries])
+    prepared = rw.objective(TEXTS[0]).prepare(LISTS.labels, LISTS.offsets, groups=GROUPS)
+    stream = LISTS.stream.take(queries, LISTS.n_queries)
+    wanted = prepared.take(queries)(LISTS.scores[rows], stream)
+    whole = LISTS.on_device()
+    taken = place(prepared, whole, torch.float64).take(whole.take(queries))
+    found = taken(torch.tensor(LISTS.scores[rows], device=DEVICE), stream, hessian=True)
+    assert_same(found, wanted, TOLERANCE[torch.float64])
