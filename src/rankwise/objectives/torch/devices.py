@@ -11,12 +11,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
-    import torch
-
     from rankwise.objectives.base import Objective, Prepared
     from rankwise.objectives.torch.kernels.lists import DeviceLists
     from rankwise.objectives.torch.kernels.placed import Placed
@@ -32,12 +31,16 @@ class OnDevice(NamedTuple):
     """A prepared objective on a device, with its lists."""
 
     lists: "DeviceLists"
-    dtype: "torch.dtype"
+    dtype: torch.dtype
     placed: "Placed"
 
     def differentiate(self, scores: Tensor, stream: "Stream | None") -> tuple[Tensor, Tensor]:
-        """Give value and gradient; no number is looked at on the host, so scores that are not finite give NaN."""
-        found = self.placed(scores.contiguous(), stream)
+        """Give value and gradient.
+
+        No number is looked at on the host, so that nobody waits for the device. Scores that are not finite would lead
+        kernels astray, which count on an order of documents: they see 0 instead, and all values become NaN.
+        """
+        found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
         return found.value.add_(scores.sum().mul_(0.0)), found.gradient
 
     def take(self, queries: NDArray[np.int64]) -> "OnDevice":
@@ -46,7 +49,7 @@ class OnDevice(NamedTuple):
         return OnDevice(taken.lists, self.dtype, self.placed.take(taken))
 
 
-def on_device(prepared: "Prepared", device: "torch.device", dtype: "torch.dtype") -> OnDevice | None:
+def on_device(prepared: "Prepared", device: torch.device, dtype: torch.dtype) -> OnDevice | None:
     """Copy a prepared objective to a device; None where there are no kernels for the device or the objective."""
     if device.type not in KERNEL_DEVICES or find_spec("triton") is None:
         return None

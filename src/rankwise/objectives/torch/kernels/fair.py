@@ -13,7 +13,7 @@ from rankwise import check
 from rankwise.objectives.base import drawing
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed, PlacedKernel
-from rankwise.objectives.torch.kernels.plrank import Race
+from rankwise.objectives.torch.kernels.race import Race
 from rankwise.objectives.torch.kernels.random import DeviceStream
 from rankwise.objectives.torch.kernels.wrappers import added
 from rankwise.objectives.wrappers.fair import PreparedFair

@@ -8,7 +8,6 @@ be added to by several programs at once: results repeat bit for bit.
 import dataclasses
 
 import numpy as np
-import torch
 import triton
 import triton.language as tl
 
@@ -16,7 +15,9 @@ from rankwise.objectives.pairwise.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log1p, log1p_unit
+from rankwise.objectives.torch.kernels.order import ordered
 from rankwise.objectives.torch.kernels.placed import Call
+from rankwise.objectives.torch.kernels.swaps import BY_SWAPS, swaps
 
 _LOGISTIC, _HINGE, _SQUARED_HINGE = tl.constexpr(LOGISTIC), tl.constexpr(HINGE), tl.constexpr(SQUARED_HINGE)
 _COUNT, _DISCOUNTED = tl.constexpr(COUNT), tl.constexpr(DISCOUNTED)
@@ -24,81 +25,24 @@ _PRECISION, _RECIPROCAL = tl.constexpr(AVERAGE_PRECISION), tl.constexpr(RECIPROC
 _STEEPEST = tl.constexpr(20.0)
 _NORM_BIAS = tl.constexpr(0.01)
 _LN2 = tl.constexpr(0.6931471805599453)
-_TILE, _STEP, _BLOCK = 32, 64, 256
+_TILE, _STEP = 32, 64
 
 
 @triton.jit
-def _rank(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, heavy, ranks, ranked_scores, ranked_worths, ranked_heavy,
-    weighted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
+def _arrange(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, ranked, scores, worths, heavy, ranked_scores, ranked_worths, ranked_heavy,
+    weighted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Count for each document of a tile those before it, and put it there; equal scores rank in row order."""
+    """Put scores, worths and weights of a tile into the order of ranks."""
     query = tl.load(tile_queries + tl.program_id(0))
     first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
     mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
-    real = mine < size
-    score = tl.load(scores + first + mine, mask=real, other=0.0)
-    rank = tl.zeros([tile], tl.int32)
-    for begin in range(0, size, step):
-        others = begin + tl.arange(0, step)
-        other = tl.load(scores + first + others, mask=others < size, other=float("-inf"))[None, :]
-        before = (other > score[:, None]) | ((other == score[:, None]) & (others[None, :] < mine[:, None]))
-        rank += tl.sum(before.to(tl.int32), 1)
-    tl.store(ranks + first + mine, rank, mask=real)
-    tl.store(ranked_scores + first + rank, score, mask=real)
-    tl.store(ranked_worths + first + rank, tl.load(worths + first + mine, mask=real, other=0.0), mask=real)
+    real = mine < tl.load(offsets + query + 1) - first
+    rows = first + tl.load(ranked + first + mine, mask=real, other=0)
+    tl.store(ranked_scores + first + mine, tl.load(scores + rows, mask=real, other=0.0), mask=real)
+    tl.store(ranked_worths + first + mine, tl.load(worths + rows, mask=real, other=0.0), mask=real)
     if weighted:
-        tl.store(ranked_heavy + first + rank, tl.load(heavy + first + mine, mask=real, other=0.0), mask=real)
-
-
-@triton.jit
-def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Fill what a document takes away from a metric at its rank, and what it brings there: ``pairwise/weights.py``."""
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
-    lanes = tl.arange(0, block)
-    if weight == _PRECISION:
-        nothing = tl.sum(tl.zeros([block], worths.dtype.element_ty))
-        count, hits, between = nothing, nothing, nothing
-        for start in range(0, size, block):
-            places = start + lanes
-            count += tl.sum(tl.load(worths + first + places, mask=places < size, other=0.0))
-        for start in range(0, size, block):
-            places = start + lanes
-            inside = places < size
-            hit = tl.load(worths + first + places, mask=inside, other=0.0)
-            rank = (places + 1).to(hit.dtype)
-            c = hits + tl.cumsum(hit)
-            passed = between + tl.cumsum(hit / rank)
-            tl.store(upper + first + places, ((c + 1.0 - hit) / rank - passed) / count, mask=inside)
-            tl.store(lower + first + places, ((c + hit) / rank - passed) / count, mask=inside)
-            hits += tl.sum(hit)
-            between += tl.sum(hit / rank)
-        tl.store(reaches + query, tl.minimum(truncation, size))
-    else:
-        first_hit, second_hit = size, size
-        for start in range(0, size, block):
-            places = start + lanes
-            hit = tl.load(worths + first + places, mask=places < size, other=0.0) > 0.0
-            here = tl.min(tl.where(hit, places, size))
-            next_hit = tl.min(tl.where(hit & (places != here), places, size))
-            second_hit = tl.minimum(second_hit, tl.where(first_hit < size, here, next_hit))
-            first_hit = tl.minimum(first_hit, here)
-        # of the reciprocal rank: 0 where there is no such document
-        for start in range(0, size, block):
-            places = start + lanes
-            inside = places < size
-            hit = tl.load(worths + first + places, mask=inside, other=0.0)
-            here = 1.0 / (places + 1).to(hit.dtype)
-            best = 1.0 / (first_hit + 1).to(hit.dtype)
-            second = tl.where(second_hit < size, 1.0 / (second_hit + 1).to(hit.dtype), 0.0)
-            comes = tl.where(hit > 0.0, 0.0, tl.maximum(here, second))
-            leaves = tl.where(places < first_hit, here - best, tl.where(places == first_hit, best, 0.0))
-            tl.store(upper + first + places, leaves, mask=inside)
-            tl.store(lower + first + places, comes, mask=inside)
-        tl.store(reaches + query, tl.minimum(tl.minimum(truncation, size), first_hit + 1))
+        tl.store(ranked_heavy + first + mine, tl.load(heavy + rows, mask=real, other=0.0), mask=real)
 
 
 @triton.jit
@@ -258,18 +202,16 @@ def launch(call: Call) -> None:
     tiles = lists.tiles(_TILE)
     grid, shape = (tiles[0].numel(),), {"tile": _TILE, "step": _STEP, "num_warps": 4}
     weighted = heavy.numel() > 0
-    ranks = torch.empty(lists.n_docs, dtype=torch.int32, device=scores.device)
-    by_rank = scores.new_empty((7 if weighted else 6, lists.n_docs))
-    ranked, ranked_worths, upper, lower, slopes, curves = by_rank[:6]
-    ranked_heavy = by_rank[6] if weighted else ranked
-    _rank[grid](lists.offsets, *tiles, scores, worths, heavy if weighted else worths, ranks, ranked, ranked_worths,
-                ranked_heavy, weighted=weighted, **shape)  # fmt: skip
-    reaches = ranks
+    (places,), (by_rank,) = ordered(lists, scores[None])
+    ranked, ranked_worths, ranked_heavy, slopes, curves = scores.new_empty((5, lists.n_docs))
+    _arrange[grid](
+        lists.offsets, *tiles, by_rank, scores, worths, heavy if weighted else worths, ranked, ranked_worths,
+        ranked_heavy, weighted=weighted, tile=_TILE, num_warps=1,
+    )  # fmt: skip
     truncation = min(settings.truncation, lists.longest)
-    if settings.weight in (AVERAGE_PRECISION, RECIPROCAL_RANK):
-        reaches = torch.empty(lists.n_queries, dtype=torch.int32, device=scores.device)
-        _swaps[(lists.n_queries,)](lists.offsets, ranked_worths, upper, lower, reaches, truncation,
-                                   weight=settings.weight, block=_BLOCK)  # fmt: skip
+    upper, lower, reaches = ranked, ranked, places
+    if settings.weight in BY_SWAPS:
+        upper, lower, reaches = swaps(lists, ranked_worths, settings.weight, truncation)
     sums = scores.new_empty((2, grid[0]))
     _pairs[grid](
         lists.offsets, *tiles, ranked, ranked_worths, ranked_heavy, upper, lower, reaches, discounts, distances,
@@ -279,5 +221,5 @@ def launch(call: Call) -> None:
     )  # fmt: skip
     wanted = call.hessian is not None
     outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
-    _scale[grid](lists.offsets, *tiles, ranks, settings.sigma, slopes, curves, *sums, *outputs,
+    _scale[grid](lists.offsets, *tiles, places, settings.sigma, slopes, curves, *sums, *outputs,
                  norm=settings.norm, wanted=wanted, **shape)  # fmt: skip

@@ -34,7 +34,7 @@ class Placed(Protocol):
     """A prepared objective on a device."""
 
     def __call__(self, scores: Tensor, stream: Stream | None, *, hessian: bool = False) -> DeviceDerivatives:
-        """Give value and gradient, and the Hessian's diagonal on request, for scores of its own precision."""
+        """Give value and gradient, and the Hessian's diagonal on request, for finite scores of its own precision."""
         ...
 
     def take(self, taken: Taken) -> "Placed":

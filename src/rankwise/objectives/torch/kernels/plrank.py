@@ -1,131 +1,25 @@
-"""PL-Rank on a device: rankings are drawn there, by the exponential race of the CPU, from the same random numbers.
+"""PL-Rank on a device: rankings are drawn there, by the exponential race of the CPU (``race.py``).
 
-Every sample gives each document a time of arrival, and the first to arrive are placed: the same ranking as the CPU's
-with ``sampler="race"``. (``"sequence"`` draws other rankings from the same distribution.) The formulas are in
-``rankwise.objectives.plackett_luce.plrank``. Five steps, over as many samples at once as the scratch holds:
+They are the CPU's own with ``sampler="race"``; ``"sequence"`` draws other rankings from the same distribution. The
+formulas are in ``rankwise.objectives.plackett_luce.plrank``. Three steps, over as many samples at once as the scratch
+holds:
 
-1. ``_arrive``, for tiles of documents: the time of arrival of each, with its sign turned: the highest key comes first.
-2. ``_select``, for a list and some samples: the first to arrive, one after the other, and the mass of those left over.
-3. ``_look_back``, from the last rank to the first: chances, and the reward that follows each rank.
-4. ``_look_ahead``, from the first rank to the last: what each placed document gets, and what all others share.
-5. ``_gather``, for tiles of documents: the sum over samples, so that nothing is added to by two programs at once.
+1. ``_look_back``, from the last rank to the first: chances, and the reward that follows each rank.
+2. ``_look_ahead``, from the first rank to the last: what each placed document gets, and what all others share.
+3. ``_gather``, for tiles of documents: the sum over samples, so that nothing is added to by two programs at once.
 
 All of it is in double precision: masses of documents far apart, and differences of them, are what it is about.
 """
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
-
-import numpy as np
 import torch
 import triton
 import triton.language as tl
-from numpy.typing import NDArray
-from torch import Tensor
 
-from rankwise.objectives.plackett_luce.draws import ANTITHETIC, LATIN
 from rankwise.objectives.torch.kernels.arithmetic import log_add
-from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of, to_device
 from rankwise.objectives.torch.kernels.placed import Call, drawn
-from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
+from rankwise.objectives.torch.kernels.race import Race
 
-_ANTITHETIC, _LATIN = tl.constexpr(ANTITHETIC), tl.constexpr(LATIN)
-_LARGEST_UNIFORM = tl.constexpr(1.0 - 2.0**-53)
-_NONE = tl.constexpr(-1)
-_TILE, _LANES, _ROWS, _WIDEST = 128, 32, 4, 512
-_SCRATCH = 2**25
-"""Numbers that the scratch of a batch of samples may hold: 256 MiB."""
-
-
-@triton.jit
-def _arrive(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, place_key, strata_key, words, strides, scores, keys,
-    first_sample, samples, count, n_docs, draws: tl.constexpr, tile: tl.constexpr,
-):  # fmt: skip
-    """Fill the keys of a tile of documents for two samples, which share a block of the generator."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    first = tl.load(offsets + query)
-    documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
-    real = documents < tl.load(offsets + query + 1) - first
-    word = tl.load(words + query)
-    pair = first_sample // 2 + tl.program_id(1)
-    nothing = tl.zeros_like(documents)
-    even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, documents, nothing + pair)
-    if draws == _ANTITHETIC:
-        odd = 1.0 - even
-    if draws == _LATIN:
-        u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
-        start = tl.minimum((u * samples).to(tl.int64), samples - 1)
-        stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
-        even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, _LARGEST_UNIFORM)
-        odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, _LARGEST_UNIFORM)
-    score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
-    row = (2 * tl.program_id(1)).to(tl.int64)
-    here = keys + row * n_docs + first + documents
-    tl.store(here, score - tl.log(-tl.log(even)), mask=real)
-    tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (nothing + row + 1 < count))
-
-
-@triton.jit
-def _select(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_queries, n_docs,
-    rows: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
-    head = tl.minimum(size, cutoff)
-    sample = (tl.program_id(1) * rows + tl.arange(0, rows)).to(tl.int64)
-    wanted = sample < count
-    source = keys + (sample * n_docs + first)[:, None]
-    lanes = tl.arange(0, block)
-    bar = tl.full([rows], float("inf"), tl.float64)
-    last = tl.full([rows], _NONE, tl.int32)
-    for rank in range(head):
-        top = tl.full([rows], float("-inf"), tl.float64)
-        best = tl.full([rows], 2147483647, tl.int32)
-        for begin in range(0, size, block):
-            document = (begin + lanes)[None, :]
-            key = tl.load(source + document, mask=wanted[:, None] & (document < size), other=float("-inf"))
-            # Equal keys, as good as impossible, come in the order of rows.
-            later = (key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None]))
-            later = later & (document < size)
-            here = tl.max(tl.where(later, key, float("-inf")), 1)
-            at = tl.min(tl.where(later & (key == here[:, None]), document, 2147483647), 1)
-            best = tl.where((here > top) | (best == 2147483647), at, best)
-            top = tl.maximum(top, here)
-        bar, last = top, best
-        tl.store(placed + (sample * n_queries + query) * cutoff + rank, best, mask=wanted)
-        tl.store(ranks + sample * n_docs + first + best, rank, mask=wanted)
-    highest = tl.full([rows], float("-inf"), tl.float64)
-    for begin in range(0, size, block):
-        document = (begin + lanes)[None, :]
-        inside = document < size
-        key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
-        left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-        score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
-        highest = tl.maximum(highest, tl.max(tl.where(left, score, float("-inf")), 1))
-    shift = tl.where(head < size, highest, 0.0)
-    mass = tl.zeros([rows], tl.float64)
-    good = tl.zeros([rows], tl.float64)
-    for begin in range(0, size, block):
-        document = (begin + lanes)[None, :]
-        inside = document < size
-        key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
-        left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-        score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
-        weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
-        mass += tl.sum(weight, 1)
-        good += tl.sum(weight * tl.load(worths + first + document, mask=inside, other=0.0).to(tl.float64), 1)
-    some = mass > 0.0
-    out = sample * n_queries + query
-    log_mass = tl.where(some, shift + tl.log(tl.where(some, mass, 1.0)), float("-inf"))
-    tl.store(log_lefts + out, log_mass, mask=wanted)
-    tl.store(means + out, good / tl.where(some, mass, 1.0), mask=wanted)
+_TILE, _LANES = 128, 32
 
 
 @triton.jit
@@ -244,58 +138,6 @@ def _gather(  # type: ignore[no-untyped-def]
         tl.store(hessians + first + documents, bend, mask=real)
 
 
-class Rankings(NamedTuple):
-    """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over."""
-
-    placed: Tensor
-    ranks: Tensor
-    log_lefts: Tensor
-    means: Tensor
-
-
-@dataclass(frozen=True)
-class Race:
-    """What rankings are drawn with, batch by batch."""
-
-    lists: DeviceLists
-    scores: Tensor
-    worths: Tensor
-    random: DeviceStream
-    cutoff: int
-    samples: int
-    draws: int
-
-    def batches(self) -> Iterator[tuple[int, int]]:
-        """The first sample of each batch and how many it has, an even number: two share the generator's blocks."""
-        each = 2 * self.lists.n_docs + (5 * self.cutoff + 8) * self.lists.n_queries
-        most = min(self.samples + self.samples % 2, max(2, _SCRATCH // max(each, 1) // 2 * 2))
-        for start in range(0, self.samples, most):
-            yield start, min(most, self.samples - start)
-
-    @cached_property
-    def _drawn_with(self) -> tuple[Tensor, ...]:
-        strides = to_device(_strides(self.samples), self.lists.device)
-        return self.random.key("place"), self.random.key("strata"), self.random.queries, strides
-
-    def draw(self, start: int, count: int) -> Rankings:
-        """Draw a batch."""
-        lists, tiles = self.lists, self.lists.tiles(_TILE)
-        arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
-        ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
-        placed = torch.empty((count, lists.n_queries, self.cutoff), dtype=torch.int32, device=lists.device)
-        log_lefts, means = arrivals.new_empty((2, count, lists.n_queries))
-        _arrive[(tiles[0].numel(), -(-count // 2))](
-            lists.offsets, *tiles, *self._drawn_with, self.scores, arrivals, start, self.samples, count, lists.n_docs,
-            draws=self.draws, tile=_TILE, num_warps=4,
-        )  # fmt: skip
-        block = block_of(lists, _WIDEST)
-        _select[(lists.n_queries, -(-count // _ROWS))](
-            lists.offsets, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff, count,
-            lists.n_queries, lists.n_docs, rows=_ROWS, block=block, num_warps=4,
-        )  # fmt: skip
-        return Rankings(placed, ranks, log_lefts, means)
-
-
 def launch(call: Call) -> None:
     """Draw samples batch by batch, and average what they say."""
     (worths,), (thetas, samples, _, draws, baseline) = call.per_document, call.settings
@@ -327,13 +169,3 @@ def launch(call: Call) -> None:
     call.gradient.copy_(sums[0] / -samples)
     if call.hessian is not None:
         call.hessian.copy_(sums[1] / -samples)
-
-
-def _strides(samples: int) -> NDArray[np.int64]:
-    """For each number below ``samples − 1``: the stride through strata that it stands for, coprime to their number."""
-    steps = []
-    for step in range(1, max(samples, 2)):
-        while math.gcd(step, samples) > 1:
-            step = step % samples + 1
-        steps.append(step)
-    return np.array(steps, np.int64)

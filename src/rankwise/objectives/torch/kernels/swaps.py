@@ -1,0 +1,72 @@
+"""What a document takes away from average precision or the reciprocal rank at its rank, and brings there."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, RECIPROCAL_RANK
+from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of
+
+BY_SWAPS = (AVERAGE_PRECISION, RECIPROCAL_RANK)
+"""The weights of pairs that depend on which documents stand between the two."""
+_PRECISION = tl.constexpr(AVERAGE_PRECISION)
+
+
+@triton.jit
+def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``pairwise/weights.py``."""
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    lanes = tl.arange(0, block)
+    if weight == _PRECISION:
+        nothing = tl.sum(tl.zeros([block], worths.dtype.element_ty))
+        count, hits, between = nothing, nothing, nothing
+        for start in range(0, size, block):
+            places = start + lanes
+            count += tl.sum(tl.load(worths + first + places, mask=places < size, other=0.0))
+        for start in range(0, size, block):
+            places = start + lanes
+            inside = places < size
+            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            rank = (places + 1).to(hit.dtype)
+            c = hits + tl.cumsum(hit)
+            passed = between + tl.cumsum(hit / rank)
+            tl.store(upper + first + places, ((c + 1.0 - hit) / rank - passed) / count, mask=inside)
+            tl.store(lower + first + places, ((c + hit) / rank - passed) / count, mask=inside)
+            hits += tl.sum(hit)
+            between += tl.sum(hit / rank)
+        tl.store(reaches + query, tl.minimum(truncation, size))
+    else:
+        first_hit, second_hit = size, size
+        for start in range(0, size, block):
+            places = start + lanes
+            hit = tl.load(worths + first + places, mask=places < size, other=0.0) > 0.0
+            here = tl.min(tl.where(hit, places, size))
+            next_hit = tl.min(tl.where(hit & (places != here), places, size))
+            second_hit = tl.minimum(second_hit, tl.where(first_hit < size, here, next_hit))
+            first_hit = tl.minimum(first_hit, here)
+        # of the reciprocal rank: 0 where there is no such document
+        for start in range(0, size, block):
+            places = start + lanes
+            inside = places < size
+            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            here = 1.0 / (places + 1).to(hit.dtype)
+            best = 1.0 / (first_hit + 1).to(hit.dtype)
+            second = tl.where(second_hit < size, 1.0 / (second_hit + 1).to(hit.dtype), 0.0)
+            comes = tl.where(hit > 0.0, 0.0, tl.maximum(here, second))
+            leaves = tl.where(places < first_hit, here - best, tl.where(places == first_hit, best, 0.0))
+            tl.store(upper + first + places, leaves, mask=inside)
+            tl.store(lower + first + places, comes, mask=inside)
+        tl.store(reaches + query, tl.minimum(tl.minimum(truncation, size), first_hit + 1))
+
+
+def swaps(lists: DeviceLists, worths: Tensor, weight: int, truncation: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Give what leaves and what comes at each rank, and how many ranks of each list there are pairs with."""
+    upper, lower = torch.empty_like(worths), torch.empty_like(worths)
+    reaches = torch.empty(lists.n_queries, dtype=torch.int32, device=lists.device)
+    _swaps[(lists.n_queries,)](
+        lists.offsets, worths, upper, lower, reaches, truncation, weight=weight, block=block_of(lists)
+    )
+    return upper, lower, reaches
