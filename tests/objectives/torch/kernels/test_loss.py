@@ -100,11 +100,12 @@ def test_scores_that_are_not_finite_give_no_number(lists, text, bad, no_travel):
 
 def test_it_is_placed_once(lists, monkeypatch):
     calls = []
-    place = devices.on_device
-    monkeypatch.setattr(
-        "rankwise.objectives.torch.loss.on_device",
-        lambda *arguments: (calls.append(arguments[1:]), place(*arguments))[1],
-    )
+
+    def counted(prepared, device, dtype):
+        calls.append((device, dtype))
+        return devices.on_device(prepared, device, dtype)
+
+    monkeypatch.setattr("rankwise.objectives.torch.loss.on_device", counted)
     prepared = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
     for batch in (np.array([0, 1]), np.array([2]), np.array([4, 3])):
         sizes = np.diff(lists.offsets)[batch]
