@@ -65,7 +65,7 @@ class Taken(NamedTuple):
 
 def block_of(lists: DeviceLists, widest: int = 256) -> int:
     """How many documents a program looks at in one step along a list: no more than the longest has, a power of 2."""
-    return min(max(16, 1 << (lists.longest - 1).bit_length()), widest)
+    return min(max(4, 1 << (lists.longest - 1).bit_length()), widest)
 
 
 def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

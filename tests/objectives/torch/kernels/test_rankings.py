@@ -1,0 +1,120 @@
+"""Device kernels that draw or sort rankings: PL-Rank, YetiLoss, ListMLE, Laplace's smooth ranks; and teachers."""
+
+import numpy as np
+import pytest
+import torch
+
+import rankwise as rw
+from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
+
+from rankwise.objectives.torch.kernels import order  # isort: skip
+from rankwise.objectives.torch.kernels.lists import DeviceLists  # isort: skip
+from rankwise.objectives.torch.kernels.table import place  # isort: skip
+
+TINY = Lists([1, 2, 5])
+
+
+def both(objective, lists, scores=None, **documents) -> None:
+    """Hold a device in double precision to the CPU, without changing what is drawn."""
+    scores = lists.scores if scores is None else scores
+    prepared = objective.prepare(lists.labels, lists.offsets, **documents)
+    placed = place(prepared, lists.on_device(), torch.float64)
+    found = placed(torch.tensor(scores, device=DEVICE), lists.stream, hessian=True)
+    assert_same(found, prepared(scores, lists.stream), TOLERANCE[torch.float64])
+
+
+@pytest.mark.parametrize("draws", ["independent", "antithetic", "latin"])
+@pytest.mark.parametrize("baseline", [True, False])
+def test_plrank_draws_the_rankings_of_the_race(draws, baseline):
+    # An odd number of samples, of which two share the generator's blocks; strides of 6 strata are 1 and 5.
+    for samples in (3, 6) if draws == "latin" else (3,):
+        settings = {"sampler": "race", "samples": samples, "cutoff": 2, "curvature": "estimated"}
+        both(rw.PLRank(draws=draws, baseline=baseline, **settings), TINY)
+
+
+@pytest.mark.parametrize("batch", [1, 40])
+def test_plrank_in_batches_of_samples(batch, monkeypatch):
+    from rankwise.objectives.torch.kernels import plrank
+
+    monkeypatch.setattr(plrank, "_SCRATCH", batch)
+    both(rw.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
+
+
+def test_plrank_takes_rewards_below_zero():
+    rewards = np.random.default_rng(0).normal(size=TINY.scores.size)
+    both(rw.PLRank(sampler="race", samples=2, metric="dcg"), TINY, document_rewards=rewards)
+
+
+def test_other_samplers_have_the_same_mean():
+    """The mean over draws, each within 4 standard errors of that of the CPU's sampler."""
+    # Every list is a draw: equal lists, with random numbers of their own.
+    many = 400
+    scores, labels = np.tile([0.5, -0.2, 0.1], many), np.tile([0.0, 1.0, 2.0], many)
+    offsets, stream = np.arange(many + 1) * 3, rw.Stream(3)
+    objective = rw.PLRank(samples=2, cutoff=2, curvature="estimated")
+    prepared = objective.prepare(labels, offsets)
+    expected = prepared(scores, stream)
+    placed = place(prepared, DeviceLists(prepared.offsets, DEVICE), torch.float64)
+    found = placed(torch.tensor(scores, device=DEVICE), stream, hessian=True)
+    assert not np.array_equal(found.gradient.cpu(), expected.gradient)
+    for drawn, wanted in zip(found, expected[:3], strict=True):
+        one, other = (np.asarray(part).reshape(many, -1) for part in (drawn.cpu(), wanted))
+        error = np.sqrt((one.var(0) + other.var(0)) / many)
+        assert (np.abs(one.mean(0) - other.mean(0)) <= 4.0 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("noise", ["logistic", "gumbel", "gaussian"])
+@pytest.mark.parametrize("metric", ["ndcg", "map", "mrr"])
+def test_yeti_finds_the_same_neighbours(noise, metric):
+    both(rw.Yeti(noise=noise, metric=metric, permutations=3, sigma=0.7, scale=0.5), TINY)
+
+
+def test_yeti_across_tiles_and_beyond_the_cutoff():
+    lists = Lists([140, 1])
+    both(rw.Yeti(permutations=1), lists)
+    both(rw.Yeti(permutations=1, cutoff=3, metric="map"), lists)
+
+
+@pytest.mark.parametrize("ties", ["apart", "row"])
+def test_listmle_across_blocks(ties):
+    lists = Lists([300, 2, 1, 5])
+    lists.labels[-5:] = 3.0  # all equal
+    both(rw.ListMLE(ties=ties), lists)
+
+
+@pytest.mark.parametrize("text", ["distil", "distil(temperature=2.5)", "margin_mse", "0.5*distil + 0.5*margin_mse"])
+def test_teachers(text):
+    teacher = np.random.default_rng(1).normal(size=TINY.scores.size)
+    expected = rw.objective(text)(TINY.scores, TINY.labels, TINY.offsets, teacher_scores=teacher)
+    assert_same(on_device(text, TINY, teacher_scores=teacher), expected, TOLERANCE[torch.float32])
+    both(rw.objective(text), TINY, teacher_scores=teacher)
+    taken = np.array([2, 0])
+    whole, prepared = TINY.on_device(), rw.objective(text).prepare(TINY.labels, TINY.offsets, teacher_scores=teacher)
+    rows = np.concatenate((np.arange(TINY.offsets[2], TINY.offsets[3]), [0]))
+    found = place(prepared, whole, torch.float64).take(whole.take(taken))(
+        torch.tensor(TINY.scores[rows], device=DEVICE), None, hessian=True
+    )
+    assert_same(found, prepared.take(taken)(TINY.scores[rows]), TOLERANCE[torch.float64])
+
+
+@pytest.mark.parametrize("name", ["approx_ndcg", "smooth_ap", "smooth_rbp"])
+def test_laplace_with_equal_scores(name):
+    lists = Lists([1, 7, 2])
+    lists.labels[:8] = [1, 0, 2, 0, 1, 0, 0, 3]
+    both(rw.objective(f"{name}(kernel=laplace, curvature=exact)"), lists, np.array([0, 1, 1, 1, 0, 0, 2, 5, 3, 3.0]))
+
+
+def test_laplace_across_blocks():
+    lists = Lists([280], gap=0.002)
+    lists.scores[:40] = lists.scores[40:80]
+    both(rw.ApproxNDCG(kernel="laplace", curvature="exact"), lists)
+
+
+def test_long_lists_are_sorted_as_short_ones_are_counted(monkeypatch):
+    lists = Lists([5, 1, 9])
+    keys = torch.tensor(np.stack((lists.scores, np.round(lists.scores, 1))), device=DEVICE)
+    counted = order.ordered(lists.on_device(), keys)
+    monkeypatch.setattr(order, "COUNTED", 0)
+    for one, other in zip(counted, order.ordered(lists.on_device(), keys), strict=True):
+        assert torch.equal(one, other)
+    assert counted[1][0, :5].tolist() == np.argsort(-lists.scores[:5], kind="stable").tolist()
