@@ -40,7 +40,8 @@ class OnDevice(NamedTuple):
         No number is looked at on the host, so that nobody waits for the device. Scores that are not finite would lead
         kernels astray, which count on an order of documents: they see 0 instead, and all values become NaN.
         """
-        found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
+        with torch.cuda.device_of(scores):  # Triton launches on the current device; not a CUDA device: no effect
+            found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
         return found.value.add_(scores.sum().mul_(0.0)), found.gradient
 
     def take(self, queries: NDArray[np.int64]) -> "OnDevice":
