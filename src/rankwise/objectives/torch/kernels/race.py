@@ -52,8 +52,9 @@ def _arrive(  # type: ignore[no-untyped-def]
         u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
         start = tl.minimum((u * samples).to(tl.int64), samples - 1)
         stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
-        even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, _LARGEST_UNIFORM)
-        odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, _LARGEST_UNIFORM)
+        largest = tl.full([tile], _LARGEST_UNIFORM, tl.float64)
+        even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, largest)
+        odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, largest)
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
     row = (2 * tl.program_id(1)).to(tl.int64)
     here = keys + row * n_docs + first + documents

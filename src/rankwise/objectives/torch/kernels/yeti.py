@@ -50,7 +50,7 @@ def _pair(  # type: ignore[no-untyped-def]
 @triton.jit
 def _neighbours(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, places, ranked, above, drops,
-    sigma: tl.float64, mean: tl.float64, n_drops, permutations, n_docs, losses, gradient, hessian,
+    sigma: tl.float64, n_drops, permutations, n_docs, losses, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Add up the pairs of a tile of documents over all rankings; the loss of a pair is added to its upper one."""
@@ -61,8 +61,8 @@ def _neighbours(  # type: ignore[no-untyped-def]
     pairs = tl.minimum(size - 1, n_drops)
     mine = start + tl.arange(0, tile)
     real = mine < size
-    sigma, mean = tl.cast(sigma, scores.dtype.element_ty), tl.cast(mean, scores.dtype.element_ty)
     slope = tl.zeros([tile], scores.dtype.element_ty)
+    sigma = (slope + sigma).to(slope.dtype)
     curve, cost = slope, slope
     for number in range(permutations):
         row = tl.full([tile], number, tl.int64) * n_docs
@@ -72,10 +72,10 @@ def _neighbours(  # type: ignore[no-untyped-def]
         cost += loss
         slope += push - pull
         curve += bend + bent
-    tl.store(gradient + first + mine, slope * sigma * mean, mask=real)
+    tl.store(gradient + first + mine, slope * sigma / permutations, mask=real)
     if wanted:
-        tl.store(hessian + first + mine, curve * sigma * sigma * mean, mask=real)
-    tl.store(losses + first + start, tl.sum(cost) * mean)
+        tl.store(hessian + first + mine, curve * sigma * sigma / permutations, mask=real)
+    tl.store(losses + first + start, tl.sum(cost / permutations))
 
 
 @triton.jit
@@ -118,7 +118,7 @@ def launch(call: Call) -> None:
     wanted = call.hessian is not None
     outputs = (losses, call.gradient, call.hessian if wanted else call.gradient)
     _neighbours[(tiles[0].numel(),)](
-        lists.offsets, *tiles, call.scores, worths, places, ranked, above, drops, sigma, 1.0 / len(keys),
+        lists.offsets, *tiles, call.scores, worths, places, ranked, above, drops, sigma,
         drops.numel(), len(keys), lists.n_docs, *outputs, metric=metric, wanted=wanted, tile=_TILE, num_warps=4,
     )  # fmt: skip
     _add_up[(lists.n_queries,)](lists.offsets, losses, call.value, tile=_TILE, block=_BLOCK, num_warps=2)
