@@ -35,25 +35,25 @@ class Lists:
         return DeviceLists(self.offsets, DEVICE)
 
 
-def pinned(text) -> Objective:
-    """An objective that draws on the CPU what it draws on a device, and little of it: the interpreter is slow."""
+def brief(text) -> Objective:
+    """An objective that draws little: the interpreter is slow."""
     objective = rw.objective(text)
     if isinstance(objective, Sum):
-        return Sum(tuple((factor, pinned(term)) for factor, term in objective.terms))
+        return Sum(tuple((factor, brief(term)) for factor, term in objective.terms))
     if isinstance(objective, rw.PLRank):
-        return dataclasses.replace(objective, sampler="race", samples=2, cutoff=3)
+        return dataclasses.replace(objective, samples=2, cutoff=3)
     if isinstance(objective, rw.Yeti):
         return dataclasses.replace(objective, permutations=2)
     if isinstance(objective, rw.stochastic):
-        return dataclasses.replace(objective, inner=pinned(objective.inner), samples=2)
-    inside = {"inner": pinned(objective.inner)} if hasattr(objective, "inner") else {}
+        return dataclasses.replace(objective, inner=brief(objective.inner), samples=2)
+    inside = {"inner": brief(objective.inner)} if hasattr(objective, "inner") else {}
     return dataclasses.replace(objective, **inside) if inside else objective
 
 
 def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **documents) -> DeviceDerivatives:
     """What a device kernel says."""
     scores = lists.scores if scores is None else scores
-    placed = place(pinned(text).prepare(lists.labels, lists.offsets, **documents), lists.on_device(), dtype)
+    placed = place(rw.objective(text).prepare(lists.labels, lists.offsets, **documents), lists.on_device(), dtype)
     return placed(torch.tensor(scores, dtype=dtype, device=DEVICE), lists.stream, hessian=hessian)
 
 

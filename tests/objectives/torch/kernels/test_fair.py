@@ -13,7 +13,7 @@ LISTS = Lists([1, 2, 5, 12, 3])
 GROUPS = np.random.default_rng(3).integers(0, 3, LISTS.scores.size)
 GROUPS[LISTS.offsets[2] : LISTS.offsets[3]] = 1  # one group alone
 TEXTS = [
-    "fair(plrank(sampler=race, samples=5, cutoff=3), weight=2.0)",
+    "fair(plrank(samples=5, cutoff=3), weight=2.0)",
     "fair(plrank(sampler=race, samples=4, cutoff=20, draws=independent), merit=proportional)",
     "fair(softmax_ce + 0.5*plrank(sampler=race, samples=6, draws=antithetic))",
     "fair(softmax_ce, weight=0.0)",

@@ -6,7 +6,7 @@ import torch
 
 import rankwise as rw
 from tests.objectives.test_objectives import ALL, PLAIN
-from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device, pinned
+from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, brief, on_device
 
 from rankwise.objectives.torch.kernels.placed import NoDeviceKernelError  # isort: skip
 from rankwise.objectives.torch.kernels.table import place  # isort: skip
@@ -26,12 +26,12 @@ LONGER = contract([70, 2, 3, 1, 4, 33])  # of more than a tile
 
 def expected(text, lists, scores=None) -> rw.Derivatives:
     """What the definition says."""
-    return pinned(text)(lists.scores if scores is None else scores, lists.labels, lists.offsets, lists.stream)
+    return brief(text)(lists.scores if scores is None else scores, lists.labels, lists.offsets, lists.stream)
 
 
 @pytest.mark.parametrize("text", ALL)
 def test_the_numbers_are_those_of_the_cpu(text):
-    found, wanted = on_device(text, SMALL), expected(text, SMALL)
+    found, wanted = on_device(brief(text), SMALL), expected(text, SMALL)
     if "method=distribution" in text:
         # The sigmoids of a distribution see the last digits of single precision: their slope and bend are as far off.
         assert_same(found, wanted, 1e-3)
@@ -42,7 +42,7 @@ def test_the_numbers_are_those_of_the_cpu(text):
 @pytest.mark.slow
 @pytest.mark.parametrize("text", PLAIN)
 def test_without_a_hessian(text):
-    found, again = (on_device(text, LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
+    found, again = (on_device(brief(text), LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
     assert_same(found, expected(text, LONGER), TOLERANCE[torch.float64])
     assert again.hessian is None
     assert torch.equal(again.value, found.value)
@@ -60,7 +60,7 @@ def test_extreme_scores(text):
         floored = getattr(rw.objective(text), "curvature", "") == "floored"
         least = 2e-6 if floored else 1e-10 if "listmle" in text else 0.0
         wanted = wanted._replace(hessian=np.where(wanted.hessian < least, 0.0, wanted.hessian)) if least else wanted
-        assert_same(on_device(text, SMALL, scores=scores), wanted, TOLERANCE[torch.float32])
+        assert_same(on_device(brief(text), SMALL, scores=scores), wanted, TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -68,7 +68,7 @@ def test_taken_lists(text):
     # In another order, one of them twice: as a net with several members takes them.
     queries = np.array([3, 0, 4, 3])
     rows = np.concatenate([np.arange(SMALL.offsets[q], SMALL.offsets[q + 1]) for q in queries])
-    prepared = pinned(text).prepare(SMALL.labels, SMALL.offsets)
+    prepared = brief(text).prepare(SMALL.labels, SMALL.offsets)
     stream = SMALL.stream.take(queries, SMALL.n_queries)
     wanted = prepared.take(queries)(SMALL.scores[rows], stream)
     whole = SMALL.on_device()
@@ -80,7 +80,7 @@ def test_taken_lists(text):
 @pytest.mark.parametrize("treatment", ["absolute", "floored", "ones", "gradient"])
 def test_curvature(treatment):
     text = f"approx_ndcg(curvature={treatment})"
-    assert_same(on_device(text, LONGER, torch.float64), expected(text, LONGER), TOLERANCE[torch.float64])
+    assert_same(on_device(brief(text), LONGER, torch.float64), expected(text, LONGER), TOLERANCE[torch.float64])
 
 
 @pytest.mark.parametrize("text", ["softmax_ce", "xendcg", "lambdarank", "lambdarank(metric=map)", "clickwise(ranknet)"])

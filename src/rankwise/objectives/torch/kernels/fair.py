@@ -15,6 +15,7 @@ from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_devic
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed, PlacedKernel
 from rankwise.objectives.torch.kernels.race import Race
 from rankwise.objectives.torch.kernels.random import DeviceStream
+from rankwise.objectives.torch.kernels.sequence import Sequence
 from rankwise.objectives.torch.kernels.wrappers import added
 from rankwise.objectives.wrappers.fair import PreparedFair
 from rankwise.stream import Stream
@@ -111,15 +112,16 @@ class PlacedFair:
         return type(self)(self.weight, self.inner.take(taken), self.priced.take(taken), *columns)
 
     def _rewards(self, scores: Tensor, stream: Stream) -> Tensor:
-        lists, (thetas, samples, _, draws, _) = self.priced.lists, self.priced.settings
+        lists, (thetas, samples, by_race, draws, _) = self.priced.lists, self.priced.settings
         random = DeviceStream(stream, lists.n_queries, lists.device)
         rewards = torch.zeros_like(scores)
-        race = Race(lists, scores, rewards, random, int(thetas.numel()), samples, draws)
+        race = Race(lists, scores, scores, random, int(thetas.numel()), samples, draws)
+        sampler = race if by_race else Sequence(race)
         exposures = torch.zeros(lists.n_docs, dtype=torch.float64, device=lists.device)
         tiles = lists.tiles(_TILE)
         grid = (tiles[0].numel(),)
         for start, count in race.batches():
-            ranks = race.draw(start, count).ranks
+            ranks = sampler.draw(start, count).ranks
             _expose[grid](lists.offsets, *tiles, ranks, thetas, exposures, count, lists.n_docs, tile=_TILE)
         _price[grid](
             lists.offsets, *tiles, self.numbers, self.merits, thetas, exposures, rewards, race.cutoff, samples,

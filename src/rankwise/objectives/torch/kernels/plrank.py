@@ -1,8 +1,7 @@
-"""PL-Rank on a device: rankings are drawn there, by the exponential race of the CPU (``race.py``).
+"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race.py``, ``sequence.py``).
 
-They are the CPU's own with ``sampler="race"``; ``"sequence"`` draws other rankings from the same distribution. The
-formulas are in ``rankwise.objectives.plackett_luce.plrank``. Three steps, over as many samples at once as the scratch
-holds:
+The formulas are in ``rankwise.objectives.plackett_luce.plrank``. Three steps, over as many samples at once as the
+scratch holds:
 
 1. ``_look_back``, from the last rank to the first: chances, and the reward that follows each rank.
 2. ``_look_ahead``, from the first rank to the last: what each placed document gets, and what all others share.
@@ -18,6 +17,7 @@ import triton.language as tl
 from rankwise.objectives.torch.kernels.arithmetic import log_add
 from rankwise.objectives.torch.kernels.placed import Call, drawn
 from rankwise.objectives.torch.kernels.race import Race
+from rankwise.objectives.torch.kernels.sequence import Sequence
 
 _TILE, _LANES = 128, 32
 
@@ -140,15 +140,16 @@ def _gather(  # type: ignore[no-untyped-def]
 
 def launch(call: Call) -> None:
     """Draw samples batch by batch, and average what they say."""
-    (worths,), (thetas, samples, _, draws, baseline) = call.per_document, call.settings
+    (worths,), (thetas, samples, by_race, draws, baseline) = call.per_document, call.settings
     lists = call.lists
     race = Race(lists, call.scores, worths, drawn(call), int(thetas.numel()), samples, draws)
+    sampler = race if by_race else Sequence(race)
     wanted = call.hessian is not None
     values = torch.zeros(lists.n_queries, dtype=torch.float64, device=lists.device)
     sums = torch.zeros((2 if wanted else 1, lists.n_docs), dtype=torch.float64, device=lists.device)
     tiles = lists.tiles(_TILE)
     for start, count in race.batches():
-        placed, ranks, log_lefts, means = race.draw(start, count)
+        placed, ranks, log_lefts, means = sampler.draw(start, count)
         chances, keeps, afters, onwards = values.new_empty((4, count, lists.n_queries, race.cutoff))
         log_lasts, totals, *shared = values.new_empty((6, count, lists.n_queries))
         grid, sizes = (lists.n_queries, -(-count // _LANES)), (race.cutoff, count, lists.n_queries)

@@ -20,12 +20,12 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.objectives.plackett_luce.draws import ANTITHETIC, LATIN
+from rankwise.objectives.plackett_luce import draws as draws_of_cpu
 from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of, to_device
 from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
 
-_ANTITHETIC, _LATIN = tl.constexpr(ANTITHETIC), tl.constexpr(LATIN)
-_LARGEST_UNIFORM = tl.constexpr(1.0 - 2.0**-53)
+ANTITHETIC, LATIN = tl.constexpr(draws_of_cpu.ANTITHETIC), tl.constexpr(draws_of_cpu.LATIN)
+LARGEST_UNIFORM = tl.constexpr(1.0 - 2.0**-53)
 _NONE = tl.constexpr(-1)
 _TILE, _ROWS, _WIDEST = 128, 4, 512
 _SCRATCH = 2**25
@@ -34,11 +34,14 @@ _SCRATCH = 2**25
 
 @triton.jit
 def _arrive(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, place_key, strata_key, words, strides, scores, keys,
-    first_sample, samples, count, n_docs, draws: tl.constexpr, tile: tl.constexpr,
+    offsets, tile_queries, tile_starts, only, place_key, strata_key, words, strides, scores, keys,
+    first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Fill the keys of a tile of documents for two samples, which share a block of the generator."""
     query = tl.load(tile_queries + tl.program_id(0))
+    if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
+        if tl.load(only + query) == 0:
+            return
     first = tl.load(offsets + query)
     documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
     real = documents < tl.load(offsets + query + 1) - first
@@ -46,13 +49,13 @@ def _arrive(  # type: ignore[no-untyped-def]
     pair = first_sample // 2 + tl.program_id(1)
     nothing = tl.zeros_like(documents)
     even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, documents, nothing + pair)
-    if draws == _ANTITHETIC:
+    if draws == ANTITHETIC:
         odd = 1.0 - even
-    if draws == _LATIN:
+    if draws == LATIN:
         u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
         start = tl.minimum((u * samples).to(tl.int64), samples - 1)
         stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
-        largest = tl.full([tile], _LARGEST_UNIFORM, tl.float64)
+        largest = tl.full([tile], LARGEST_UNIFORM, tl.float64)
         even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, largest)
         odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, largest)
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
@@ -64,11 +67,14 @@ def _arrive(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _select(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_queries, n_docs,
-    rows: tl.constexpr, block: tl.constexpr,
+    offsets, only, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_queries, n_docs,
+    some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
     query = tl.program_id(0)
+    if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
+        if tl.load(only + query) == 0:
+            return
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
     head = tl.minimum(size, cutoff)
@@ -114,11 +120,11 @@ def _select(  # type: ignore[no-untyped-def]
         weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
         mass += tl.sum(weight, 1)
         good += tl.sum(weight * tl.load(worths + first + document, mask=inside, other=0.0).to(tl.float64), 1)
-    some = mass > 0.0
+    alive = mass > 0.0
     out = sample * n_queries + query
-    log_mass = tl.where(some, shift + tl.log(tl.where(some, mass, 1.0)), float("-inf"))
+    log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
     tl.store(log_lefts + out, log_mass, mask=wanted)
-    tl.store(means + out, good / tl.where(some, mass, 1.0), mask=wanted)
+    tl.store(means + out, good / tl.where(alive, mass, 1.0), mask=wanted)
 
 
 class Rankings(NamedTuple):
@@ -150,25 +156,27 @@ class Race:
             yield start, min(most, self.samples - start)
 
     @cached_property
-    def _drawn_with(self) -> tuple[Tensor, ...]:
+    def drawn_with(self) -> tuple[Tensor, ...]:
+        """Keys of places and of strata, the words of the queries, and strides through strata."""
         strides = to_device(_strides(self.samples), self.lists.device)
         return self.random.key("place"), self.random.key("strata"), self.random.queries, strides
 
-    def draw(self, start: int, count: int) -> Rankings:
-        """Draw a batch."""
+    def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
+        """Draw a batch; of all lists, or only of those that are marked."""
         lists, tiles = self.lists, self.lists.tiles(_TILE)
         arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
         ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
         placed = torch.empty((count, lists.n_queries, self.cutoff), dtype=torch.int32, device=lists.device)
         log_lefts, means = arrivals.new_empty((2, count, lists.n_queries))
+        marks = ranks if only is None else only
         _arrive[(tiles[0].numel(), -(-count // 2))](
-            lists.offsets, *tiles, *self._drawn_with, self.scores, arrivals, start, self.samples, count, lists.n_docs,
-            draws=self.draws, tile=_TILE, num_warps=4,
+            lists.offsets, *tiles, marks, *self.drawn_with, self.scores, arrivals, start, self.samples, count,
+            lists.n_docs, some=only is not None, draws=self.draws, tile=_TILE, num_warps=4,
         )  # fmt: skip
         block = block_of(lists, _WIDEST)
         _select[(lists.n_queries, -(-count // _ROWS))](
-            lists.offsets, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff, count,
-            lists.n_queries, lists.n_docs, rows=_ROWS, block=block, num_warps=4,
+            lists.offsets, marks, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff,
+            count, lists.n_queries, lists.n_docs, some=only is not None, rows=_ROWS, block=block, num_warps=4,
         )  # fmt: skip
         return Rankings(placed, ranks, log_lefts, means)
 

@@ -1,0 +1,167 @@
+"""Plackett-Luce rankings on a device, rank by rank from a table: the sampler ``sequence``, draw by draw as the CPU's.
+
+The table is that of ``rankwise.objectives.plackett_luce.table``: documents in positions, the highest first, with the
+mass from each position on. Three steps, in double precision:
+
+1. Documents are put into positions: the highest in order, then those without a reward, then the others.
+2. ``_tabulate``, for each list: masses, added up from the end, and whether the list is too steep for that.
+3. ``_draw``, for a list and some samples: a number below the mass that is left falls into the interval of a document,
+   which bisection finds; a document that is placed already is drawn again.
+
+A ranking costs as much as it has ranks, whatever the length of the list. Lists too steep for a table are left to the
+race.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rankwise.objectives.plackett_luce.table import STEEP
+from rankwise.objectives.torch.kernels.lists import block_of
+from rankwise.objectives.torch.kernels.order import ordered
+from rankwise.objectives.torch.kernels.race import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
+from rankwise.objectives.torch.kernels.random import uniform_pair
+
+_STEEP = tl.constexpr(STEEP)
+_LANES = 32
+
+
+@triton.jit
+def _tabulate(offsets, scores, worths, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill mass and merit, the mass times the reward, from each position to the end; weights are e^(score − level)."""
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    last_placed = tl.load(ranked + first + tl.minimum(size, cutoff) - 1)
+    level = tl.load(scores + first + last_placed).to(tl.float64)
+    highest = tl.load(scores + first + tl.load(ranked + first)).to(tl.float64)
+    tl.store(levels + query, level)
+    tl.store(steep + query, (highest - level > _STEEP).to(tl.int32))
+    mass = tl.full([], 0.0, tl.float64)
+    merit = tl.full([], 0.0, tl.float64)
+    for start in range(0, size, block):
+        position = size - 1 - start - tl.arange(0, block)
+        inside = position >= 0
+        row = tl.load(ranked + first + position, mask=inside, other=0)
+        score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
+        weight = tl.where(inside, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
+        good = weight * tl.load(worths + first + row, mask=inside, other=0.0).to(tl.float64)
+        tl.store(masses + first + position, mass + tl.cumsum(weight, 0), mask=inside)
+        tl.store(merits + first + position, merit + tl.cumsum(good, 0), mask=inside)
+        mass += tl.sum(weight)
+        merit += tl.sum(good)
+
+
+@triton.jit
+def _draw(  # type: ignore[no-untyped-def]
+    offsets, scores, worths, places, ranked, masses, merits, levels, steep, place_key, retry_key, strata_key, words,
+    strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_queries, n_docs,
+    steps: tl.constexpr, draws: tl.constexpr, lanes: tl.constexpr,
+):  # fmt: skip
+    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
+    query = tl.program_id(0)
+    if tl.load(steep + query) != 0:
+        return
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    head = tl.minimum(size, cutoff)
+    word = tl.load(words + query)
+    here = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
+    wanted = here < count
+    sample = here + first_sample
+    seen, out = ranks + here * n_docs + first, here * n_queries + query
+    nothing = tl.zeros([lanes], tl.int32)
+    top, again = nothing, nothing
+    for rank in range(head):
+        block = sample >> 1 if draws == ANTITHETIC else sample
+        even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, nothing + rank // 2, block)
+        u = tl.where(nothing + rank % 2 == 0, even, odd)
+        if draws == ANTITHETIC:
+            u = tl.where(sample % 2 == 0, u, 1.0 - u)
+        if draws == LATIN:
+            a, b = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, nothing + rank, nothing)
+            stratum = tl.minimum((a * samples).to(tl.int64), samples - 1)
+            stride = tl.load(strides + (b * (samples - 1)).to(tl.int64))
+            u = ((stratum + sample * stride) % samples + u) / samples
+            u = tl.minimum(u, tl.full([lanes], LARGEST_UNIFORM, tl.float64))
+        position = top
+        pending = tl.where(wanted, 1, 0) * tl.where(rank < size - 1, 1, 0)  # else only the top is left
+        while tl.max(pending) > 0:
+            x = u * tl.load(masses + first + top, mask=pending > 0, other=0.0)
+            low, high = top, nothing + size
+            for _ in range(steps):
+                middle = (low + high) // 2
+                right = tl.load(masses + first + middle, mask=(pending > 0) & (middle < size), other=0.0) > x
+                low, high = tl.where(right, middle, low), tl.where(right, high, middle)
+            position = tl.where(pending > 0, low, position)
+            row = tl.load(ranked + first + position, mask=pending > 0, other=0)
+            pending = tl.where(tl.load(seen + row, mask=pending > 0, other=-1) >= 0, 1, 0)
+            fresh, _ = uniform_pair(tl.load(retry_key), tl.load(retry_key + 1), word, again, sample)
+            u = tl.where(pending > 0, fresh, u)
+            again += pending
+        row = tl.load(ranked + first + position, mask=wanted, other=0)
+        tl.store(placed + out * cutoff + rank, row, mask=wanted)
+        tl.store(seen + row, nothing + rank, mask=wanted)
+        moving = tl.where(wanted & (position == top), 1, 0)
+        while tl.max(moving) > 0:
+            top += moving
+            row = tl.load(ranked + first + top, mask=(moving > 0) & (top < size), other=0)
+            taken = tl.load(seen + row, mask=(moving > 0) & (top < size), other=-1)
+            moving = tl.where(taken >= 0, 1, 0)
+    # Those placed behind the first that is not are lighter than it: what is left loses no digits to them.
+    level = tl.load(levels + query)
+    left = tl.load(masses + first + top, mask=wanted & (top < size), other=0.0)
+    good = tl.load(merits + first + top, mask=wanted & (top < size), other=0.0)
+    for rank in range(head):
+        row = tl.load(placed + out * cutoff + rank, mask=wanted, other=0)
+        behind = wanted & (tl.load(places + first + row, mask=wanted, other=0) > top)
+        score = tl.load(scores + first + row, mask=behind, other=0.0).to(tl.float64)
+        weight = tl.where(behind, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
+        left -= weight
+        good -= weight * tl.load(worths + first + row, mask=behind, other=0.0).to(tl.float64)
+    some = (left > 0.0) & (nothing + head < size)
+    safe = tl.where(some, left, 1.0)
+    tl.store(log_lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=wanted)
+    tl.store(means + out, tl.where(some, good / safe, 0.0), mask=wanted)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Rankings of a table; what has none is drawn by the race."""
+
+    race: Race
+
+    @cached_property
+    def _table(self) -> tuple[Tensor, ...]:
+        lists, scores, worths = self.race.lists, self.race.scores, self.race.worths
+        begins = lists.spread(lists.offsets[:-1])
+        rows = torch.arange(lists.n_docs, device=lists.device) - begins
+        ranks = ordered(lists, scores[None])[0][0]
+        tail = torch.where(worths == 0.0, rows + self.race.cutoff, 3 * lists.longest + self.race.cutoff - rows)
+        keys = -torch.where(ranks < self.race.cutoff, ranks, tail).to(torch.float64)
+        places, ranked = (found[0] for found in ordered(lists, keys[None]))
+        masses, merits = keys.new_empty((2, lists.n_docs))
+        levels, steep = keys.new_empty(lists.n_queries), ranked.new_empty(lists.n_queries)
+        _tabulate[(lists.n_queries,)](
+            lists.offsets, scores, worths, ranked, masses, merits, levels, steep, self.race.cutoff,
+            block=block_of(lists),
+        )  # fmt: skip
+        return places, ranked, masses, merits, levels, steep
+
+    def draw(self, start: int, count: int) -> Rankings:
+        """Draw a batch."""
+        race, lists = self.race, self.race.lists
+        rankings = race.draw(start, count, only=self._table[-1])
+        place_key, strata_key, words, strides = race.drawn_with
+        keys = (place_key, race.random.key("retry"), strata_key, words, strides)
+        # One warp with a thread for each sample, which sees at once what it has placed itself.
+        _draw[(lists.n_queries, -(-count // _LANES))](
+            lists.offsets, race.scores, race.worths, *self._table, *keys, *rankings, start, race.samples, race.cutoff,
+            count, lists.n_queries, lists.n_docs, steps=lists.longest.bit_length(), draws=race.draws, lanes=_LANES,
+            num_warps=1,
+        )  # fmt: skip
+        return rankings
