@@ -42,6 +42,12 @@ def test_plrank_takes_rewards_below_zero():
     both(rw.PLRank(sampler="race", samples=2, metric="dcg"), TINY, document_rewards=rewards)
 
 
+@pytest.mark.slow
+def test_plrank_draws_again_what_it_has_placed():
+    lists = Lists([60, 3], gap=0.1)  # so peaked that the first documents are drawn several times
+    both(rw.PLRank(samples=2, cutoff=35, metric="dcg", curvature="estimated"), lists)
+
+
 def test_plrank_leaves_lists_too_steep_for_a_table_to_the_race():
     scores = TINY.scores.copy()
     scores[3:] = [0.0, 700.0, 1500.0, 0.5, 800.0]

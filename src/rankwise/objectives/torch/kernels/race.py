@@ -10,7 +10,7 @@ with ``sampler="race"``. In double precision, as there. Two steps:
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -181,6 +181,7 @@ class Race:
         return Rankings(placed, ranks, log_lefts, means)
 
 
+@lru_cache(maxsize=64)
 def _strides(samples: int) -> NDArray[np.int64]:
     """For each number below ``samples − 1``: the stride through strata that it stands for, coprime to their number."""
     steps = []
