@@ -40,7 +40,8 @@ class OnDevice(NamedTuple):
         No number is looked at on the host, so that nobody waits for the device. Scores that are not finite would lead
         kernels astray, which count on an order of documents: they see 0 instead, and all values become NaN.
         """
-        with torch.cuda.device_of(scores):  # Triton launches on the current device; not a CUDA device: no effect
+        # Triton launches on the current device; for the CPU, which the interpreter works on, this changes nothing.
+        with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
             found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
         return found.value.add_(scores.sum().mul_(0.0)), found.gradient
 
