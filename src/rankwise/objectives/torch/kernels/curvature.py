@@ -29,7 +29,7 @@ def _treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.conste
         inside = documents < size
         if treatment == _FLOORED:
             own = tl.load(hessian + first + documents, mask=inside, other=0.0)
-            own = tl.where(top > 0.0, tl.maximum(own, _FLOOR_SHARE * top) + _LEAST, own)
+            own = tl.where(top > 0.0, tl.maximum(own, top * _FLOOR_SHARE) + _LEAST, own)
         else:  # a list that teaches nothing must not weigh in a leaf
             own = tl.zeros([block], hessian.dtype.element_ty) + tl.where(top > 0.0, 1.0, 0.0)
         tl.store(hessian + first + documents, own, mask=inside)
