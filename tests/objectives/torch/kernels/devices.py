@@ -16,7 +16,7 @@ from rankwise.objectives.torch.kernels.lists import DeviceLists
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
 from rankwise.objectives.torch.kernels.table import place
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+DEVICE = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
