@@ -1,4 +1,5 @@
 from . import dask as dask
+from . import rerank as rerank
 from ._version import __version__ as __version__
 from .auto.leaderboard import Leaderboard as Leaderboard
 from .auto.ranker import AutoRanker as AutoRanker

@@ -5,21 +5,38 @@ and everyone who has the same queries and the same seed has the same split.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
 
-Fold = tuple[RankingDataset, RankingDataset, RankingDataset]
-"""Training, validation and test part."""
+
+class Divisible(Protocol):
+    """What has queries that can be taken apart: ranking data, or lists of texts."""
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        ...
+
+    def stream(self, seed: int) -> Stream:
+        """Give the random stream of these queries, keyed by their ids."""
+        ...
+
+    def take(self, queries: NDArray[np.bool_]) -> Self:
+        """Give the part with these queries."""
+        ...
+
+
+Data = TypeVar("Data", bound=Divisible)
 
 
 def split(
-    data: RankingDataset, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0, trial: int = 0
-) -> tuple[RankingDataset, ...]:
+    data: Data, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0, trial: int = 0
+) -> tuple[Data, ...]:
     """Split the queries at random, in these proportions; every query is in exactly one part.
 
     Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
@@ -34,8 +51,8 @@ def split(
 
 
 def trials(
-    data: RankingDataset, n: int, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
-) -> Iterator[tuple[RankingDataset, ...]]:
+    data: Data, n: int, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
+) -> Iterator[tuple[Data, ...]]:
     """Iterate over ``n`` independent splits, made one at a time; the first is the one that :func:`split` gives.
 
     Trial t does not depend on ``n``. This is how the papers average over randomly drawn training, validation and
@@ -52,7 +69,7 @@ def trials(
     return (_parts(data, counts, stream.at(trial)) for trial in range(n))
 
 
-def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
+def folds(data: Data, n: int = 5, *, seed: int = 0) -> Iterator[tuple[Data, Data, Data]]:
     """Iterate over cross-validation folds as LETOR lays them out: ``(train, valid, test)``, made one at a time.
 
     The queries fall into ``n`` parts of the same size (up to one). Fold i trains on ``n − 2`` parts from the i-th on,
@@ -78,7 +95,7 @@ def folds(data: RankingDataset, n: int = 5, *, seed: int = 0) -> Iterator[Fold]:
     return (_fold(data, (part - first - 1) % n, n) for first in range(n))
 
 
-def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
+def fold_of_query(data: Divisible, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
     """Say which fold tests each query, from 0: the test parts of :func:`folds`, which may be two here.
 
     ``trial`` gives other folds for the same seed.
@@ -92,15 +109,15 @@ def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0
     return (part + 1) % n
 
 
-def _fold(data: RankingDataset, part: NDArray[np.int64], n: int) -> Fold:
+def _fold(data: Data, part: NDArray[np.int64], n: int) -> tuple[Data, Data, Data]:
     return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
 
 
-def _stream(data: RankingDataset, seed: int) -> Stream:
+def _stream(data: Divisible, seed: int) -> Stream:
     return data.stream(seed).child("split")
 
 
-def _parts(data: RankingDataset, counts: NDArray[np.int64], stream: Stream) -> tuple[RankingDataset, ...]:
+def _parts(data: Data, counts: NDArray[np.int64], stream: Stream) -> tuple[Data, ...]:
     part = _part_of_query(counts, stream)
     return tuple(data.take(part == number) for number in range(counts.size))
 
@@ -113,7 +130,7 @@ def _part_of_query(counts: NDArray[np.int64], stream: Stream) -> NDArray[np.int6
     return part
 
 
-def _counts(data: RankingDataset, fractions: Sequence[float]) -> NDArray[np.int64]:
+def _counts(data: Divisible, fractions: Sequence[float]) -> NDArray[np.int64]:
     """How many queries each part gets: rounded down, and what is left over goes to the largest remainders."""
     wanted = np.array(check.fractions(fractions)) * data.n_queries
     counts = np.floor(wanted + 1e-9).astype(np.int64)

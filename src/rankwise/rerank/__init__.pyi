@@ -1,0 +1,1 @@
+from .lists import Lists as Lists
