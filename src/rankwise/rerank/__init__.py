@@ -6,4 +6,17 @@ sentence-transformers.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from rankwise import check
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_BROUGHT = ("accelerate", "datasets", "safetensors", "sentence_transformers", "tokenizers", "torch", "transformers")
+
+
+def __getattr__(name: str) -> object:
+    try:
+        return _load(name)
+    except ModuleNotFoundError as missing:
+        module = (missing.name or "").partition(".")[0]
+        if module in _BROUGHT:
+            check.installed(module, "rerank")
+        raise
