@@ -17,7 +17,7 @@ from rankwise.check.documents import (
     teacher_scores,
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
-from rankwise.check.errors import error, library, naming, printable, suggestion, unexpected
+from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
     document_ids,
@@ -67,6 +67,7 @@ __all__ = [
     "naming",
     "number",
     "offsets",
+    "placing",
     "positions",
     "printable",
     "probabilities",

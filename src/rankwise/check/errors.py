@@ -5,10 +5,11 @@ import difflib
 import errno
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of ours, without the system's number
 _QUOTED = 200  # letters of a library's error that ours quotes
+_ROW = re.compile(r"\bat row (\d+)\b")
 
 
 def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
@@ -58,6 +59,15 @@ def naming(place: object) -> Iterator[None]:
         if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
             raise
         raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
+
+
+@contextlib.contextmanager
+def placing(place: Callable[[int], str]) -> Iterator[None]:
+    """Say where a row came from, such as the line of a file, in an error that names the number of the row."""
+    try:
+        yield
+    except ValueError as wrong:
+        raise ValueError(_ROW.sub(lambda row: f"at {place(int(row[1]))}", str(wrong))) from wrong
 
 
 @contextlib.contextmanager

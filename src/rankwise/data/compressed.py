@@ -13,6 +13,8 @@ from rankwise import check
 from rankwise.files import replacing
 
 STANDARD_INPUT = "-"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""How some spreadsheets begin a file."""
 
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _NO_TEXT = {
@@ -77,6 +79,20 @@ def read_bytes(path: str | Path) -> bytes:
     """Give the whole content of a file, unpacked; a pipe will do."""
     with open_bytes(path) as (plain, _):
         return plain.read()
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Give the number and the text of each line that is not blank, one at a time; a byte order mark is left out."""
+    number, rest, space = 1, b"", bytearray(1 << 20)
+    with open_bytes(path) as (plain, _):
+        while count := plain.readinto(space):  # type: ignore[attr-defined]  # of binary files, which these are
+            *lines, rest = (rest + space[:count]).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+                number += 1
+    if rest.strip():
+        yield number, rest.removeprefix(BYTE_ORDER_MARK) if number == 1 else rest
 
 
 def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:

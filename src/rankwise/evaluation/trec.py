@@ -66,8 +66,7 @@ def write_run(
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
-    # trec_eval ranks by score and breaks ties by document id, both descending: the ranks written say the same.
-    frame = frame.sort(["number", "score", "document"], descending=[False, True, True])
+    frame = ranked(frame, "number")  # the ranks written say what trec_eval makes of the scores
     rank = pl.int_range(pl.len()).over("number") + 1
     return _write(
         frame.select("query", pl.lit("Q0").alias("q0"), "document", rank.alias("rank"), "score", tag=pl.lit(tag)),
@@ -108,8 +107,7 @@ def judge(
     """
     import polars as pl
 
-    run = _frame(run, read_run, "run", "score")
-    qrels = _frame(qrels, read_qrels, "qrels", "grade")
+    run, qrels = run_frame(run), qrels_frame(qrels)
     topics = qrels.select("query").unique(maintain_order=True)
     shared = topics.join(run, on="query", how="semi", maintain_order="left")
     if shared.is_empty():
@@ -122,15 +120,15 @@ def judge(
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
     judged = qrels.join(topics, on="query").select("topic", "document", "grade")
     largest = float(np.finfo(np.float32).max)
-    rows = (
+    rows = ranked(
         retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
         .join(judged, on=["topic", "document"], how="full", coalesce=True)
         .with_columns(
             pl.col("score").fill_null(-np.inf),
             pl.col("grade").fill_null(0).clip(0),
             judged=pl.when(pl.col("grade").is_null()).then(0).when(pl.col("grade") < 0).then(-1).otherwise(1),
-        )
-        .sort(["topic", "score", "document"], descending=[False, True, True])
+        ),
+        "topic",
     )
     sizes = rows["topic"].rle().struct.field("len").to_numpy()
     data = RankingDataset.from_sizes(
@@ -142,6 +140,21 @@ def judge(
         judged=rows["judged"].to_numpy(),
     )
     return rows["score"].to_numpy().astype(np.float64), data
+
+
+def run_frame(run: "Table | str | Path") -> "pl.DataFrame":
+    """Give a run, wherever it is, as a frame with columns query, document (both text) and score, checked."""
+    return _frame(run, read_run, "run", "score")
+
+
+def qrels_frame(qrels: "Table | str | Path") -> "pl.DataFrame":
+    """Give qrels, wherever they are, as a frame with columns query, document (both text) and grade, checked."""
+    return _frame(qrels, read_qrels, "qrels", "grade")
+
+
+def ranked(run: "pl.DataFrame", query: str = "query") -> "pl.DataFrame":
+    """Sort the rows of a run as trec_eval does: score descending, ties by document id descending."""
+    return run.sort([query, "score", "document"], descending=[False, True, True])
 
 
 def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str, errors: str) -> "pl.DataFrame":
@@ -194,7 +207,7 @@ def _absent(content: bytes, path: str | Path) -> str:
 
 
 def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: str, value: str) -> "pl.DataFrame":
-    """Turn a path, a frame or nested dictionaries into a frame with string ids."""
+    """Turn a path, a frame or nested dictionaries into a frame with string ids: query, document and ``value``."""
     import polars as pl
 
     if isinstance(source, str | Path):

@@ -1,1 +1,5 @@
 from .lists import Lists as Lists
+from .read import read as read
+from .read import write as write
+from .trec import read_beir as read_beir
+from .trec import read_trec as read_trec

@@ -1,7 +1,7 @@
 """What rerankers learn from and score: queries and documents as text, and ranking data beside them."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
@@ -13,6 +13,8 @@ from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
+from rankwise.rerank.rows import Columns as TextColumns
+from rankwise.rerank.rows import Roles, gather
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
@@ -97,6 +99,25 @@ class Lists:
         return cls(
             queries, (text for texts in nested for text in texts), grades, offsets, **cast("NamedColumns", named)
         )
+
+    @classmethod
+    def from_dataset(cls, dataset: Iterable[Mapping[str, Any]], **columns: Unpack[TextColumns]) -> Self:
+        """Build from a Hugging Face ``Dataset``, or other rows by column, which are named as in `rankwise.rerank.read`.
+
+        >>> rows = [{"question": "hat", "docs": ["a hat", "a shoe"], "labels": [1, 0]}]
+        >>> Lists.from_dataset(rows, query="question")
+        Lists(1 query, 2 documents, labels 0 to 1)
+        """
+        if isinstance(dataset, Mapping):
+            hint = "choose one, such as dataset['train']"
+            raise check.error("a Dataset with one part is needed", got=f"parts {', '.join(dataset)}", hint=hint)
+        if iter(dataset) is dataset:  # can be gone through only once
+            dataset = list(dataset)
+        names = getattr(dataset, "column_names", None) or list(next(iter(dataset), ()))
+        roles = Roles(names, **columns)
+        if hasattr(dataset, "select_columns"):
+            dataset = dataset.select_columns(roles.used)
+        return gather(cls, enumerate(dataset), roles, lambda row: f"row {row}")
 
     def _fill(self, queries: tuple[str, ...], documents: tuple[str, ...], data: RankingDataset) -> None:
         for what, texts, count in (("query", queries, data.n_queries), ("document", documents, data.n_docs)):

@@ -1,8 +1,7 @@
 """Ranking data as CSV: a first line that names the columns, then one line per document."""
 
 import contextlib
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,12 @@ import polars as pl
 
 from rankwise import check
 from rankwise.data.categories import is_numeric
-from rankwise.data.compressed import read_bytes
+from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import text
 
 _MARKS = (",", "\t", ";", "|")
 _MISSING = ("", "NA", "N/A", "NULL", "null", "None")
-_ROW = re.compile(r"\bat row (\d+)\b")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # how some spreadsheets begin a file
 
 
 def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) -> RankingDataset:
@@ -37,31 +34,27 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
     RankingDataset(2 queries, 3 documents, 2 features, labels 0 to 1) ('bm25', 'shop') {1: ('north', 'south')}
     """
     path = Path(path)
-    content = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
-    first, _, _ = content.partition(b"\n")
-    between = separator or _separator(first.decode("utf-8", "replace"))
     listed = columns.get("categories") or {}
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
+    table = read_table(path, separator=separator, words=words)
+    frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
+    in_order = not columns.get("sort")  # rows that were sorted have no line
+    with check.naming(path), check.placing(table.place) if in_order else contextlib.nullcontext():
+        return RankingDataset.from_frame(frame, **columns)
+
+
+def read_table(path: Path, *, separator: str | None = None, words: Sequence[str] | None = ()) -> text.TextTable:
+    """Read the columns of a CSV file, and the line of each row; those of ``words``, or all if None, stay text."""
+    content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    first, _, _ = content.partition(b"\n")
+    between = separator or _separator(first.decode("utf-8", "replace"))
     table = text.parse(content, path, between=between, words=words)
     if not table.columns:
         raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
     if all(_is_number(name) for name in table.columns):
         got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
         raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
-    frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
-    with check.naming(path), _lines_for_rows(table, in_order=not columns.get("sort")):
-        return RankingDataset.from_frame(frame, **columns)
-
-
-@contextlib.contextmanager
-def _lines_for_rows(table: text.TextTable, *, in_order: bool) -> Iterator[None]:
-    """Name the line of the file where an error names the row of a table; rows that were sorted have none."""
-    try:
-        yield
-    except ValueError as wrong:
-        if not in_order:
-            raise
-        raise ValueError(_ROW.sub(lambda row: f"at {table.place(int(row[1]))}", str(wrong))) from wrong
+    return table
 
 
 def _separator(first: str) -> str:

@@ -32,16 +32,16 @@ class TextTable:
         return f"line {self.lines[row]}"
 
 
-def parse(text: bytes, path: Path, *, between: str, header: bool = True, words: Sequence[str] = ()) -> TextTable:
-    """Read a table from what a file holds; blank lines are left out. Columns of ``words`` hold no numbers."""
+def parse(text: bytes, path: Path, *, between: str, header: bool = True, words: Sequence[str] | None = ()) -> TextTable:
+    """Read a table from what a file holds; blank lines are left out. Columns of ``words`` (None: all) stay text."""
     try:
         table = pl.read_csv(
             text,
             has_header=header,
             separator=between,
-            infer_schema_length=None,
+            infer_schema_length=0 if words is None else None,
             raise_if_empty=False,
-            schema_overrides=dict.fromkeys(words, pl.String),
+            schema_overrides=dict.fromkeys(words or (), pl.String),
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as broken:
         what, line = _damage(text, between)

@@ -1,0 +1,126 @@
+"""Lists of texts in files: JSON lines, CSV and Parquet in, JSON lines out."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from rankwise import check
+from rankwise.data import compressed
+from rankwise.data.format_names import TABLES, ending
+from rankwise.rerank.lists import Lists
+from rankwise.rerank.rows import Columns, Roles, gather
+from rankwise.rerank.texts import read_objects
+
+_FORMATS = ("jsonl", "csv", "parquet")
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", **TABLES}
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 (as users call it)
+    separator: str | None = None,
+    **columns: Unpack[Columns],
+) -> Lists:
+    r"""Read lists of texts: JSON lines, CSV, or Parquet, a file or a folder of them.
+
+    A row holds a whole list, ``{"query": "…", "documents": ["…", "…"], "labels": [2, 0]}``, or one document of it,
+    ``{"query": "…", "document": "…", "label": 2}``; rows of the latter kind are put together by ``query_id``, or by the
+    text of the query. A document is text, or an object with ``text`` and perhaps ``title``. Errors name the line.
+
+    Args:
+        path: The file; ``"-"`` is standard input (JSON lines, or CSV). ``.gz`` and ``.zst`` are unpacked.
+        format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default the ending of the name tells.
+        separator: What stands between the columns of CSV, where it is not the comma, tab, semicolon or bar that the
+            first line has most of.
+        columns: Which column is what: ``query``, ``document`` and ``label``, and where there are such, ``query_id``,
+            ``document_id``, ``teacher_score``, ``document_weight``, ``propensity`` and ``weight`` (of the query). By
+            default columns of these names, or their plurals. ``positive`` and ``negative`` name columns of relevant and
+            other documents, texts or lists of them, in place of documents and labels. With ``to_score=True`` there
+            need be no labels.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     path = Path(here, "lists.jsonl")
+    ...     line = '{"query": "hat", "documents": ["a hat", "a shoe"], "labels": [1, 0], "teacher": [3.5, -1]}'
+    ...     _ = path.write_text(line)
+    ...     lists = read(path, teacher_score="teacher")
+    >>> print(lists, lists.columns)
+    Lists(1 query, 2 documents, labels 0 to 1) {'teacher_scores': array([ 3.5, -1. ])}
+    """
+    kind = _format(Path(path)) if format is None else check.choice("format of lists of texts", format, _FORMATS)
+    if separator is not None and kind != "csv":
+        raise check.error("separator belongs to CSV", got=f"{path}, which is read as {kind}", hint="leave it out")
+    return {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet}[kind](path, separator, columns)
+
+
+def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
+    """Write one JSON object per query, which :func:`read` reads back; ``.gz`` and ``.zst`` at the end compress.
+
+    Features are left out: they are no text.
+    """
+    columns: dict[str, Any] = {"query": lists.queries, "documents": lists.nested(lists.documents)}
+    columns["labels"] = lists.nested(lists.labels)
+    columns |= {name: lists.nested(values) for name, values in lists.columns.items()}
+    if lists.document_ids is not None:
+        columns["document_ids"] = lists.nested(lists.document_ids)
+    for name, values in (("query_id", lists.query_ids), ("weight", lists.weights)):
+        if values is not None:
+            columns[name] = values.tolist()
+    with compressed.create_bytes(path, force=force) as out:
+        for row in zip(*columns.values(), strict=True):
+            out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
+    return Path(path)
+
+
+def _format(path: Path) -> str:
+    if path.is_dir():
+        if (path / "qrels").is_dir():
+            hint = "read it with rw.rerank.read_beir(folder)"
+            raise check.error("a folder of a corpus, queries and qrels holds no lists yet", got=str(path), hint=hint)
+        return "parquet"
+    if str(path) == compressed.STANDARD_INPUT:
+        return "jsonl"
+    if ending(path) in _ENDINGS:
+        return _ENDINGS[ending(path)]
+    hint = f"end its name in .jsonl, .csv, .tsv or .parquet, or set format= to one of {', '.join(_FORMATS)}"
+    raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
+
+
+def _read_jsonl(path: str | Path, _: str | None, columns: Columns) -> Lists:
+    rows = read_objects(path)
+    first = next(rows, None)
+    if first is None:
+        raise check.error("there is nothing in the file", where=compressed.shown(path), hint="write one list per line")
+    with check.naming(compressed.shown(path)):
+        roles = Roles(list(first[1]), **columns)
+        return gather(Lists, _with_first(first, rows), roles, lambda line: f"line {line} of {compressed.shown(path)}")
+
+
+def _with_first(
+    first: tuple[int, Mapping[str, Any]], rest: Iterable[tuple[int, Mapping[str, Any]]]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    yield first
+    yield from rest
+
+
+def _read_csv(path: str | Path, separator: str | None, columns: Columns) -> Lists:
+    from rankwise.data.tables.csv import read_table  # brings polars, which takes long to load
+
+    table = read_table(Path(path), separator=separator, words=None)
+    with check.naming(compressed.shown(path)):
+        roles = Roles(table.columns, **columns)
+        rows = enumerate(table.frame.select(roles.used).iter_rows(named=True))
+        return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
+
+
+def _read_parquet(path: str | Path, _: str | None, columns: Columns) -> Lists:
+    from rankwise.data.tables import parquet  # brings polars, which takes long to load
+
+    paths = parquet.parquet_files(path)
+    with parquet.reading(paths):
+        table = parquet.scan(paths)
+        roles = Roles(table.collect_schema().names(), **columns)
+        rows = enumerate(table.select(roles.used).collect().iter_rows(named=True))
+        return gather(Lists, rows, roles, lambda row: f"row {row} of {path}")
