@@ -42,7 +42,7 @@ results: $(VENV)/.dev
 	@$(BIN)/python benchmarks/results.py
 
 benchmarks: $(VENV)/.dev
-	@for name in compile data metrics objectives plrank trees neural scoring memory scaling; do \
+	@for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.

@@ -1,0 +1,207 @@
+"""The sections of the GPU benchmark, in the order of their importance."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+
+from clock import Call
+from gpu_bench import Bench, Ours, captured, one_list, work_of
+from gpu_padded import PEERS, PaddedLists, Peer
+from gpu_step import training_steps
+from objectives import heading
+from peers import Lists
+from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
+
+OBJECTIVES = (
+    "approx_ndcg", "softmax_ce", "xendcg", "plrank(samples=32, cutoff=10)", "lambdarank", "ranknet", "listmle",
+    "approx_ndcg(kernel=laplace)", "yeti", "stochastic(approx_ndcg)",
+)  # fmt: skip
+TINY = ("approx_ndcg", "softmax_ce", "xendcg", "plrank(samples=2, cutoff=3)", "lambdarank")
+SAMPLED = tuple(name for name in OBJECTIVES if "stochastic" not in name)
+BUCKET = 128
+KINDS = ("eager", "bucketed", "compiled")
+
+
+def lists(bench: Bench) -> None:
+    made, names = bench.make(1_024), TINY if bench.small else OBJECTIVES
+    rows = compare(bench, "1,024 MSLR-like lists", made, names=names, peers=names, kinds=KINDS)
+    wanted = {
+        "approx_ndcg": {"eager": 150.0, "compiled": 30.0},
+        "softmax_ce": {"eager": 5.0},
+        "xendcg": {"eager": 5.0},
+        "plrank(samples=32, cutoff=10)": {"eager": 10.0},
+    }
+    for row in rows:
+        for kind, least in wanted.get(row["name"], {}).items():
+            if kind in row:
+                ratio, busy = row[kind] / row["loss"], row[kind] / row["loss busy"]
+                note = f"{row[kind]:.2f} ms over {row['loss']:.3f} ms; {busy:.0f} times when busy"
+                bench.target(f"{row['name']}, padded {kind} over ours", ratio, least, note=note)
+
+
+def boosting(bench: Bench) -> None:
+    made = bench.make(31_000)
+    heading(
+        f"LambdaRank's gradient and Hessian for {made[0].size:,} documents, as boosted trees want them: milliseconds"
+    )
+    ours = Ours("lambdarank", made, bench.device)
+    idle = bench.medians({"kernel": ours.with_hessian})
+    busy = bench.busy({"kernel": ours.with_hessian}, idle)["kernel"]
+    row = {"kernel": idle["kernel"], "busy": busy, "kernels": bench.clock.launches(ours.with_hessian)[0]}
+    row |= bench.beside_limit(work_of("lambdarank", made) | {"bytes": 16.0 * made[0].size}, row)
+    print(f"{row['kernel']:.3f} from idle, {busy:.3f} busy; {limit_text(row)}")
+    bench.more["boosting"] = row | {"n_docs": int(made[0].size), "n_lists": int(made[2].size - 1)}
+    what = f"lambdarank's gradient and Hessian, {made[0].size:,} documents, ms"
+    bench.target(what, row["kernel"], 1.0, most=True, note=f"busy {busy:.3f} ms")
+
+
+def step(bench: Bench) -> None:
+    training_steps(bench)
+
+
+def few(bench: Bench) -> None:
+    names = TINY[:1] if bench.small else OBJECTIVES
+    compare(bench, "128 MSLR-like lists", bench.make(128), names=names, peers=names)
+
+
+def many(bench: Bench) -> None:
+    names = TINY[:1] if bench.small else OBJECTIVES
+    compare(bench, "8,192 MSLR-like lists", bench.make(8_192), names=names, peers=SAMPLED)
+
+
+def single(bench: Bench) -> None:
+    names = TINY[:1] if bench.small else OBJECTIVES
+    for length in (20_000, 100_000):
+        made = one_list(20 if bench.small else length)
+        compare(bench, f"one list of {length:,} documents", made, names=names, peers=SAMPLED)
+
+
+def graphs(bench: Bench) -> None:
+    """Whether the loss can be captured in a CUDA graph, which launches all kernels at once."""
+    heading("Loss, forwards and backwards, 1,024 lists, in a CUDA graph: milliseconds")
+    if not bench.clock.cuda:
+        print("needs a GPU, left out")
+        return
+    made, found = bench.make(1_024), {}
+    for name in OBJECTIVES:
+        ours = Ours(name, made, bench.device)
+        expected = ours.leaf.grad
+        try:
+            graph = captured(ours.loss)
+            taken = bench.medians({name: graph.replay})[name]
+            bench.clock.wait()
+        except Exception as error:  # of CUDA or torch: what cannot be captured says so in many ways
+            reason = next(iter(str(error).splitlines()), "")
+            print(f"{name:<30} cannot be captured: {type(error).__name__}: {reason}", flush=True)
+            continue
+        same = expected is not None and ours.leaf.grad is not None and torch.equal(expected, ours.leaf.grad)
+        random = name in ("xendcg", "yeti") or name.startswith(("plrank", "stochastic"))
+        found[name] = {"ms": taken, "same": same}
+        said = "one draw, again and again" if random else "the same gradient" if same else "ANOTHER GRADIENT"
+        print(f"{name:<30}{taken:9.3f}   {said}", flush=True)
+    bench.more["graphs"] = found
+
+
+def compare(
+    bench: Bench, title: str, made: Lists, *, names: tuple[str, ...], peers: tuple[str, ...],
+    kinds: tuple[str, ...] = ("eager",),
+) -> list[dict[str, Any]]:  # fmt: skip
+    """One table: each objective on these lists, beside padded torch where that has a peer and memory does."""
+    sizes = np.diff(made[2])
+    heading(f"{title}: {made[0].size:,} documents, the longest list {sizes.max():,}. Milliseconds, and times ours")
+    titles = ("loss", "kernel", "busy", "kernels", "MB", "eager MB")
+    print(f"{'':<30}" + "".join(f"{one:>10}" for one in titles) + "".join(f"{one:>18}" for one in KINDS))
+    padded = functools.lru_cache(maxsize=2)(functools.partial(PaddedLists, made, bench.device))
+    rows = []
+    for name in names:
+        ours = Ours(name, made, bench.device)
+        calls: dict[str, Call] = {"loss": ours.loss, "kernel": ours.kernel}
+        row: dict[str, Any] = {"lists": title, "n_lists": int(sizes.size), "n_docs": int(made[0].size), "name": name}
+        row |= {"prepare": ours.preparing, "notes": []}
+        peer = PEERS.get("plrank" if name.startswith("plrank") else name)
+        if peer is not None and name in peers and not bench.late():
+            batch = fitting(bench, peer, sizes)
+            if batch == 0:
+                row["notes"].append(f"padded: {peer.cubes * 4e-9 * float(sizes.max()) ** 2:,.0f} GB, left out")
+            else:
+                add_peers(bench, calls, peer, batch, padded, kinds, row)
+                if not peer.draws:
+                    row["difference"] = difference(ours.kernel(), padded(batch).results(peer))
+        row |= bench.medians(calls)
+        waits = {"busy": row["kernel"], "loss busy": row["loss"]}
+        row |= bench.busy({"busy": ours.kernel, "loss busy": ours.loss}, waits)
+        row |= {f"{kind} MB": bench.clock.peak(call) for kind, call in calls.items() if kind != "kernel"}
+        row["kernels"] = bench.clock.launches(ours.kernel)[0]
+        row |= bench.beside_limit(work_of(name, made), row)
+        rows.append(row)
+        print(table_line(row), flush=True)
+        del ours, calls
+        bench.clock.forget()
+    bench.rows += rows
+    return rows
+
+
+def fitting(bench: Bench, peer: Peer, sizes: np.ndarray) -> int:
+    """How many padded lists fit into memory at once."""
+    longest = float(sizes.max())
+    each = 4.0 * (peer.cubes * longest**2 + 5 * 32.0 * longest)
+    return min(int(0.6 * bench.memory / each), int(sizes.size))
+
+
+def add_peers(
+    bench: Bench, calls: dict[str, Call], peer: Peer, batch: int, padded: Any, kinds: tuple[str, ...],
+    row: dict[str, Any],
+) -> None:  # fmt: skip
+    calls["eager"] = padded(batch).call(peer)
+    if batch < row["n_lists"]:
+        row["notes"].append(f"padded in batches of {batch:,}")
+    if "bucketed" in kinds:
+        calls["bucketed"] = padded(BUCKET, True).call(peer)
+    if "compiled" in kinds and bench.clock.cuda and not bench.late(0.6):
+        call = padded(batch).call(peer, compiled=True)
+        try:
+            call()
+        except Exception as error:  # a compiler has many
+            row["notes"].append(f"compiled: {type(error).__name__}")
+        else:
+            calls["compiled"] = call
+
+
+def difference(ours: DeviceDerivatives, theirs: tuple[np.ndarray, np.ndarray]) -> float:
+    """The largest difference of values and gradients, in units of the largest of each."""
+    found = [column.cpu().numpy() for column in (ours.value, ours.gradient)]
+    parts = zip(found, theirs, strict=True)
+    return max(float(np.abs(one - other).max() / max(np.abs(other).max(), 1e-30)) for one, other in parts)
+
+
+def table_line(row: dict[str, Any]) -> str:
+    cells = f"{row['name']:<30}" + "".join(f"{row[kind]:10.3f}" for kind in ("loss", "kernel", "busy"))
+    cells += f"{row['kernels']:10d}{row['loss MB']:10.1f}"
+    cells += f"{row['eager MB']:10,.0f}" if "eager" in row else f"{'–':>10}"
+    for kind in KINDS:
+        cells += f"{row[kind]:9.2f}{row[kind] / row['loss']:8.1f}x" if kind in row else f"{'–':>18}"
+    cells += f"   {limit_text(row)}"
+    if "difference" in row:
+        cells += f"; differs by {row['difference']:.0e}"
+    return cells + "".join(f"; {note}" for note in row["notes"])
+
+
+def limit_text(row: dict[str, Any]) -> str:
+    return f"{row['rate']:.2g} {row['unit']}/s, {row['share']:.0%} of the limit"
+
+
+def profile(bench: Bench, name: str) -> None:
+    """The kernels of one objective, by time."""
+    made = bench.make(1_024)
+    ours = Ours(name, made, bench.device)
+    for title, call in (("loss, forwards and backwards", ours.loss), ("with Hessian", ours.with_hessian)):
+        for _ in range(3):
+            call()
+        total, found = bench.clock.launches(call)
+        heading(
+            f"{name}, {title}: {total} kernels and copies for {made[0].size:,} documents in {made[2].size - 1:,} lists"
+        )
+        for each, (count, spent) in sorted(found.items(), key=lambda item: -item[1][1]):
+            print(f"{spent:9.1f} µs {count:5d}   {each[:100]}")
