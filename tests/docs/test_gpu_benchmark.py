@@ -83,3 +83,8 @@ def test_every_section_runs_in_the_interpreter(tmp_path):
     assert {"limits", "rows", "boosting", "step", "targets"} <= set(found)
     assert max(row["difference"] for row in found["rows"] if "difference" in row) < 1e-5
     assert "padded eager over ours" in said
+    page = tmp_path / "gpu.md"
+    page.write_text((BENCHMARKS.parent / "docs" / "gpu.md").read_text())
+    command = [sys.executable, BENCHMARKS / "gpu_page.py", tmp_path / "gpu.json", "--page", page]
+    subprocess.run(command, check=True)
+    assert "| `approx_ndcg` |" in page.read_text()

@@ -1,0 +1,142 @@
+"""Put the figures of ``gpu.py`` into docs/gpu.md.
+
+    python benchmarks/gpu.py --json gpu.json; python benchmarks/gpu_page.py gpu.json
+
+Replaces what stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``, for each NAME of ``BLOCKS``.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "gpu.md"
+BLOCK = re.compile(r"<!-- (?P<name>\w+):begin -->.*?<!-- (?P=name):end -->", re.DOTALL)
+UNITS = {"sigmoids": "sigmoids", "double exps": "exponentials in double precision", "uniforms": "uniforms",
+         "bytes": "bytes", "kernels": "launches"}  # fmt: skip
+
+
+def table(titles: list[str], lines: list[list[str]]) -> str:
+    rule = ["---"] + ["--:"] * (len(titles) - 1)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (titles, rule, *lines))
+
+
+def times(row: dict[str, Any], kind: str) -> str:
+    return f"{row[kind]:,.2f} ms ({row[kind] / row['loss']:,.0f} times)" if kind in row else "–"
+
+
+def machine(found: dict[str, Any]) -> str:
+    versions = found["versions"]
+    return (
+        f"{found['device']}, torch {versions['torch']}, Triton {versions['triton']}; "
+        f"one run of {found['seconds']:.0f} seconds."
+    )
+
+
+def limits(found: dict[str, Any]) -> str:
+    known = found["limits"]
+    lines = [[UNITS[unit], f"{known[unit]:.2g} a second"] for unit in ("sigmoids", "double exps", "uniforms", "bytes")]
+    lines.append(["launches", f"{known['gap µs']:.1f} µs on the device, {known['launch µs']:.1f} µs on the host"])
+    return table(["unit", "at most"], lines)
+
+
+def losses(found: dict[str, Any]) -> str:
+    """One table for each set of lists."""
+    parts = []
+    for title in dict.fromkeys(row["lists"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["lists"] == title]
+        kinds = [kind for kind in ("eager", "bucketed", "compiled") if any(kind in row for row in rows)]
+        lines = [
+            [
+                f"`{row['name']}`",
+                *(f"{row[kind]:.3f} ms" for kind in ("loss", "busy")),
+                *(times(row, kind) for kind in kinds),
+                *(f"{row[f'{kind} MB']:,.0f} MB" if kind in row else "–" for kind in ("loss", "eager")),
+                f"{row['rate']:.2g} {UNITS[row['unit']]}/s, {row['share']:.0%}",
+            ]
+            for row in rows
+        ]
+        names = ["objective", "loss", "device busy", *(f"padded, {kind}" for kind in kinds)]
+        names += ["memory", "padded", "of the limit"]
+        heading = f"### {title[0].upper()}{title[1:]}, {rows[0]['n_docs']:,} documents in all"
+        parts += [
+            heading.replace(f", {rows[0]['n_docs']:,} documents in all", "") if rows[0]["n_lists"] == 1 else heading
+        ]
+        parts += [table(names, lines)]
+        notes = [f"`{row['name']}`: {note}." for row in rows for note in row["notes"]]
+        parts += [" ".join(notes)] if notes else []
+    return "\n\n".join(parts)
+
+
+def step(found: dict[str, Any]) -> str:
+    lines = []
+    for precision, row in found["step"].items():
+        graph = "–" if row.get("graph") is None else f"{row['graph']:.2f} ms"
+        lines.append(
+            [precision, f"{row['ragged']:.2f} ms", f"{row['busy']:.2f} ms", graph,
+             f"{row['padded']:.1f} ms ({row['padded'] / row['ragged']:.1f} times)", f"{row['MB']:,.0f} MB",
+             f"{row['padded MB']:,.0f} MB", f"{row['loss'] / row['busy']:.1%}"]
+        )  # fmt: skip
+    names = [
+        "precision",
+        "ragged",
+        "device busy",
+        "in a CUDA graph",
+        "padded, eager",
+        "memory",
+        "padded",
+        "loss of step",
+    ]
+    return table(names, lines)
+
+
+def boosting(found: dict[str, Any]) -> str:
+    row = found["boosting"]
+    return (
+        f"LambdaRank's gradient and Hessian of {row['n_docs']:,} documents in {row['n_lists']:,} lists take "
+        f"{row['kernel']:.2f} ms, {row['busy']:.2f} ms of the device: {row['rate']:.2g} {UNITS[row['unit']]} a second, "
+        f"{row['share']:.0%} of the limit."
+    )
+
+
+def graphs(found: dict[str, Any]) -> str:
+    lines = [[f"`{name}`", f"{row['ms']:.3f} ms"] for name, row in found["graphs"].items()]
+    return table(["objective", "1,024 lists, forwards and backwards"], lines)
+
+
+def targets(found: dict[str, Any]) -> str:
+    lines = [
+        [
+            line["what"],
+            f"{line['found']:.3g}",
+            f"{line['bound']} {line['wanted']:g}",
+            "met" if line["met"] else "missed",
+        ]
+        for line in found["targets"]
+    ]
+    return table(["target", "found", "wanted", ""], lines)
+
+
+BLOCKS = {"machine": machine, "limits": limits, "losses": losses, "step": step, "boosting": boosting, "graphs": graphs,
+          "targets": targets}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Put the figures of gpu.py into docs/gpu.md.")
+    parser.add_argument("json", type=Path, help="what gpu.py --json wrote")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    found = json.loads(options.json.read_text())
+
+    def filled(block: re.Match[str]) -> str:
+        name = block["name"]
+        if name not in found and name in ("step", "boosting", "graphs"):
+            return block[0]
+        return f"<!-- {name}:begin -->\n\n{BLOCKS[name](found)}\n\n<!-- {name}:end -->"
+
+    options.page.write_text(BLOCK.sub(filled, options.page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
