@@ -1,0 +1,64 @@
+"""Two processes of DistributedDataParallel learn what one does: a list counts the same on whichever rank it is."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import rankwise as rw
+from rankwise.rerank import parallel
+from tests.processes import HANG, environment
+from tests.rerank import ranks, tiny
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_two_processes_are_one(tmp_path):
+    tiny.save(tmp_path / "model", dropout=0.0)
+    cluster = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.rerank.ranks", str(tmp_path)],
+            env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **cluster),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=HANG)[1].decode() for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], "\n".join(errors)
+    first, second = (torch.load(tmp_path / f"rank{rank}.pt") for rank in range(2))
+    (values, gradients, accumulated) = zip(first[0], second[0], strict=True)
+    for found in (gradients, accumulated, (first[1], second[1])):
+        assert torch.equal(*found)
+
+    value, gradient, both = ranks.step(tiny.cross_encoder(tmp_path / "model"), range(6))
+    assert sum(values) / 2 == pytest.approx(value, rel=1e-5)
+    assert gradient.abs().max() > 1e-2
+    torch.testing.assert_close(gradients[0], gradient, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(accumulated[0], both, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(first[1], ranks.trained(tmp_path, 6), atol=1e-5, rtol=1e-4)
+
+
+def test_a_static_graph_is_refused():
+    class Static(torch.nn.parallel.DistributedDataParallel):
+        def __init__(self):
+            torch.nn.Module.__init__(self)
+            self.static_graph = True
+
+    with pytest.raises(ValueError, match="static_graph=True does not allow"):
+        rw.rerank.Loss("lambdarank", mini_batch_size=1).of(lambda _: _, ["a"], [1], [0, 1], model=Static())
+    compiled = torch.compile(Static(), backend="eager")
+    with pytest.raises(ValueError, match="static_graph"):
+        parallel.check_parallel(compiled)
