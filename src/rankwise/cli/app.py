@@ -18,6 +18,7 @@ from rankwise.cli import (
     recommend,
     report,
     reproduce,
+    rerank,
     training,
     tuning,
 )
@@ -111,4 +112,5 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
 for _panel, _members in _commands.items():
     for _name, _command in _members.items():
         register(app, _name, _command, _panel)
+app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
 app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")

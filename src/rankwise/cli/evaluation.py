@@ -71,8 +71,8 @@ def evaluate(
     found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in found.items()}} | asked.described()
     first, *others = zip(*(one.tables(titles=asked.titles) for one in found.values()), strict=True)
-    about = [_summary(dict(zip(found, tables, strict=True))) for tables in others]
-    tables = [asked.noted(_summary(dict(zip(found, first, strict=True)))), *about]
+    about = [summary(dict(zip(found, tables, strict=True))) for tables in others]
+    tables = [asked.noted(summary(dict(zip(found, first, strict=True)))), *about]
     if output is not None:
         summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
         outputs.save(output, document=document, tables=tables, frame=summaries, force=force)
@@ -240,7 +240,7 @@ def _evaluations(
     return dict(zip(names, found, strict=True))
 
 
-def _summary(tables: "Mapping[str, Table]") -> "Table":
+def summary(tables: "Mapping[str, Table]") -> "Table":
     """Put the tables of all rankings under each other."""
     first = next(iter(tables.values()))
     if len(tables) == 1:

@@ -279,12 +279,7 @@ class Ranker(Estimator, ABC):
         }
 
     def _objective_expression(self) -> str:
-        objective = self.objective
-        if isinstance(objective, str):
-            return objective
-        if inspect.isfunction(objective) or " at 0x" in repr(objective):  # an address means nothing elsewhere
-            return str(getattr(objective, "__qualname__", type(objective).__qualname__))
-        return repr(objective)
+        return objective_expression(self.objective)
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
@@ -358,3 +353,12 @@ class Ranker(Estimator, ABC):
 
     @abstractmethod
     def _restore(self, description: Json, files: dict[str, bytes]) -> None: ...
+
+
+def objective_expression(objective: ObjectiveLike) -> str:
+    """Write an objective as files hold it: its expression, or the name of a function."""
+    if isinstance(objective, str):
+        return objective
+    if inspect.isfunction(objective) or " at 0x" in repr(objective):  # an address means nothing elsewhere
+        return str(getattr(objective, "__qualname__", type(objective).__qualname__))
+    return repr(objective)

@@ -109,6 +109,11 @@ def _named(value: object) -> str:
     )
 
 
+def text(description: Json) -> bytes:
+    """Give what ``rankwise.json`` holds of a model whose files the description names itself."""
+    return _text(description, {}, {})
+
+
 def versions() -> dict[str, str]:
     """The versions that a model was made with."""
     return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}

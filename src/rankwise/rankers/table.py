@@ -78,6 +78,9 @@ def load(path: str | Path) -> "Trained | Any":
     A damaged or foreign folder gets an error that says what is wrong with it.
     """
     description, files = storage.read(path)
+    if description.get("ranker") == "reranker":
+        hint = "open it with rw.rerank.Reranker.load"
+        raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
     with storage.making_sense(path):
         return any_class(str(description["ranker"]))._from_description(description, files)
 

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from rankwise import check
 from rankwise.plain import Json
 from rankwise.rankers.training.ranker import Trained
 
@@ -21,17 +20,9 @@ class TorchRanker(Trained):
     """How many epochs are in the model, those of an older model that it continues included."""
 
     def _device(self) -> "torch.device":
-        import torch
+        from rankwise.rankers.nets.processes import usable_device
 
-        from rankwise.rankers.nets.processes import local_device
-
-        try:
-            return torch.empty(0, device=local_device(self.device)).device
-        except (AssertionError, RuntimeError, TypeError) as missing:
-            got = f"{self.device!r} ({(str(missing).splitlines() or [''])[0]})"
-            raise check.error(
-                "torch cannot use the device", got=got, hint="set device='cpu' or device='auto'"
-            ) from None
+        return usable_device(self.device)
 
     def _description(self) -> Json:
         return super()._description() | self._made_of(self.epochs_)

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
+from rankwise import check
 from rankwise.arrays import Array
 
 
@@ -87,6 +88,15 @@ def local_device(name: str) -> torch.device:
     if name == "cuda":
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(torch.cuda.device_count(), 1))
     return torch.device(name)
+
+
+def usable_device(name: str) -> torch.device:
+    """Give the device of a name, once torch has shown that it can use it."""
+    try:
+        return torch.empty(0, device=local_device(name)).device
+    except (AssertionError, RuntimeError, TypeError) as missing:
+        got = f"{name!r} ({(str(missing).splitlines() or [''])[0]})"
+        raise check.error("torch cannot use the device", got=got, hint="set device='cpu' or device='auto'") from None
 
 
 def _launched() -> bool:

@@ -97,8 +97,7 @@ def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a checkpoint can be written to ``path``."""
     if path.exists() and not resume:
         raise FileExistsError(
-            f"{path} exists already and is kept. "
-            "Hint: resume from the checkpoint there with fit(…, resume=True), or remove it."
+            f"{path} exists already and is kept. Hint: resume from the checkpoint there with resume=True, or remove it."
         )
     storage.ready(path, force=True)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, first_use
-from rankwise.arrays import Array, Column
+from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
@@ -21,7 +21,7 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
-from rankwise.rankers.training import progress
+from rankwise.rankers.training import columns, progress
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Learner, Loop, State
@@ -261,25 +261,14 @@ class Trained(Ranker):
         return model
 
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
-        """What the objective is told about single documents."""
-        found: dict[str, Column] = {**self._weights(train, objective)}
-        for name in () if objective is None else objective.reads:
-            if (column := getattr(train, name)) is not None:
-                found[name] = column
-        return found
-
-    def _weights(self, train: RankingDataset, objective: Objective | None) -> dict[str, Array]:
-        """The weights of single documents, where there are any."""
-        weights = train.document_weights
-        if weights is not None and objective is None:
+        """What the objective is told about single documents; a library's own, which is None here, is told nothing."""
+        if objective is not None:
+            return columns.of_documents(train, objective, debias=bool(self.debias))
+        if train.document_weights is not None:
             self._check_weighs_documents()
-        if not self.debias:
-            return {} if weights is None or objective is None else {"document_weights": weights}
-        if train.propensities is None or objective is None:
-            got = "data without propensities" if objective is not None else self.objective
-            hint = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
-            raise check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)
-        return {"document_weights": (1.0 if weights is None else weights) / train.propensities}
+        if self.debias:
+            raise columns.no_propensities(self.objective)
+        return {}
 
     def _check_weighs_documents(self) -> None:
         """Refuse weights of documents where a library's own objective has none."""

@@ -1,0 +1,223 @@
+"""The command ``rerank train``."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options, outputs, screen, texts
+from rankwise.plain import Json, Keywords
+
+if TYPE_CHECKING:
+    from rankwise.evaluation.tables import Table
+    from rankwise.rerank.lists import Lists
+    from rankwise.rerank.reranker import Reranker
+
+Device = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Where it computes: auto, cpu, cuda, cuda:1 ….", rich_help_panel=options.RUNNING),
+]
+
+
+def train(
+    *,
+    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {texts.FORMS}")],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|DIR", help="What training begins from: a model of the Hugging Face Hub, or a folder."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the reranker goes to.")
+    ],
+    valid: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Validation data, by which the best part of training is kept.")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Test data: measured at the end, for the model card.")
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSION",
+            help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
+            show_default="softmax_ce",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many times through the lists.", show_default="1")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="X", help="The highest learning rate.", show_default="2e-05")
+    ] = None,
+    batch_queries: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Lists in a step, each of them whole.", show_default="16")
+    ] = None,
+    token_budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Tokens in a mini-batch: memory and speed, and nothing else.", show_default="16384"
+        ),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Tokens of a pair; longer ones are cut.", show_default="the model's"),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics", "-m", metavar="LIST", help="Metrics between commas; the first decides.", show_default="ndcg@10"
+        ),
+    ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="How often in an epoch validation data are measured.", show_default="4"),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Stop after so many parts without a better metric; 0: never.", show_default="0"
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another setting of rw.rerank.Reranker; may be repeated."),
+    ] = None,
+    run: texts.Run = None,
+    negatives: texts.Negatives = None,
+    depth: texts.Depth = None,
+    read: texts.Read = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=options.RUNNING
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=options.RUNNING),
+    ] = False,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="The same seed gives the same model.", rich_help_panel=options.RUNNING),
+    ] = 0,
+    threads: options.Threads = None,
+    device: Device = "auto",
+    progress: options.Progress = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Train a reranker on lists of texts and write it to a folder, which sentence-transformers opens too.
+
+    Its model card has the metrics on validation and test data, with intervals. Ctrl-C interrupts the training and keeps
+    the best part so far.
+
+    [cyan]rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker[/cyan]
+    [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
+    [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
+    """
+    outputs.free_model(output, force=force)
+    if checkpoint is not None:
+        from rankwise.rankers.training import checkpoints
+
+        checkpoints.ready(checkpoint, resume=resume)
+    inputs.readable(objective, inputs.items(",".join(metrics or [])))
+    reading = texts.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
+    given: Keywords = {
+        "objective": objective,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_queries": batch_queries,
+        "token_budget": token_budget,
+        "max_length": max_length,
+        "metrics": None if metrics is None else tuple(inputs.items(",".join(metrics))),
+        "parts": parts,
+        "patience": patience or None,
+        "checkpoint": checkpoint,
+        "threads": threads,
+        "progress": progress,
+    }
+    reranker = _reranker(model, {name: value for name, value in given.items() if value is not None}, set_, seed, device)
+    with screen.progress(3, progress) as bar:
+        found: dict[str, Lists] = {}
+        for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
+            if name is not None:
+                bar.step(f"Reading {name}")
+                found[part] = reading.lists(name, split=split)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        reranker.fit(found["train"], found.get("valid"), resume=resume)
+    tested = {"test": reranker.evaluate(found["test"])} if "test" in found else {}
+    reranker.save(output, evaluations=tested, force=force)
+    evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
+    if json:
+        screen.document(_described(reranker, output, evaluations))
+    else:
+        screen.table(_summary(reranker, evaluations))
+    for one in said:
+        screen.note(str(one.message))
+    if not json:
+        outputs.said(output)
+    if reranker.stopped_ == "interrupted":
+        raise typer.Exit(130)
+
+
+def _reranker(model: str, given: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
+    """Make the reranker, and complain of a model or settings that will not do before the work begins."""
+    from dataclasses import fields
+
+    from rankwise.rerank import encoders
+    from rankwise.rerank.reranker import Reranker
+
+    encoders.verify(encoders.folder_of(model))
+    further: Keywords = inputs.settings(set_ or [])
+    known = [one.name for one in fields(Reranker) if one.name != "model"]
+    for name in further:
+        check.choice("setting of a reranker", name, known)
+    settings: Any = {**given, "seed": seed, "device": device, **further}
+    return Reranker(model, **settings)
+
+
+def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
+    return {
+        "model": output,
+        "objective": str(reranker.objective),
+        "parts": len(reranker.history_["loss"]),
+        "best_part": reranker.best_round_,
+        "epochs": reranker.epochs_,
+        "stopped": reranker.stopped_,
+        "evaluations": evaluations,
+        "history": reranker.history_,
+        "parameters": {name: value for name, value in reranker.settings().items() if name != "objective"},
+    }
+
+
+def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
+    """Say what was trained and how good it is."""
+    from rankwise.evaluation import tables
+
+    why = {
+        "parts": "all epochs done",
+        "patience": f"no better part for {reranker.patience} parts",
+        "converged": "the gradient is zero",
+    }
+    losses = reranker.history_["loss"]
+    rows = [
+        ("objective", str(reranker.objective)),
+        *((f"{part} data", size) for part, size in reranker.trained_on_.items()),
+        (
+            "parts",
+            f"{reranker.best_round_} kept of {len(losses)} trained ({why.get(reranker.stopped_, reranker.stopped_)})",
+        ),
+        ("epochs in the model", f"{reranker.epochs_:g}"),
+        ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
+    ]
+    for name, found in evaluations.items():
+        for metric, one in found["metrics"].items():
+            rows.append(
+                (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")
+            )
+    return tables.Table(header=("", "reranker"), rows=tuple(rows), align="ll")

@@ -1,0 +1,96 @@
+"""How a command reads lists of texts: files, BEIR folders, and which documents of a run are on the lists."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise import check
+from rankwise.cli import inputs, options
+from rankwise.plain import Keywords
+
+if TYPE_CHECKING:
+    from rankwise.rerank.lists import Lists
+
+FORMS = (
+    "lists of texts, .jsonl (query, documents, labels on each line), .csv, .tsv or .parquet (also .gz and .zst), - for "
+    "standard input, or a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), FOLDER:SPLIT for one of its qrels."
+)
+Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS[0].upper() + FORMS[1:])]
+Run = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
+        rich_help_panel=options.READING,
+    ),
+]
+Negatives = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="With --run: draw so many documents of each query that nobody judged, hard negatives.",
+        show_default="all of the run",
+        rich_help_panel=options.READING,
+    ),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="With --run: the last rank that is looked at.", rich_help_panel=options.READING
+    ),
+]
+Read = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="NAME=VALUE",
+        help="Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
+        "folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
+        rich_help_panel=options.READING,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read lists of texts, as the command line says."""
+
+    run: Path | None = None
+    negatives: int | None = None
+    depth: int | None = None
+    read: list[str] | None = None
+    seed: int = 0
+
+    def lists(self, name: str, *, split: str, to_score: bool = False) -> "Lists":
+        """Read the lists of DATA; ``split`` is the one of a BEIR folder where the user names none.
+
+        Documents that are only to be scored need no labels, and of a run they are those that it retrieved.
+        """
+        import rankwise as rw
+
+        given: Keywords = inputs.settings(self.read or [])
+        chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
+        folder, named = _folder(name)
+        if folder is None:
+            for option, value in chosen.items():
+                if value is not None:
+                    what = f"--{option} belongs to a BEIR folder"
+                    raise check.error(
+                        what, got=name, hint="make lists with rw.rerank.read_trec, and rw.rerank.write them"
+                    )
+            return rw.rerank.read(name, **given | {"to_score": to_score})
+        given |= {option: value for option, value in chosen.items() if value is not None}
+        if to_score and self.run is not None:
+            given = {"add_judged": False, **given}
+        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **given})
+
+
+def _folder(name: str) -> tuple[Path | None, str]:
+    """Give a BEIR folder and the split that is named behind a colon; None for a file."""
+    for path, split in ((name, ""), name.rpartition(":")[::2]):
+        if path and (Path(path) / "qrels").is_dir():
+            return Path(path), split
+    return None, ""

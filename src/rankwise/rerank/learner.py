@@ -1,0 +1,182 @@
+"""What learns in a reranker: each round is a part of an epoch, a number of steps of AdamW over batches of whole lists.
+
+A step scores the lists of its batch without a graph, takes the objective's gradient, and replays the mini-batches to
+push it into the weights (see :mod:`rankwise.rerank.passes`). The order of lists depends on (seed, epoch), dropout on
+(seed, round, process), the learning rate on the step's number: all that a round depends on beside these are the weights
+and the optimizer's state, so that a run that was interrupted resumes, bit for bit on a CPU.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rankwise.arrays import Array, Column
+from rankwise.objectives.base import Objective
+from rankwise.objectives.torch.loss import TorchLoss
+from rankwise.rankers.nets import batches as of_lists
+from rankwise.rankers.nets.base import MODEL
+from rankwise.rankers.nets.batches import Part
+from rankwise.rankers.nets.learner import TRAINING, own_randomness, torch_threads
+from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.weights import (
+    Weights,
+    fill,
+    of_prefix,
+    packed,
+    recall,
+    remembered,
+    snapshot,
+    unpacked,
+    with_prefix,
+)
+from rankwise.rankers.training import exhausted
+from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training.loop import State
+from rankwise.rerank.batching import Batching
+from rankwise.rerank.lists import Lists
+from rankwise.rerank.passes import two_passes
+from rankwise.rerank.schedule import Steps
+from rankwise.rerank.scoring import batches_of, precision, scored
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+
+@dataclass(kw_only=True)
+class RerankLearner:
+    """Takes the steps of a part of an epoch in a round."""
+
+    encoder: "CrossEncoder"
+    objective: Objective
+    train: Lists
+    documents: Mapping[str, Column]
+    """Columns of single documents that the objective is handed, such as ``teacher_scores``."""
+    held_out: Sequence[Lists]
+    steps: Steps
+    batching: Batching
+    weight_decay: float
+    max_grad_norm: float
+    seed: int
+    device: torch.device
+    mixed: bool
+    """Whether training computes in bfloat16, and scores of held-out lists."""
+    mixed_scores: bool
+    told: Callable[[int, float], None] = lambda step, loss: None  # noqa: ARG005
+    """Called after every step with how many there were and its loss."""
+    best_scores: Array | None = None
+    """Of the first held-out lists, by the model that was kept last."""
+    processes: Processes = field(init=False)
+    _last_scores: Array | None = None
+
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.device)
+        data = self.train.data
+        self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
+        self._stepper = optimizer(self.encoder, self.weight_decay)
+        self._lists = of_lists.Batching(self.steps.batch_queries)
+
+    def round(self, stream: Stream) -> float:
+        """Take the steps of a part of an epoch; gives the mean loss of their lists on the way."""
+        numbers = self.steps.of_round(stream.round)
+        epoch = numbers.start // self.steps.per_epoch
+        batches = list(self._lists.cut(self.train.data, stream.at(epoch)))
+        loss = weight = moved = 0.0
+        with own_randomness(self.device), torch_threads():
+            torch.manual_seed(seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
+            for number in numbers:
+                found = self._step(batches[number % self.steps.per_epoch], stream.at(epoch), self.steps.rate(number))
+                loss, weight, moved = loss + found[0], weight + found[1], max(moved, found[2])
+                self.told(number + 1, found[0] / found[1] if found[1] else 0.0)
+        if not moved:
+            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train.data, self.objective))
+        return loss / weight
+
+    def _step(self, queries: NDArray[np.int64], stream: Stream, rate: float) -> tuple[float, float, float]:
+        """Change the weights by one batch; gives the sums of its losses and weights, and whether it had a gradient."""
+        weights = self.train.weights
+        weight = float(queries.size if weights is None else weights[queries].sum())
+        if weight == 0.0:
+            return 0.0, 0.0, 0.0
+        self._stepper.zero_grad(set_to_none=True)
+        share = self.processes.share(queries)
+        found = np.zeros(2)
+        if share.size:
+            found[:] = self._gradients(Part.of(self.train.data, share, stream), weight)
+        self.processes.add_gradients(self.encoder.parameters())
+        torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), self.max_grad_norm)
+        for group in self._stepper.param_groups:
+            group["lr"] = rate
+        self._stepper.step()
+        loss, moved = self.processes.add(found)
+        return float(loss), weight, float(moved)
+
+    def _gradients(self, part: Part, divisor: float) -> tuple[float, float]:
+        """Add the gradient of a part of a batch to the weights'; gives the sum of losses, and whether there was any."""
+        pairs = list(self.train.take(part.queries).pairs())
+        score, batches = batches_of(self.encoder, pairs, self.batching)
+        prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
+        moved = 0.0
+
+        def see(gradient: torch.Tensor) -> None:
+            nonlocal moved
+            moved = float(gradient.any())
+
+        def loss(scores: torch.Tensor) -> torch.Tensor:
+            ordered = batches.unsorted(scores.cpu())  # where so few numbers are soonest done with
+            ordered.register_hook(see)  # type: ignore[no-untyped-call]
+            total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
+            return total / divisor
+
+        self.encoder.train()
+        with precision(self.device, mixed=self.mixed):
+            value = two_passes(score, batches, loss, model=self.encoder)
+        value.backward()  # type: ignore[no-untyped-call]
+        return float(value.detach()) * divisor, moved
+
+    def scores(self, number: int) -> Array:
+        """Score held-out lists, without dropout."""
+        lists = self.held_out[number]
+        with torch_threads():
+            self._last_scores = scored(self.encoder, list(lists.pairs()), self.batching, mixed=self.mixed_scores)
+        return self._last_scores
+
+    def snapshot(self) -> Weights:
+        """Copy the weights."""
+        self.best_scores = self._last_scores
+        return snapshot(self.encoder)
+
+    def restore(self, kept: Weights) -> None:
+        """Put weights back."""
+        self.encoder.load_state_dict(kept)
+        self.encoder.eval()
+
+    def model(self) -> "CrossEncoder":
+        """Give what scores."""
+        return self.encoder
+
+    def files(self, best: Weights) -> dict[str, bytes]:
+        """Give the best weights, and apart from them the last, with what the optimizer remembers."""
+        last = with_prefix("weights", snapshot(self.encoder)) | with_prefix("optimizer", remembered(self._stepper))
+        return {MODEL: packed(best), TRAINING: packed(last)}
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
+        """Resume from the last weights of a checkpoint."""
+        training = unpacked(files[TRAINING])
+        fill(self.encoder, of_prefix("weights", training))
+        recall(self._stepper, of_prefix("optimizer", training))
+        return unpacked(files[MODEL])
+
+
+def optimizer(module: torch.nn.Module, weight_decay: float) -> torch.optim.Optimizer:
+    """AdamW, which draws matrices towards 0, and neither biases nor normalizations."""
+    moving = [one for one in module.parameters() if one.requires_grad]
+    groups = [
+        {"params": [one for one in moving if one.ndim > 1], "weight_decay": weight_decay},
+        {"params": [one for one in moving if one.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=0.0)

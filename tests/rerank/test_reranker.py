@@ -1,0 +1,282 @@
+"""Rerankers learn, repeat, resume, stop, and score as the models do that they save."""
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+from rankwise.rerank.learner import RerankLearner
+from tests.rerank import graded, tiny
+
+SETTINGS = {"epochs": 2, "learning_rate": 3e-3, "batch_queries": 4, "parts": 2, "threads": 1, "device": "cpu"}
+
+
+def reranker(folder, objective="softmax_ce", **changes):
+    return rw.rerank.Reranker(folder, objective, **{**SETTINGS, **changes})
+
+
+@pytest.fixture(scope="module")
+def parts():
+    data = graded.lists(40)
+    return data.take(slice(0, 24)), data.take(slice(24, 40))
+
+
+@pytest.fixture(scope="module")
+def calm_folder(tmp_path_factory):
+    """The tiny model without dropout, which no mini-batch nor process draws its own of."""
+    return tiny.save(tmp_path_factory.mktemp("calm"), dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_folder, parts):
+    return reranker(tiny_folder, epochs=5, metrics=["ndcg@10", "rr"]).fit(*parts)
+
+
+def weights(model):
+    return {name: one.detach().numpy().copy() for name, one in model.encoder.state_dict().items()}
+
+
+def differences(model, lists):
+    """Scores without what all documents of a query have in common, which no loss here looks at."""
+    scores = model.predict(lists)
+    return scores - np.repeat(np.add.reduceat(scores, lists.offsets[:-1]) / lists.sizes, lists.sizes)
+
+
+def assert_same(first, second):
+    ours, theirs = weights(first), weights(second)
+    assert ours.keys() == theirs.keys()
+    for name, one in ours.items():
+        np.testing.assert_array_equal(one, theirs[name], err_msg=name)
+
+
+def test_it_learns_and_keeps_the_best_part(trained, tiny_folder, parts):
+    before = reranker(tiny_folder).evaluate(parts[1]).mean["ndcg@10"]
+    assert trained.history_["loss"][-1] < trained.history_["loss"][0]
+    assert trained.evaluation_.mean["ndcg@10"] == max(trained.history_["ndcg@10"]) > before
+    assert trained.best_round_ == 1 + np.argmax(trained.history_["ndcg@10"])
+    assert trained.stopped_ == "parts"
+    assert trained.epochs_ == trained.best_round_ / 2
+    np.testing.assert_array_equal(
+        trained.evaluate(parts[1])["ndcg@10"], trained.evaluation_["ndcg@10"]
+    )  # the model that is left is the one that was measured
+
+
+def test_the_same_seed_gives_the_same_model_and_another_another(trained, tiny_folder, parts):
+    again = reranker(tiny_folder, epochs=5, metrics=["ndcg@10", "rr"]).fit(*parts)
+    assert_same(trained, again)
+    assert trained.history_ == again.history_
+    other = reranker(tiny_folder, seed=1, epochs=1).fit(parts[0])
+    same = reranker(tiny_folder, epochs=1).fit(parts[0])
+    assert (other.predict(parts[1]) != same.predict(parts[1])).any()
+
+
+def test_fit_begins_from_the_model_again(tiny_folder, parts):
+    model = reranker(tiny_folder, epochs=1).fit(parts[0])
+    first = weights(model)
+    model.fit(parts[0])
+    for name, one in weights(model).items():
+        np.testing.assert_array_equal(one, first[name])
+
+
+def test_torchs_own_random_state_is_left_alone(tiny_folder, parts):
+    import torch
+
+    before = torch.get_rng_state()
+    reranker(tiny_folder, epochs=1, parts=1).fit(parts[0].take(slice(0, 4)))
+    assert (torch.get_rng_state() == before).all()
+
+
+@pytest.mark.parametrize("objective", ["lambdarank", "stochastic(approx_ndcg, samples=2)", "0.5*xendcg + 0.5*listnet"])
+def test_objectives_of_every_kind_train(objective, tiny_folder, parts):
+    model = reranker(tiny_folder, objective, epochs=1, parts=1).fit(*parts)
+    assert np.isfinite(model.history_["loss"]).all()
+
+
+def test_a_teacher_is_learned(tiny_folder, parts):
+    train = parts[0]
+    taught = train.with_(teacher_scores=2.0 * train.labels, labels=np.zeros(train.n_docs))
+    model = reranker(tiny_folder, "distil", epochs=4).fit(taught)
+    assert rw.evaluate(model.predict(parts[1]), parts[1].data).mean["ndcg@10"] > 0.9
+    with pytest.raises(ValueError, match="teacher"):
+        reranker(tiny_folder, "distil").fit(train)
+
+
+def test_mini_batches_change_nothing(calm_folder, parts):
+    large, small = (reranker(calm_folder, epochs=1, token_budget=budget).fit(*parts) for budget in (16_384, 40))
+    np.testing.assert_allclose(small.history_["loss"], large.history_["loss"], rtol=1e-4)
+    np.testing.assert_allclose(differences(small, parts[1]), differences(large, parts[1]), atol=1e-3)
+
+
+def test_a_weight_of_two_is_the_list_twice(calm_folder, parts):
+    few = parts[0].take(slice(0, 4))
+    again = [0, 0, 1, 2, 3]
+    documents, labels = few.nested(few.documents), few.nested(few.labels)
+    twice = rw.rerank.Lists.from_lists(
+        [few.queries[number] for number in again],
+        [documents[number] for number in again],
+        [labels[number] for number in again],
+    )
+    one_step = {"epochs": 1, "parts": 1, "batch_queries": 5, "warmup": 0.0}
+    by_weight = reranker(calm_folder, **one_step).fit(few.with_(weights=[2.0, 1.0, 1.0, 1.0]))
+    by_copy = reranker(calm_folder, **one_step).fit(twice)
+    np.testing.assert_allclose(by_weight.history_["loss"], by_copy.history_["loss"], rtol=1e-6)
+    np.testing.assert_allclose(differences(by_weight, parts[1]), differences(by_copy, parts[1]), atol=1e-3)
+
+
+def test_propensities_are_weights_of_documents(calm_folder, parts):
+    train = parts[0]
+    chances = np.where(np.arange(train.n_docs) % 2, 0.5, 1.0)
+    one = {"epochs": 1, "parts": 1}
+    debiased = reranker(calm_folder, debias=True, **one).fit(train.with_(propensities=chances))
+    weighed = reranker(calm_folder, **one).fit(train.with_(document_weights=1 / chances))
+    assert_same(debiased, weighed)
+    with pytest.raises(ValueError, match="debias needs propensities"):
+        reranker(calm_folder, debias=True).fit(train)
+
+
+def test_training_stops_when_nothing_gets_better(tiny_folder, parts):
+    model = reranker(tiny_folder, epochs=9, patience=2, learning_rate=1e-9).fit(*parts)
+    assert model.stopped_ == "patience"
+    assert len(model.history_["loss"]) == model.best_round_ + 2
+
+
+def test_lists_that_say_nothing_are_an_error(tiny_folder, parts):
+    nothing = parts[0].with_(labels=np.zeros(parts[0].n_docs))
+    with pytest.raises(rw.NothingLearnedError, match="no query with documents of different labels"):
+        reranker(tiny_folder).fit(nothing)
+
+
+def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, monkeypatch):
+    settings = {"checkpoint": tmp_path / "state", "epochs": 3}
+    whole = reranker(tiny_folder, epochs=3).fit(*parts)
+
+    def stop(done, history):
+        if done == 3:
+            raise RuntimeError("the power is gone")
+
+    with pytest.raises(RuntimeError, match="power"):
+        reranker(tiny_folder, **settings).fit(*parts, watch=stop)
+    with pytest.raises(FileExistsError, match="resume=True"):
+        reranker(tiny_folder, **settings).fit(*parts)
+    with pytest.raises(ValueError, match="belongs to another training .*learning_rate differs"):
+        reranker(tiny_folder, learning_rate=1.0, **settings).fit(*parts, resume=True)
+    with pytest.raises(ValueError, match="belongs to another training .*epochs differs"):
+        reranker(tiny_folder, **{**settings, "epochs": 4}).fit(*parts, resume=True)
+    with pytest.raises(ValueError, match="belongs to another training .*train differs"):
+        reranker(tiny_folder, **settings).fit(parts[0].take(slice(0, 20)), parts[1], resume=True)
+    with pytest.raises(ValueError, match="training that has not ended"):
+        rw.rerank.Reranker.load(tmp_path / "state")
+    rounds, trains = [], RerankLearner.round
+
+    def counted(self, stream):
+        rounds.append(stream.round)
+        return trains(self, stream)
+
+    monkeypatch.setattr(RerankLearner, "round", counted)
+    resumed = reranker(tiny_folder, **settings).fit(*parts, resume=True)
+    assert rounds == [3, 4, 5]
+    assert resumed.history_ == whole.history_
+    assert resumed.evaluation_.mean == whole.evaluation_.mean
+    assert_same(resumed, whole)
+
+
+def test_resuming_needs_a_checkpoint(tiny_folder, parts):
+    with pytest.raises(ValueError, match="resume needs a checkpoint"):
+        reranker(tiny_folder).fit(parts[0], resume=True)
+
+
+def test_an_interruption_keeps_the_best_part(tiny_folder, parts):
+    def press(done, history):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    model = reranker(tiny_folder)
+    with pytest.warns(RuntimeWarning, match="interrupted after part 2: the best model so far, of . parts, is kept"):
+        model.fit(*parts, watch=press)
+    assert model.stopped_ == "interrupted"
+    assert len(model.history_["loss"]) == 2
+    assert model.evaluate(parts[1]).mean["ndcg@10"] == max(model.history_["ndcg@10"])
+
+
+def test_an_interruption_of_the_first_part_is_passed_on(tiny_folder, parts, monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RerankLearner, "_step", press)
+    with pytest.raises(KeyboardInterrupt):
+        reranker(tiny_folder).fit(*parts)
+
+
+def test_scores_are_those_of_the_cross_encoder(trained, parts):
+    pairs = list(parts[1].pairs())
+    scores = trained.predict(parts[1])
+    np.testing.assert_allclose(trained.encoder.predict(pairs, show_progress_bar=False), scores, atol=1e-5)
+    np.testing.assert_allclose(trained.predict(pairs[:5]), scores[:5], atol=1e-5)
+    assert trained.predict([]).shape == (0,)
+
+
+def test_pairs_are_scored_in_their_order_however_they_are_cut(trained, parts, monkeypatch):
+    whole = trained.predict(parts[1])
+    monkeypatch.setattr("rankwise.rerank.scoring._CHUNK", 7)
+    np.testing.assert_allclose(trained.predict(parts[1]), whole, atol=1e-5)
+
+
+def test_rank_puts_documents_in_order(trained):
+    documents = ["the house", "a great great film", "a tree"]
+    table = trained.rank("people", documents)
+    assert table.columns == ["rank", "document", "score", "text"]
+    assert table["text"].to_list() == [documents[number] for number in table["document"]]
+    assert table["document"][0] == 1
+    assert table["score"].is_sorted(descending=True)
+    assert trained.rank("people", documents, top_k=1).height == 1
+    with pytest.raises(ValueError, match="top_k"):
+        trained.rank("people", documents, top_k=0)
+    with pytest.raises(ValueError, match="documents must be a list of texts"):
+        trained.rank("people", "a great film")
+
+
+def test_evaluate_and_compare_take_its_scores(trained, tiny_folder, parts):
+    before, after = reranker(tiny_folder).predict(parts[1]), trained.predict(parts[1])
+    evaluation = rw.evaluate(after, parts[1].data, ["ndcg@10", "rr"])
+    assert evaluation.mean == trained.evaluate(parts[1], ["ndcg@10", "rr"]).mean
+    found = rw.compare({"before": before, "after": after}, parts[1].data, "ndcg@10", baseline="before")
+    assert "after" in repr(found)
+    assert "ndcg@10" in repr(found)
+
+
+def test_what_is_no_text_is_refused(trained, tiny_folder, parts):
+    with pytest.raises(ValueError, match=r"texts must be pairs: got 'a text' at number 1"):
+        trained.predict([("a", "b"), "a text"])
+    with pytest.raises(ValueError, match="train must be Lists: got RankingDataset"):
+        reranker(tiny_folder).fit(parts[0].data)
+    with pytest.raises(ValueError, match="valid must be Lists"):
+        reranker(tiny_folder).fit(parts[0], parts[1].data)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"precision": "fp8"}, "precision"),
+        ({"parts": 0}, "parts"),
+        ({"warmup": 2.0}, "warmup"),
+        ({"token_budget": 0}, "token_budget"),
+        ({"device": "no such"}, "torch cannot use the device"),
+        ({"metrics": "ndgc"}, "did you mean 'ndcg'"),
+        ({"objective": "lambdarnk"}, "did you mean 'lambdarank'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_training(setting, message, tiny_folder, parts):
+    with pytest.raises(ValueError, match=message):
+        reranker(tiny_folder, **setting).fit(*parts)
+
+
+def test_settings_are_shown(tiny_folder):
+    assert repr(rw.rerank.Reranker("a/b", "xendcg", epochs=3)) == "Reranker('a/b', objective='xendcg', epochs=3)"
+    with pytest.raises(TypeError, match="batch_size"):
+        reranker(tiny_folder, batch_size=3)
+
+
+def test_a_cross_encoder_is_trained_itself(cross_encoder, parts):
+    model = reranker(cross_encoder, epochs=1).fit(*parts)
+    assert model.encoder is cross_encoder
+    assert repr(model).startswith("Reranker(CrossEncoder, ")
