@@ -1,7 +1,7 @@
 """Objectives and metrics as callables, for those who keep their own training loop."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,13 @@ from rankwise.objectives.base import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
+from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.xgboost import average_hessian
 from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.device_newton import DeviceNewton
 
 
 class Rounds:
@@ -29,19 +33,33 @@ class Rounds:
         query_ids: ArrayLike | None,
         start_round: int,
         documents: Mapping[str, ArrayLike],
+        device: str | None = None,
     ) -> None:
-        self.objective, self.documents = find_objective(objective), documents
+        self.objective, self.documents, self.device = find_objective(objective), documents, device
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
         self._prepared: tuple[Column, Prepared] | None = None
+        self._placed: tuple[Prepared, Array | None, DeviceNewton | None] | None = None
 
     def __call__(
         self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
-    ) -> tuple[Floats, Floats]:
-        """Give numerator and Hessian, weighted by query."""
-        derivatives = self._prepare(np.asarray(labels), offsets)(scores, self.stream.at(self.round))
+    ) -> tuple[Any, Any]:
+        """Give numerator and Hessian, weighted by query: arrays, or tensors of a device that has a kernel for them."""
+        prepared, stream = self._prepare(np.asarray(labels), offsets), self.stream.at(self.round)
+        there = self._on_device(prepared, weights)
+        found = (
+            newton(prepared(scores, stream), offsets, weights=weights) if there is None else there(scores, stream)[1:]
+        )
         self.round += 1
-        return newton(derivatives, offsets, weights=weights)
+        return found
+
+    def _on_device(self, prepared: Prepared, weights: Array | None) -> "DeviceNewton | None":
+        if self.device is None:
+            return None
+        known = self._placed
+        if known is None or known[0] is not prepared or not np.array_equal(known[1], weights):  # type: ignore[arg-type]
+            known = self._placed = prepared, weights, newton_on_device(prepared, self.device, weights=weights)
+        return known[2]
 
     def _prepare(self, labels: Column, offsets: NDArray[np.int64]) -> Prepared:
         if self._prepared is not None:
@@ -134,6 +152,7 @@ def xgboost_objective(
     start_round: int = 0,
     *,
     relative: bool = True,
+    device: str | None = None,
     **documents: ArrayLike,
 ) -> "XGBoostObjective":
     """Give an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
@@ -143,6 +162,9 @@ def xgboost_objective(
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
     ``documents`` are columns of the rows that the objective takes: ``groups``, ``document_weights``. ``XGBRanker``
     takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
+
+    ``device="cuda"``, for trees that are grown there (the parameter of the same name), computes gradient and Hessian on
+    the GPU and gives XGBoost tensors of it, if the objective has a kernel for it (:class:`XGBoostRanker` says more).
 
     Hessians of ranking losses are small, and of other size for each loss, so that XGBoost's ``reg_lambda=1`` and
     ``min_child_weight=1`` would hold trees back, PL-Rank's most. So gradient and Hessian are divided by the mean
@@ -159,7 +181,7 @@ def xgboost_objective(
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
-    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round, documents), relative=relative)
+    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round, documents, device), relative=relative)
 
 
 class XGBoostObjective:
@@ -168,8 +190,8 @@ class XGBoostObjective:
     def __init__(self, rounds: Rounds, *, relative: bool) -> None:
         self.rounds, self.relative = rounds, relative
 
-    def __call__(self, scores: Floats, data: Any) -> tuple[Floats, Floats]:
-        """Give numerator and Hessian, of average documents or as they are."""
+    def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
+        """Give numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
         if not hasattr(data, "get_uint_info"):
             raise check.error(
                 "XGBoost's estimators tell an objective nothing about queries",
@@ -180,7 +202,7 @@ class XGBoostObjective:
         if not self.relative:
             return numerator, hessian
         average = average_hessian(hessian) or 1.0
-        return (numerator / average).astype(np.float32), (hessian / average).astype(np.float32)
+        return numerator / average, hessian / average
 
 
 def xgboost_metric(metric: MetricLike) -> "XGBoostMetric":

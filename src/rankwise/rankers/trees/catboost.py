@@ -163,6 +163,9 @@ class CatBoost:
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
+    def device(self, settings: Settings) -> None:
+        """Nowhere but on the CPU."""
+
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build CatBoost's own data once; the bins of the training documents too."""
         own = settings.builtin is not None

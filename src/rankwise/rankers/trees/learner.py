@@ -3,21 +3,25 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rankwise.arrays import Array, Column, Floats
+from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.device_newton import DeviceNewton
 
 
 @dataclass(kw_only=True)
@@ -149,19 +153,26 @@ class Step:
     def __init__(self, learner: TreeLearner) -> None:
         self.data, self.floor = learner.train, learner.settings.floor_hessian
         self.loss, self.flat = np.nan, False
+        self.there: DeviceNewton | None = None
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
+            device, about = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
+            self.there = newton_on_device(self.prepared, device, *about, floor_hessian=self.floor)
 
-    def __call__(self, scores: Array) -> tuple[Floats, Floats]:
-        """Give numerator and Hessian for the scores of all trees so far."""
-        data = self.data
-        derivatives = self.prepared(scores, self.stream)
-        numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=self.floor)
+    def __call__(self, scores: Array) -> tuple[Any, Any]:
+        """Give numerator and Hessian for the scores of all trees so far: arrays, or tensors of the library's device."""
+        numerator: Any
+        hessian: Any
+        if self.there is not None:
+            value, numerator, hessian = self.there(scores, self.stream)
+        else:
+            derivatives, data = self.prepared(scores, self.stream), self.data
+            value, floor = derivatives.value, self.floor
+            numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError
-        known = not np.isnan(derivatives.value).all()
-        self.loss = weighted_mean(derivatives.value, data.weights) if known else np.nan
+        self.loss = np.nan if np.isnan(value).all() else weighted_mean(value, self.data.weights)
         return numerator, hessian
 
 

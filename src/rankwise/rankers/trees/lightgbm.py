@@ -119,6 +119,9 @@ class LightGBM:
             native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
         )
 
+    def device(self, settings: Settings) -> None:
+        """Nowhere but on the CPU."""
+
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)

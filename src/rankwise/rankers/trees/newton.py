@@ -5,7 +5,7 @@ without a word. A Hessian is used as it is wherever Newton's method can use it, 
 Where it is not positive, the mean size of the query's Hessians stands in its place. It is at least a thousandth of that
 mean and a hundredth of the numerator, so that a list whose probabilities have gone to 0 and 1, of which the Hessian has
 vanished, can still turn round. Everything is relative to the query's own numbers: a loss times a constant asks for the
-same steps.
+same steps. Trees that are grown on a GPU get the same from ``device_newton.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from rankwise.threads import over_queries
 if TYPE_CHECKING:
     from rankwise.objectives.base import Derivatives
 
-_SHARE = 1e-3
-_LONGEST_STEP = 1e-2  # one document asks for a step of at most 100
-_LEAST = np.float32(1e-16)  # of a document that teaches nothing: too little to weigh in a leaf, and not 0
+SHARE = 1e-3  # of the mean size of a list's Hessians
+LONGEST_STEP = 1e-2  # one document asks for a step of at most 100
+LEAST = np.float32(1e-16)  # of a document that teaches nothing: too little to weigh in a leaf, and not 0
 
 
 def newton(
@@ -78,10 +78,10 @@ def _newton(first, last, offsets, numerator, hessian, weights, floor, top, botto
         size /= below.size
         for i in range(below.size):  # choices rather than branches, which would be guessed wrongly
             own, pull = below[i], abs(above[i])
-            least = max(_SHARE * size, _LONGEST_STEP * pull)
+            least = max(SHARE * size, LONGEST_STEP * pull)
             raised = least if own < least else own  # noqa: FURB136
             raised = (size if size > 0.0 else pull) if own <= 0.0 else raised
             raised = (0.0 if own < 0.0 else own) if pull == 0.0 else raised  # noqa: FURB136
             divisor = np.float32(weight * (raised if floor else own))
             out[i] = weight * above[i]
-            low[i] = _LEAST if floor and divisor < _LEAST else divisor
+            low[i] = LEAST if floor and divisor < LEAST else divisor

@@ -7,9 +7,10 @@
 How an adapter is written: ``trees/lightgbm.py`` is the pattern. ``Growth.add(derive)`` calls ``derive(scores)`` once,
 with the float64 scores that the model so far gives the training documents (0 before the first tree), and grows one tree
 from the float32 arrays that come back: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian,
-finite, positive, with the queries' weights multiplied in. An exception from ``derive`` must pass through, and leave the
-trees as they were. With ``derive=None`` the library's own objective ``settings.builtin`` is used, with the weights of
-``train`` given to the library.
+finite, positive, with the queries' weights multiplied in. Where :meth:`Library.device` names a device, both may be
+tensors of torch there instead. An exception from ``derive`` must pass through, and leave the trees as they were. With
+``derive=None`` the library's own objective ``settings.builtin`` is used, with the weights of ``train`` given to the
+library.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,7 +24,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.native_parameters import Loss
 
-Derive = Callable[[Array], tuple[Floats, Floats]]
+Derive = Callable[[Array], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,10 @@ class Library(Protocol):
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
+        ...
+
+    def device(self, settings: Settings) -> str | None:
+        """The device, by torch's name, on which the library reads derivatives; None where it reads arrays."""
         ...
 
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> Any:

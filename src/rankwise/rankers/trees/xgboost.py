@@ -23,6 +23,7 @@ from rankwise.sparse import dense
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from xgboost import Booster, DMatrix
 
 _ALIASES = {
@@ -113,6 +114,11 @@ class XGBoost:
         """Whether training draws random numbers of XGBoost's own."""
         native = self._canonical(settings)
         return any(native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
+
+    def device(self, settings: Settings) -> str | None:
+        """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
+        name = str(self._canonical(settings).get("device", "cpu")).replace("gpu", "cuda", 1)
+        return name if name.startswith("cuda") and _xgboost().build_info()["USE_CUDA"] else None
 
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build XGBoost's own data once."""
@@ -284,6 +290,10 @@ class XGBoostRanker(TreeRanker):
     (``native:rank:ndcg``, ``native:rank:map``, ``native:rank:pairwise``) keep its defaults for both, and with them
     ``min_documents`` has no effect.
 
+    With ``device="cuda"``, and an XGBoost and a torch that have CUDA, trees grow on the GPU, and objectives that have a
+    device kernel give their derivatives there: XGBoost reads them where they are. The scores alone travel, once to the
+    host and back, since XGBoost hands them out in no other way.
+
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
     >>> ranker = XGBoostRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
@@ -368,9 +378,10 @@ def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 
     return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
 
 
-def average_hessian(hessian: Floats) -> float:
+def average_hessian(hessian: "Floats | Tensor") -> float:
     """Give the mean size of Hessians, over the documents of all workers."""
-    total, count = _total(np.abs(hessian).sum(dtype=np.float64), hessian.size)
+    own = np.abs(hessian).sum(dtype=np.float64) if isinstance(hessian, np.ndarray) else hessian.abs().double().sum()
+    total, count = _total(float(own), hessian.shape[0])
     return float(total / count)
 
 
