@@ -44,6 +44,9 @@ def two_passes(
     The value can be scaled, divided and added to others before ``backward()``, as gradient scalers and trainers that
     accumulate gradients do. Where gradients are off there is one pass only.
 
+    A model must give the same scores twice: it may draw from torch's generators alone, and whatever else its calls
+    change, such as the running means of a batch normalization, changes twice.
+
     >>> model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Dropout(0.5))
     >>> batches = [torch.randn(4, 3), torch.randn(2, 3)]
     >>> value = two_passes(model, batches, lambda scores: -scores.log_softmax(0)[0])
