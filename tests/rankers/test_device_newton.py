@@ -16,7 +16,6 @@ from rankwise.rankers.trees.xgboost import XGBoost
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
 from rankwise.objectives.torch import devices
-from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
 from rankwise.rankers.trees.device_newton import DeviceNewton, has_own_numerator
 from rankwise.rankers.trees.devices import newton_on_device
 
@@ -46,15 +45,15 @@ def test_the_rules_are_those_of_the_cpu(floor, weights):
     expected = newton(
         Derivatives(np.zeros(3), gradient, hessian, gradient), OFFSETS, None, weights, floor_hessian=floor
     )
-    parts = (torch.tensor(part, dtype=torch.float32, device=DEVICE) for part in (np.zeros(3), gradient, hessian))
-    found = there(weights=weights, floor=floor)._newton(DeviceDerivatives(*parts))
+    parts = (torch.tensor(part, dtype=torch.float32, device=DEVICE) for part in (gradient, hessian))
+    found = there(weights=weights, floor=floor)._newton(*parts)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-6)
 
 
 def test_objectives_give_what_they_give_on_the_cpu():
     weights, scores = np.array([2.0, 1.0, 0.5]), np.linspace(-1.0, 1.0, 9)[[3, 1, 8, 0, 2, 7, 5, 4, 6]]
-    for objective in ("lambdarank", "approx_ndcg", "xendcg(newton=diagonal)", "0.5*ranknet + smooth_ap"):
+    for objective in ("lambdarank", "approx_ndcg", "xendcg", "softmax_ce(newton=diagonal)", "0.5*ranknet + smooth_ap"):
         stream = rw.Stream(3, 1)
         value, numerator, hessian = there(objective, weights=weights)(scores, stream)
         derivatives = rw.objective(objective)(scores, LABELS, OFFSETS, stream)
@@ -64,11 +63,25 @@ def test_objectives_give_what_they_give_on_the_cpu():
             np.testing.assert_allclose(one.cpu().numpy(), other, rtol=2e-4, atol=2e-5 * np.abs(other).max())
 
 
+@pytest.mark.parametrize("objective", ["listnet", "softmax_ce", "softmax_ce(epsilon=0.5)", "xendcg(gamma=tight)"])
+@pytest.mark.parametrize("ahead", [0.0, 30.0, 4000.0])
+def test_the_three_terms_of_the_softmax_family_are_those_of_the_cpu(objective, ahead):
+    labels, offsets = np.append(LABELS, 1.0), np.append(OFFSETS, 10)  # and a list of one document
+    scores = np.linspace(-1.0, 1.0, 10)[[3, 1, 8, 0, 2, 7, 5, 4, 6, 9]]
+    scores[[2, 8]] += ahead
+    prepared = rw.objective(objective).prepare(labels, offsets)
+    found = newton_on_device(prepared, DEVICE)
+    assert found is not None
+    expected = newton(prepared(scores, rw.Stream(0)), offsets)
+    for one, other in zip(found(scores, rw.Stream(0))[1:], expected, strict=True):
+        np.testing.assert_allclose(one.cpu().numpy(), other, rtol=2e-4, atol=2e-5 * np.abs(other).max())
+
+
 def test_what_kernels_do_not_know_stays_on_the_cpu():
     def own(scores, labels, offsets):
         return scores - labels, np.ones_like(scores)
 
-    for objective, neumann in ((own, False), ("xendcg", True), ("stochastic(softmax_ce)", True)):
+    for objective, neumann in ((own, False), ("2*xendcg", True), ("stochastic(softmax_ce)", True)):
         prepared = rw.objective(objective).prepare(LABELS, OFFSETS)
         assert has_own_numerator(prepared) == neumann
         assert newton_on_device(prepared, DEVICE) is None

@@ -17,9 +17,11 @@ from torch import Tensor
 from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.objectives.base import Derivatives, Prepared
+from rankwise.objectives.prepared import PreparedKernel
+from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
 from rankwise.objectives.torch.devices import OnDevice, on_device
 from rankwise.objectives.torch.kernels.lists import to_device
-from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
+from rankwise.objectives.torch.kernels.neumann import neumann
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream
 
@@ -29,7 +31,7 @@ _BLOCK = 256
 
 @triton.jit
 def _newton(  # type: ignore[no-untyped-def]
-    offsets, gradient, hessian, weights, numerator, divisor,
+    offsets, own_numerator, hessian, weights, numerator, divisor,
     weighted: tl.constexpr, floor: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """One list: ``newton.py`` says what is done, and why."""
@@ -46,7 +48,7 @@ def _newton(  # type: ignore[no-untyped-def]
         weight = tl.load(weights + query)
     for start in range(0, size, block):
         rows, inside = first + start + lanes, start + lanes < size
-        above = tl.load(gradient + rows, mask=inside, other=0.0)
+        above = tl.load(own_numerator + rows, mask=inside, other=0.0)
         own = tl.load(hessian + rows, mask=inside, other=0.0)
         raised = own
         if floor:
@@ -78,6 +80,7 @@ class DeviceNewton:
     ) -> None:
         self.prepared, self.there = prepared, there
         self.query_ids, self.weights, self.floor = query_ids, weights, floor_hessian
+        self.epsilon = softmax_of(prepared)
         self._weights = None if weights is None else to_device(weights, there.lists.device, torch.float32)
 
     @classmethod
@@ -86,13 +89,13 @@ class DeviceNewton:
     ) -> Self | None:
         """Copy it to a device; None where the CPU has to compute it.
 
-        That is so without a device kernel, and where Newton's numerator is not the gradient: kernels know no other.
+        That is so without a device kernel, and for the softmax family's own numerator inside of a wrapper or a sum.
         """
         place = torch.device(device)
         if place.type == "cuda" and not torch.cuda.is_available():
             return None
         there = on_device(prepared, place, torch.float32)
-        if there is None or has_own_numerator(prepared):
+        if there is None or (softmax_of(prepared) is None and has_own_numerator(prepared)):
             return None
         return cls(prepared, there, query_ids, weights, floor_hessian=floor_hessian)
 
@@ -102,25 +105,35 @@ class DeviceNewton:
         single = to_device(check.loss_scores(scores, offsets).astype(np.float32), device)
         with torch.cuda.device_of(single):  # type: ignore[no-untyped-call]
             found = self.there.placed(single, stream, hessian=True)
-            numerator, hessian = self._newton(found)
+            own = found.gradient
+            if self.epsilon is not None:
+                own = neumann(self.there.lists, single, own, self.epsilon)
+            numerator, hessian = self._newton(own, found.hessian)
             finite = torch.isfinite(numerator).all() & torch.isfinite(hessian).all()
             value = found.value.double().cpu().numpy()  # waits for the device, so that others can read what is there
         if not finite:
             gradient = found.gradient.double().cpu().numpy()
             diagonal = gradient if found.hessian is None else found.hessian.double().cpu().numpy()
-            parts = Derivatives(value, gradient, diagonal, gradient)
+            parts = Derivatives(value, gradient, diagonal, own.double().cpu().numpy())
             newton(parts, offsets, self.query_ids, self.weights, floor_hessian=self.floor)  # says where
         return Step(value, numerator, hessian)
 
-    def _newton(self, found: DeviceDerivatives) -> tuple[Tensor, Tensor]:
+    def _newton(self, own: Tensor, diagonal: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Apply the rules to a numerator of our own and a Hessian."""
         lists = self.there.lists
-        numerator, hessian = torch.empty_like(found.gradient), torch.empty_like(found.gradient)
-        weights = found.gradient if self._weights is None else self._weights
+        numerator, hessian = torch.empty_like(own), torch.empty_like(own)
+        weights = own if self._weights is None else self._weights
         _newton[(lists.n_queries,)](
-            lists.offsets, found.gradient, found.hessian, weights, numerator, hessian,
+            lists.offsets, own, diagonal, weights, numerator, hessian,
             weighted=self._weights is not None, floor=self.floor, block=_BLOCK, num_warps=2,
         )  # fmt: skip
         return numerator, hessian
+
+
+def softmax_of(prepared: Prepared) -> float | None:
+    """The ε of the softmax family, if trees are given its three-term numerator, which follows from the gradient."""
+    own = isinstance(prepared, PreparedKernel) and prepared.kernel is cross_entropy_kernel and prepared.numerator
+    return float(prepared.settings[1]) if own else None  # type: ignore[attr-defined]
 
 
 def has_own_numerator(prepared: Prepared) -> bool:

@@ -1,0 +1,101 @@
+"""The three-term Newton numerator of the softmax family on a device: one program for each list, in double precision.
+
+The formula is that of ``_neumann`` in ``rankwise.objectives.softmax.cross_entropy``: with t₁ the gradient,
+a = t₁/(1 − ρ) and b = t₂/(1 − ρ), it is t₁ + ρ(Σa − a) + ρ(Σb − b). The best document is kept apart. What it sends to
+the others, ρ·a of it, is t₁ of it times their shares of the rest, which have an exponent of their own: finite however
+far it is ahead.
+"""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from rankwise.objectives.torch.kernels.lists import DeviceLists
+
+_BLOCK = 256
+
+
+@triton.jit
+def _neumann(  # type: ignore[no-untyped-def]
+    offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
+):
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    lanes = tl.arange(0, block)
+    lowest = tl.full([block], float("-inf"), tl.float64)
+    tops, places = lowest, tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
+        places = tl.where(score > tops, start + lanes, places)
+        tops = tl.maximum(tops, score)
+    top = tl.max(tops)
+    best = tl.min(tl.where(tops == top, places, size))
+    seconds = lowest
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=float("-inf")).to(tl.float64)
+        seconds = tl.maximum(seconds, score)
+    second = tl.max(seconds)
+    shift = top
+    if has_epsilon:
+        shift = tl.maximum(top, log_epsilon)
+        second = tl.maximum(second, log_epsilon)
+    second = tl.where(second == float("-inf"), top, second)  # of a list that has no other document
+    rests = tl.zeros([block], tl.float64)
+    owns = rests
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rests += tl.where(other, tl.exp(score - shift), 0.0)
+        owns += tl.where(other, tl.exp(score - second), 0.0)
+    rest, own = tl.sum(rests), tl.sum(owns)
+    if has_epsilon:
+        rest += tl.exp(log_epsilon - shift)
+        own += tl.exp(log_epsilon - second)
+    own = tl.where(own > 0.0, own, 1.0)
+    mass = tl.exp(top - shift)
+    total = rest + mass
+    rho_best = mass / total
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        slope = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        sums += tl.where(other, slope / (1.0 - tl.exp(score - shift) / total), 0.0)
+    a_sum = tl.sum(sums)
+    first_best = tl.load(gradient + first + best).to(tl.float64)
+    second_best = a_sum * rho_best
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        slope = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / own
+        term = share * first_best + rho * (a_sum - slope / (1.0 - rho))
+        sums += tl.where(other, term / (1.0 - rho), 0.0)
+    b_sum = tl.sum(sums)
+    for start in range(0, size, block):
+        rows, inside = first + start + lanes, start + lanes < size
+        other = inside & (start + lanes != best)
+        score = tl.load(scores + rows, mask=other, other=0.0).to(tl.float64)
+        slope = tl.load(gradient + rows, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / own
+        term = share * first_best + rho * (a_sum - slope / (1.0 - rho))
+        found = slope + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
+        found = tl.where(other, found, first_best + second_best + rho_best * b_sum)
+        tl.store(numerator + rows, found.to(numerator.dtype.element_ty), mask=inside)
+
+
+def neumann(lists: DeviceLists, scores: Tensor, gradient: Tensor, epsilon: float) -> Tensor:
+    """Give the numerator, from the gradient of the softmax family at finite scores."""
+    numerator = torch.empty_like(gradient)
+    log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0
+    _neumann[(lists.n_queries,)](
+        lists.offsets, scores, gradient, numerator, log_epsilon, has_epsilon=epsilon > 0.0, block=_BLOCK, num_warps=2
+    )
+    return numerator
