@@ -16,6 +16,12 @@ Inputs = Mapping[str, Any] | Sequence[Any]
 """What a tokenizer gives for all pairs, padded, one row for each; or a sequence with one thing for each pair."""
 
 
+def device_of(model: object) -> torch.device | None:
+    """Where a module wants its inputs; what wraps a model tells it by its weights as well."""
+    first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
+    return None if first is None else first.device
+
+
 class MiniBatches:
     """The mini-batches of a step, each made anew whenever it is asked for: models may write into what they are given.
 

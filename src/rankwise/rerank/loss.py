@@ -13,8 +13,8 @@ from rankwise._version import __version__
 from rankwise.arrays import offsets_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rerank.inputs import has_rows, token_counts
-from rankwise.rerank.pair_loss import PairLoss, device_of
+from rankwise.rerank.pair_loss import PairLoss
+from rankwise.rerank.scoring import batches_of
 
 BY_LIST = ("weight", "query_id")
 """Columns that have one value for each list; all others have one for each document."""
@@ -116,21 +116,8 @@ class Loss(torch.nn.Module):
         }
         known = self._labels(labels, sizes)
         weights, ids = given.pop("weight", None), given.pop("query_id", np.array(queries))
-        model: Any = self.model
-        features = model.preprocess(pairs, prompt=prompt, task=task)
-        device = device_of(model)
-        if has_rows(features, len(pairs)):
-            return self._loss.of(model, features, known, offsets, weights=weights, query_ids=ids, **given)
-
-        def score(some: list[tuple[Any, Any]]) -> Any:
-            found = model.preprocess(some, prompt=prompt, task=task)
-            return model({name: value.to(device) if hasattr(value, "to") else value for name, value in found.items()})
-
-        # Features that do not lie row by row (packed texts, images) are made anew for each mini-batch.
-        lengths = token_counts(features, len(pairs))
-        return self._loss.of(
-            score, pairs, known, offsets, lengths=lengths, weights=weights, query_ids=ids, model=model, **given
-        )
+        score, batches = batches_of(self.model, pairs, self._loss.batching, prompt=prompt, task=task)
+        return self._loss.of(score, batches, known, offsets, weights=weights, query_ids=ids, model=self.model, **given)
 
     def _read(self, inputs: Sequence[Sequence[Any]]) -> tuple[Sequence[str], Sequence[Any], dict[str, Any]]:
         if len(inputs) != 2 + len(self.columns):

@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.torch.loss import TorchLoss
 from rankwise.rerank.batching import Batching
-from rankwise.rerank.inputs import Inputs, mini_batches
+from rankwise.rerank.inputs import Inputs, MiniBatches, device_of, mini_batches
 from rankwise.rerank.parallel import global_mean
 from rankwise.rerank.passes import two_passes
 from rankwise.stream import Stream
@@ -39,7 +39,7 @@ class PairLoss:
     def of(
         self,
         score: Callable[[Any], Any],
-        inputs: Inputs,
+        inputs: Inputs | MiniBatches,
         labels: Numbers,
         offsets: Numbers,
         *,
@@ -62,7 +62,9 @@ class PairLoss:
         """
         module = model if model is not None else score
         bounds = _array(offsets)
-        batches = mini_batches(inputs, int(bounds[-1]), self.batching, lengths=lengths, device=device_of(module))
+        batches = inputs
+        if not isinstance(batches, MiniBatches):
+            batches = mini_batches(batches, int(bounds[-1]), self.batching, lengths=lengths, device=device_of(module))
         # The lists of a step are the next of the data: what was prepared for others is of no use here.
         prepared = self._torch_loss.prepare(_array(labels), bounds, **_debiased(documents, bounds))
         shares = torch.ones(bounds.size - 1) if weights is None else torch.from_numpy(_array(weights))
@@ -79,12 +81,6 @@ class PairLoss:
         """New random numbers at each step of training; the same whenever there is nothing to be trained."""
         stream = self._torch_loss.next_stream() if torch.is_grad_enabled() else Stream(self.seed)
         return stream if query_ids is None else Stream(stream.seed, stream.round, query_ids)
-
-
-def device_of(model: object) -> torch.device | None:
-    """Where a module wants its inputs."""
-    first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
-    return None if first is None else first.device
 
 
 def _debiased(documents: dict[str, Numbers], offsets: NDArray[Any]) -> dict[str, NDArray[Any]]:

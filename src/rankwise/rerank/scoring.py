@@ -10,7 +10,7 @@ import torch
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.rerank.batching import Batching
-from rankwise.rerank.inputs import MiniBatches, has_rows, mini_batches, token_counts
+from rankwise.rerank.inputs import MiniBatches, device_of, has_rows, mini_batches, token_counts
 from rankwise.rerank.passes import flat
 
 if TYPE_CHECKING:
@@ -21,16 +21,19 @@ _CHUNK = 4096  # pairs that are tokenized at once: all are padded to the longest
 
 
 def batches_of(
-    encoder: "CrossEncoder", pairs: Sequence[Pair], batching: Batching
+    encoder: Any, pairs: Sequence[Pair], batching: Batching, **settings: str | None
 ) -> tuple[Callable[[Any], Any], MiniBatches]:
-    """Tokenize pairs and cut them into mini-batches; gives what scores a mini-batch, too."""
-    pairs, device = list(pairs), encoder.device
-    features = encoder.preprocess(pairs)
+    """Tokenize pairs and cut them into mini-batches; gives what scores a mini-batch, too.
+
+    ``encoder`` is a ``CrossEncoder``, or what a trainer wraps it in; ``settings`` are those of its ``preprocess``.
+    """
+    pairs, device = list(pairs), device_of(encoder)
+    features = encoder.preprocess(pairs, **settings)
     if has_rows(features, len(pairs)):
         return encoder, mini_batches(features, len(pairs), batching, device=device)
 
     def score(some: list[Pair]) -> Any:
-        found = encoder.preprocess(some)
+        found = encoder.preprocess(some, **settings)
         return encoder({name: value.to(device) if hasattr(value, "to") else value for name, value in found.items()})
 
     # Features that do not lie row by row, such as packed texts, are made anew for each mini-batch.
