@@ -1,5 +1,6 @@
 """Small files in place of those that the commands of the documentation name, made when a command asks for one."""
 
+import json
 import shutil
 from functools import cache
 from pathlib import Path
@@ -74,6 +75,9 @@ def _provide(word: str, home: Path) -> None:
         "more.txt": lambda to: rw.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
         **dict.fromkeys(("products.csv", "test.csv"), _products),
+        **dict.fromkeys(("train.jsonl", "valid.jsonl", "test.jsonl"), _texts),
+        "base": _cross_encoder,
+        **dict.fromkeys(("scifact:train", "scifact:test"), _collection),
     }
     if path.name in makers:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,3 +130,37 @@ def _rated(names: tuple[str, ...]) -> pl.DataFrame:
         (user, (7 * user + 3 * place) % 40, 1 + (user + place) % 5, place) for user in range(30) for place in range(25)
     ]
     return pl.DataFrame(rows, schema=list(names), orient="row")
+
+
+def _texts(path: Path) -> None:
+    """Lists of texts, other ones in each file."""
+    from tests.rerank import graded
+
+    rw.rerank.write(graded.lists(8, seed=len(path.stem)), path)
+
+
+def _cross_encoder(path: Path) -> None:
+    """A model with random weights."""
+    from tests.rerank import tiny
+
+    tiny.save(path)
+
+
+def _collection(path: Path) -> None:
+    """Texts of the queries and documents that runs here are of, as BEIR has them."""
+    folder = path.with_name(path.name.partition(":")[0])
+    if folder.exists():
+        return
+    (folder / "qrels").mkdir(parents=True)
+    data = rows()
+    texts = {
+        str(document): f"a text about {number % 7}" for number, document in enumerate(np.asarray(data.document_ids))
+    }
+    for name, known in {"corpus": texts, "queries": {str(query): "what is it" for query in set(data.qids())}}.items():
+        lines = (json.dumps({"_id": key, "text": text}) + "\n" for key, text in known.items())
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    for split, part in {"train": slice(0, 6), "test": slice(6, 10)}.items():
+        judged = data.take(part)
+        grades = zip(judged.qids(), np.asarray(judged.document_ids), judged.labels, strict=True)
+        lines = (f"{query}\t{document}\t{grade:g}\n" for query, document, grade in grades)
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
