@@ -16,6 +16,7 @@ PRINTED = {
     "from_lightgbm.py": "five most important features",
     "own_functions.py": "best_on_top",
     "recommendations.py": "recommends:",
+    "rerank_in_trees.py": "features and text",
     "serve.py": "as the model ranks them",
     "torch_loop.py": "untrained",
     "trec_runs.py": "MAP & nDCG@20 & P@10",
@@ -59,6 +60,29 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
         hinge(scores, data.labels, data.offsets), ours(scores, data.labels, data.offsets), strict=True
     ):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+
+
+def test_scores_for_trees_come_from_rerankers_that_have_not_seen_the_query():
+    names = runpy.run_path(str(EXAMPLES / "rerank_in_trees.py"))
+    lists = names["shop"](n_queries=23, seed=1)
+
+    class Recorded:
+        """Knows which queries it was trained and stopped on, and refuses to score those."""
+
+        def __init__(self, train, valid):
+            self.seen = {*train.data.qids().tolist(), *valid.data.qids().tolist()}
+
+        def predict(self, held_out):
+            assert self.seen.isdisjoint(held_out.data.qids().tolist())
+            assert len(self.seen) + held_out.n_queries == lists.n_queries
+            return held_out.data.features[:, 0]
+
+    scores, rerankers = names["cross_fitted"](lists, Recorded, folds=5)
+    assert scores.tolist() == lists.data.features[:, 0].tolist()  # every document has the score of its own row
+    assert len(rerankers) == 5
+    data = names["with_score"](lists, scores)
+    assert data.feature_names == ("price", "stars", "text")
+    assert data.features[:, 2].tolist() == scores.tolist()
 
 
 @pytest.mark.slow
