@@ -58,6 +58,7 @@ def main() -> None:
                 continue
             getattr(sections, section)(bench)
             print(f"({bench.elapsed:.0f} s)")
+    sections.beside_limits(bench)
     heading("Targets")
     for line in bench.targets:
         verdict, wanted = "met   " if line["met"] else "MISSED", f"{line['bound']} {line['wanted']:g}"

@@ -112,6 +112,9 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.targets: list[dict[str, Any]] = []
         self.more: dict[str, Any] = {}
+        self.pending: list[
+            tuple[dict[str, Any], Call, dict[str, float]]
+        ] = []  # kernels whose launches are to be counted
 
     @property
     def elapsed(self) -> float:
@@ -140,11 +143,11 @@ class Bench:
         """Of the device alone."""
         return self.clock.busy(calls, waits)
 
-    def beside_limit(self, work: dict[str, float], row: Mapping[str, Any]) -> dict[str, Any]:
+    def beside_limit(self, work: dict[str, float], kernels: int, busy: float) -> dict[str, Any]:
         """The unit that allows least, how many of it a second, and the share of what is possible."""
-        unit, least = self.limits.bound(work, row["kernels"])
-        rate = 1e3 * (work | {"kernels": row["kernels"]})[unit] / row["busy"]
-        return {"unit": unit, "rate": rate, "share": least / row["busy"]}
+        unit, least = self.limits.bound(work, kernels)
+        rate = 1e3 * (work | {"kernels": kernels})[unit] / busy
+        return {"kernels": kernels, "unit": unit, "rate": rate, "share": least / busy}
 
     def figures(self) -> dict[str, Any]:
         """All that was found."""

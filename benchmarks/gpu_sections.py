@@ -9,7 +9,7 @@ import torch
 from clock import Call
 from gpu_bench import Bench, Ours, captured, one_list, work_of
 from gpu_padded import PEERS, PaddedLists, Peer
-from gpu_step import training_steps
+from gpu_step import step_in_graph, training_steps
 from objectives import heading
 from peers import Lists
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
@@ -49,12 +49,18 @@ def boosting(bench: Bench) -> None:
     ours = Ours("lambdarank", made, bench.device)
     idle = bench.medians({"kernel": ours.with_hessian})
     busy = bench.busy({"kernel": ours.with_hessian}, idle)["kernel"]
-    row = {"kernel": idle["kernel"], "busy": busy, "kernels": bench.clock.launches(ours.with_hessian)[0]}
-    row |= bench.beside_limit(work_of("lambdarank", made) | {"bytes": 16.0 * made[0].size}, row)
-    print(f"{row['kernel']:.3f} from idle, {busy:.3f} busy; {limit_text(row)}")
-    bench.more["boosting"] = row | {"n_docs": int(made[0].size), "n_lists": int(made[2].size - 1)}
+    row = {
+        "lists": f"{made[0].size:,} documents",
+        "name": "lambdarank with Hessian",
+        "kernel": idle["kernel"],
+        "busy": busy,
+    }
+    row |= {"n_docs": int(made[0].size), "n_lists": int(made[2].size - 1)}
+    print(f"{row['kernel']:.3f} from idle, {busy:.3f} busy")
+    bench.more["boosting"] = row
+    bench.pending.append((row, ours.with_hessian, work_of("lambdarank", made) | {"bytes": 16.0 * made[0].size}))
     what = f"lambdarank's gradient and Hessian, {made[0].size:,} documents, ms"
-    bench.target(what, row["kernel"], 1.0, most=True, note=f"busy {busy:.3f} ms")
+    bench.target(what, idle["kernel"], 1.0, most=True, note=f"busy {busy:.3f} ms")
 
 
 def step(bench: Bench) -> None:
@@ -84,6 +90,10 @@ def graphs(bench: Bench) -> None:
     if not bench.clock.cuda:
         print("needs a GPU, left out")
         return
+    try:
+        bench.more["step in a graph"] = step_in_graph(bench)
+    except Exception as error:
+        print(f"the whole training step cannot be captured: {not_captured(error)}")
     made, found = bench.make(1_024), {}
     for name in OBJECTIVES:
         ours = Ours(name, made, bench.device)
@@ -93,8 +103,7 @@ def graphs(bench: Bench) -> None:
             taken = bench.medians({name: graph.replay})[name]
             bench.clock.wait()
         except Exception as error:  # of CUDA or torch: what cannot be captured says so in many ways
-            reason = next(iter(str(error).splitlines()), "")
-            print(f"{name:<30} cannot be captured: {type(error).__name__}: {reason}", flush=True)
+            print(f"{name:<30} cannot be captured: {not_captured(error)}", flush=True)
             continue
         same = expected is not None and ours.leaf.grad is not None and torch.equal(expected, ours.leaf.grad)
         random = name in ("xendcg", "yeti") or name.startswith(("plrank", "stochastic"))
@@ -104,6 +113,10 @@ def graphs(bench: Bench) -> None:
     bench.more["graphs"] = found
 
 
+def not_captured(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
 def compare(
     bench: Bench, title: str, made: Lists, *, names: tuple[str, ...], peers: tuple[str, ...],
     kinds: tuple[str, ...] = ("eager",),
@@ -111,7 +124,7 @@ def compare(
     """One table: each objective on these lists, beside padded torch where that has a peer and memory does."""
     sizes = np.diff(made[2])
     heading(f"{title}: {made[0].size:,} documents, the longest list {sizes.max():,}. Milliseconds, and times ours")
-    titles = ("loss", "kernel", "busy", "kernels", "MB", "eager MB")
+    titles = ("loss", "kernel", "busy", "MB", "eager MB")
     print(f"{'':<30}" + "".join(f"{one:>10}" for one in titles) + "".join(f"{one:>18}" for one in KINDS))
     padded = functools.lru_cache(maxsize=2)(functools.partial(PaddedLists, made, bench.device))
     rows = []
@@ -133,11 +146,10 @@ def compare(
         waits = {"busy": row["kernel"], "loss busy": row["loss"]}
         row |= bench.busy({"busy": ours.kernel, "loss busy": ours.loss}, waits)
         row |= {f"{kind} MB": bench.clock.peak(call) for kind, call in calls.items() if kind != "kernel"}
-        row["kernels"] = bench.clock.launches(ours.kernel)[0]
-        row |= bench.beside_limit(work_of(name, made), row)
+        bench.pending.append((row, ours.kernel, work_of(name, made)))
         rows.append(row)
         print(table_line(row), flush=True)
-        del ours, calls
+        del calls
         bench.clock.forget()
     bench.rows += rows
     return rows
@@ -178,18 +190,24 @@ def difference(ours: DeviceDerivatives, theirs: tuple[np.ndarray, np.ndarray]) -
 
 def table_line(row: dict[str, Any]) -> str:
     cells = f"{row['name']:<30}" + "".join(f"{row[kind]:10.3f}" for kind in ("loss", "kernel", "busy"))
-    cells += f"{row['kernels']:10d}{row['loss MB']:10.1f}"
+    cells += f"{row['loss MB']:10.1f}"
     cells += f"{row['eager MB']:10,.0f}" if "eager" in row else f"{'–':>10}"
     for kind in KINDS:
         cells += f"{row[kind]:9.2f}{row[kind] / row['loss']:8.1f}x" if kind in row else f"{'–':>18}"
-    cells += f"   {limit_text(row)}"
-    if "difference" in row:
-        cells += f"; differs by {row['difference']:.0e}"
-    return cells + "".join(f"; {note}" for note in row["notes"])
+    notes = [f"differs by {row['difference']:.0e}"] if "difference" in row else []
+    return cells + "   " + "; ".join((*notes, *row["notes"]))
 
 
-def limit_text(row: dict[str, Any]) -> str:
-    return f"{row['rate']:.2g} {row['unit']}/s, {row['share']:.0%} of the limit"
+def beside_limits(bench: Bench) -> None:
+    """What limits each kernel, last of all: a profiler counts the launches, and may slow down what comes after it."""
+    heading("Beside the limits: milliseconds of busy device, launches, and the unit that allows least")
+    for row, call, work in bench.pending:
+        row |= bench.beside_limit(work, bench.clock.launches(call)[0], row["busy"])
+        print(
+            f"{row['lists']:<32}{row['name']:<30}{row['busy']:10.3f}{row['kernels']:6d}   "
+            f"{row['rate']:9.3g} {row['unit']}/s, {row['share']:.0%} of the limit",
+            flush=True,
+        )
 
 
 def profile(bench: Bench, name: str) -> None:
