@@ -5,6 +5,7 @@ that the rest of the package works with, so that a caller reads ``labels = check
 """
 
 from rankwise.check.documents import (
+    diverged,
     document_values,
     document_weights,
     grades,
@@ -43,6 +44,7 @@ __all__ = [
     "columns",
     "dense_features",
     "distribution",
+    "diverged",
     "document_ids",
     "document_values",
     "document_weights",

@@ -7,6 +7,7 @@ from rankwise.arrays import Ids
 from rankwise.check.errors import error
 from rankwise.check.queries import query_of_row
 
+_DIVERGED = "look at the learning rate and the features: a trainer that diverges produces such scores"
 _LARGEST_SCORE = 1e15
 
 
@@ -84,9 +85,12 @@ def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[
     Squares of larger differences, times a parameter, or summed over pairs, would not be finite, in single precision at
     last.
     """
-    hint = "look at the learning rate and the features: a trainer that diverges produces such scores"
-    array = document_values("scores", values, query_offsets, hint=hint)
-    return _clipped(array)
+    return _clipped(document_values("scores", values, query_offsets, hint=_DIVERGED))
+
+
+def diverged(got: str) -> ValueError:
+    """Say that scores are not finite where only what became of them is known, as of those on a device."""
+    return error("scores must be finite", got=got, hint=_DIVERGED)
 
 
 def teacher_scores(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:

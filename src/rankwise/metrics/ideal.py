@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.kernels import kernel
-from rankwise.metrics.base import NO_CUTOFF, Gain, bad_label, discounts, fill_worths, gain_rule, ideal
+from rankwise.metrics.base import NO_CUTOFF, Gain, Rule, bad_label, discounts, fill_worths, gain_rule, ideal
 from rankwise.threads import over_queries
 
 
@@ -28,14 +28,28 @@ def gains_and_ideal(
     >>> found.gains, found.dcg.round(4)  # 3 + 1/log2(3)
     (array([0., 3., 1.]), array([3.6309]))
     """
-    worths, best = np.empty(labels.size), np.empty(offsets.size - 1)
-    table = discounts(int(np.diff(offsets).max(initial=0)))
-    over_queries(
-        _kernel, offsets, labels, gain_rule(gain), table, NO_CUTOFF if cutoff is None else cutoff, worths, best
-    )
-    if np.isnan(best).any():
+    found = worths_and_ideal(labels, offsets, gain_rule(gain), discounts(longest(offsets)), cutoff)
+    if np.isnan(found.dcg).any():
         raise bad_label(labels, offsets, gain)
+    return found
+
+
+def worths_and_ideal(
+    labels: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    rule: Rule,
+    weights: NDArray[np.float64],
+    cutoff: int | None = None,
+) -> Ideal:
+    """Do the same for any worth of labels and any weights of ranks; lists with a label that has no worth have NaN."""
+    worths, best = np.empty(labels.size), np.empty(offsets.size - 1)
+    over_queries(_kernel, offsets, labels, rule, weights, NO_CUTOFF if cutoff is None else cutoff, worths, best)
     return Ideal(worths, best)
+
+
+def longest(offsets: NDArray[np.int64]) -> int:
+    """How many documents the longest list has."""
+    return int(np.diff(offsets).max(initial=0))
 
 
 @kernel

@@ -87,8 +87,13 @@ def test_attention_is_that_of_dense_lists_with_masks(members):
 def test_buckets_hold_every_document_once_and_fill_little_up():
     sizes = np.random.default_rng(0).integers(1, 300, 500)
     found, places = buckets(torch.from_numpy(arrays.offsets_of(sizes)))
-    rows = torch.cat([bucket.rows[bucket.inside] for bucket in found])
+    rows, inside = (
+        torch.cat([one.flatten() for one in column])
+        for column in zip(*((b.rows, b.inside) for b in found), strict=True)
+    )
     assert torch.equal(rows[places], torch.arange(sizes.sum()))
+    assert inside[places].all()
+    assert [bucket.full for bucket in found] == [bool(bucket.inside.all()) for bucket in found]
     assert sum(bucket.inside.numel() for bucket in found) < 1.42 * sizes.sum()
 
 

@@ -12,6 +12,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.validation import DeviceScores
 from rankwise.threads import use_threads
 
 _STATE = "state.npz"
@@ -98,8 +99,12 @@ class _Member:
             return self.last
         self.done += 1
         self.loss += [] if loss is None else [loss]
-        self.last = Step(loss, [self.learner.scores(each) for each in range(self.count)], "")
+        self.last = Step(loss, [self._scores(each) for each in range(self.count)], "")
         return self.last
+
+    def _scores(self, number: int) -> Array:
+        found = self.learner.scores(number)
+        return found.array() if isinstance(found, DeviceScores) else found
 
     def snapshot(self) -> None:
         if self.best != self.done or self.kept is None:

@@ -8,7 +8,7 @@ scores do not depend on its order, nor on the other lists of a batch.
 import torch
 from torch import nn
 
-from rankwise.rankers.nets.lists import buckets
+from rankwise.rankers.nets.lists import buckets, on_device
 
 
 class ListAttention(nn.Module):
@@ -35,9 +35,9 @@ class ListAttention(nn.Module):
         projected = self.project(self.norm(values)).reshape(n_docs, -1, 3 * width)
         found, (lists, places) = [], buckets(offsets)
         for bucket in lists:
-            rows, inside = (one.to(values.device) for one in (bucket.rows, bucket.inside))
-            found.append(self._look(projected[rows], None if bool(bucket.inside.all()) else inside)[inside])
-        seen = torch.cat(found)[places.to(values.device)].reshape(values.shape)
+            rows, inside = (on_device(one, values.device) for one in (bucket.rows, bucket.inside))
+            found.append(self._look(projected[rows], None if bucket.full else inside).flatten(0, 1))
+        seen = torch.cat(found)[on_device(places, values.device)].reshape(values.shape)
         return values + self.dropout(self.join(seen))  # type: ignore[no-any-return]
 
     def _look(self, projected: torch.Tensor, inside: torch.Tensor | None) -> torch.Tensor:

@@ -11,22 +11,23 @@ How a ranker uses it: build a ``torch.nn.Module`` that gives one score per docum
 - ``made``: the model that the module is by now, and ``pack`` and ``unpack``: its weights as the content of a file.
 
 An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
-steps. With ``averaging`` what is measured, kept and given is the average of the weights over steps, while training
-continues from the last. Nothing of torch's global random state is used or changed. An epoch is what a tree is to
-boosting: ``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is
-in the weights, their average, the optimizer's state and the epoch's number, so that a run that was interrupted resumes,
-bit for bit on a CPU.
+steps. Nobody waits for the device within an epoch: losses are added up there, and read once, at the end. With
+``averaging`` what is measured, kept and given is the average of the weights over steps, while training continues from
+the last. Nothing of torch's global random state is used or changed. An epoch is what a tree is to boosting:
+``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is in the
+weights, their average, the optimizer's state and the epoch's number, so that a run that was interrupted resumes, bit
+for bit on a CPU.
 """
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import torch
 
+from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
@@ -35,6 +36,7 @@ from rankwise.rankers.nets.averages import Averages
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.step import Step
 from rankwise.rankers.nets.weights import (
     Weights,
     fill,
@@ -49,6 +51,7 @@ from rankwise.rankers.nets.weights import (
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
 
@@ -68,7 +71,9 @@ class NetLearner:
     inputs: Callable[[Part], tuple[torch.Tensor, ...]]
     forward: Callable[..., torch.Tensor] | None = None
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
-    held_out: Sequence[Callable[[], Array]]
+    ahead: Callable[[Part], None] | None = None
+    """Told which part ``inputs`` is asked for next, while the device still computes the one before."""
+    held_out: Sequence[Callable[[], Array | DeviceScores]]
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
     made: Callable[[], object]
@@ -94,16 +99,18 @@ class NetLearner:
 
     def round(self, stream: Stream) -> float:
         """Go through all queries once; gives their mean loss on the way."""
-        with own_randomness(self.device), torch_threads():
+        with on(self.device), own_randomness(self.device), torch_threads():
             loss, moved = self._epoch(stream)
+        if math.isnan(loss):
+            raise check.diverged("a loss of nan")
         if not moved:
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
         return loss
 
-    def scores(self, number: int) -> Array:
+    def scores(self, number: int) -> Array | DeviceScores:
         """Score a data set that is measured: without dropout, and without noise."""
         self.module.eval()
-        with torch_threads(), self._averaged(), torch.inference_mode():
+        with on(self.device), torch_threads(), self._averaged(), torch.inference_mode():
             return self.held_out[number]()
 
     def snapshot(self) -> Weights:
@@ -151,56 +158,36 @@ class NetLearner:
         if self.data is not None:
             data = self.data(number)
             stream = data.stream(self.seed, number)
-        torch.manual_seed(seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
-        step = _Step(self, self._prepared if data is self.train else self._prepare(data))
-        for queries in self.batching.cut(data, stream):
-            weight = float(queries.size if data.weights is None else data.weights[queries].sum())
-            if weight == 0.0:
-                continue
+        seed_torch(self.device, seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
+        step, parts = (
+            Step(self, self._prepared if data is self.train else self._prepare(data)),
+            self._parts(data, stream),
+        )
+        batch = next(parts, None)
+        while batch is not None:
+            part, divisor = batch
             self._stepper.zero_grad(set_to_none=True)
-            share = processes.share(queries)
-            if share.size:
-                step(Part.of(data, share, stream), 1.0 if self.reduction == "sum" else weight)
+            if part is not None:
+                step(part, divisor)
             processes.add_gradients(self.module.parameters())
             self._stepper.step()
             if self._averages is not None:
                 self._averages.step()
+            batch = next(parts, None)
+            if self.ahead is not None and batch is not None and batch[0] is not None:
+                self.ahead(batch[0])
         processes.average(self.module.buffers())
-        loss, weight, moved = processes.add(np.array([step.loss, step.weight, float(step.moved)]))
-        return float(loss / weight), bool(moved)
+        loss, weight, moved = processes.add(step.totals())
+        return loss / weight if weight else 0.0, bool(moved)
 
-
-class _Step:
-    """From a part of a batch to gradients of the module's parameters, and what an epoch adds up."""
-
-    def __init__(self, learner: NetLearner, prepared: PreparedLoss) -> None:
-        self.learner, self.loss, self.weight, self.moved = learner, 0.0, 0.0, False
-        self.prepared = prepared
-
-    def __call__(self, part: Part, divisor: float) -> None:
-        learner, weights = self.learner, part.weights
-        learner.module.train(bool(part.offsets[-1] > 1))  # a single document has no spread to be normalised by
-        mixed = learner.precision == "bf16"
-        # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
-        with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
-            scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
-        scores.retain_grad()
-        values: Any = self._values(part, scores)
-        total = values.double() @ torch.from_numpy(weights).to(learner.device)
-        (total / divisor).backward()
-        self.loss += float(total.detach())
-        self.weight += float(weights.sum())
-        self.moved = self.moved or (scores.grad is not None and bool(scores.grad.any()))
-
-    def _values(self, part: Part, scores: torch.Tensor) -> Any:
-        """The loss of each query: with members the mean of theirs, all of which see the same random numbers."""
-        count = part.queries.size
-        members = scores.numel() // max(scores.shape[0], 1)
-        if members == 1:
-            return self.prepared.take(part.queries)(scores.reshape(-1), stream=part.stream)
-        again = np.tile(np.arange(count), members)
-        every = self.prepared.take(part.queries[again])
-        return every(scores.T.reshape(-1), stream=part.stream.take(again, count)).reshape(members, count).mean(0)
+    def _parts(self, data: RankingDataset, stream: Stream) -> Iterator[tuple[Part | None, float]]:
+        """Give this process's share of every batch, if it has one, and what the sum of its losses is divided by."""
+        for queries in self.batching.cut(data, stream):
+            weight = float(queries.size if data.weights is None else data.weights[queries].sum())
+            if weight == 0.0:
+                continue
+            share = self.processes.share(queries)
+            yield Part.of(data, share, stream) if share.size else None, 1.0 if self.reduction == "sum" else weight
 
 
 _DRAWING = threading.RLock()
@@ -212,6 +199,18 @@ def own_randomness(device: torch.device) -> Iterator[None]:
     """Leave torch's global random state to the user, whatever is drawn inside, and to one net at a time."""
     with _DRAWING, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def seed_torch(device: torch.device, seed: int) -> None:
+    """Seed what a net draws from on this device, and no other device's."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+
+
+def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Let the device be the current one, so that what is told no other goes there."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

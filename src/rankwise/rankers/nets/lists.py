@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rankwise.arrays import Offsets, rows_at_once
+from rankwise.objectives.torch.kernels.lists import to_device
 
 _PER_DOUBLING = 2
 
@@ -21,14 +22,14 @@ def standardized(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
             [ 0.,  0.],
             [ 0.,  0.]])
     """
-    offsets = offsets.to(values.device)
+    offsets = on_device(offsets, values.device)
     sizes, known = offsets.diff(), ~torch.isnan(values)
 
     def each(column: torch.Tensor, how: str) -> torch.Tensor:
         return torch.segment_reduce(column, how, offsets=offsets, axis=0)
 
     def spread(by_query: torch.Tensor) -> torch.Tensor:
-        return by_query.repeat_interleave(sizes, dim=0)
+        return by_query.repeat_interleave(sizes, dim=0, output_size=values.shape[0])
 
     # From the lowest value on: what is all the same is exactly 0, and rounding does not pass for a difference.
     lowest = each(torch.where(known, values, torch.inf), "min")
@@ -39,6 +40,11 @@ def standardized(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     return rest / spread(torch.where(deviation > 0, deviation, 1.0))
 
 
+def on_device(numbers: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy numbers to a device, if they are not there, without waiting for it."""
+    return numbers if numbers.device == device else to_device(numbers.numpy(), device)
+
+
 @dataclass(frozen=True)
 class Bucket:
     """Lists of about one length, filled up to the longest."""
@@ -47,30 +53,32 @@ class Bucket:
     """(lists, length) numbers of documents; 0 where there is none."""
     inside: torch.Tensor
     """(lists, length) whether there is a document."""
+    full: bool
+    """Whether there is one everywhere."""
 
 
 def buckets(offsets: torch.Tensor) -> tuple[list[Bucket], torch.Tensor]:
     """Cut lists by their lengths, so that little is filled up: by less than √2; and where each document went.
 
-    >>> found, places = buckets(torch.tensor([0, 2, 7, 9]))
+    >>> found, places = buckets(torch.tensor([0, 2, 7, 10, 12]))
     >>> [bucket.rows.tolist() for bucket in found]
-    [[[0, 1], [7, 8]], [[2, 3, 4, 5, 6]]]
-    >>> places.tolist()  # of each document among those of all buckets
-    [0, 1, 4, 5, 6, 7, 8, 2, 3]
+    [[[0, 1], [10, 11]], [[7, 8, 9]], [[2, 3, 4, 5, 6]]]
+    >>> places.tolist()  # of each document in the rows of all buckets, one after the other
+    [0, 1, 7, 8, 9, 10, 11, 4, 5, 6, 2, 3]
     """
     numbers = offsets.cpu().numpy()
     sizes = np.diff(numbers)
     kinds = np.ceil(_PER_DOUBLING * np.log2(np.maximum(sizes, 1)))
-    found, order = [], []
+    found, start = [], 0
+    places = np.empty(int(numbers[-1]), np.int64)
     for kind in np.unique(kinds[sizes > 0]):
         chosen = np.flatnonzero((kinds == kind) & (sizes > 0))
         step = np.arange(sizes[chosen].max())
         inside = step < sizes[chosen][:, None]
         rows = np.where(inside, numbers[chosen][:, None] + step, 0)
-        found.append(Bucket(torch.from_numpy(rows), torch.from_numpy(inside)))
-        order.append(rows[inside])
-    places = np.empty(int(numbers[-1]), np.int64)
-    places[np.concatenate([np.empty(0, np.int64), *order])] = np.arange(places.size)
+        found.append(Bucket(torch.from_numpy(rows), torch.from_numpy(inside), bool(inside.all())))
+        places[rows[inside]] = start + np.flatnonzero(inside)
+        start += inside.size
     return found, torch.from_numpy(places)
 
 

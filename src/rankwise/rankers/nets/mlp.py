@@ -25,6 +25,8 @@ _ACTIVATIONS = {
 _OPTIMIZERS = {
     "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD,
 }  # fmt: skip
+_FUSED = ("adam", "adamw", "sgd")
+_ON_GPU = 2**26  # numbers of a layer that are computed at once there, 256 MiB: small blocks would leave it idle
 _STEPS = 64  # on the way from the mean document to a document
 
 
@@ -70,6 +72,8 @@ class Perceptron(nn.Module):
         self.needs_lists = bool(settings.attention) or self.transform.query
         """Whether a score depends on the other documents of its query."""
         self.feature_noise = settings.feature_noise
+        self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
+        """How many numbers of a document a layer has at most."""
         # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
         # rounding errors, which optimizers that divide by its size take for steps: there is none.
         head = nn.Linear(width, 1, bias=False) if members == 1 else MemberHeads(width, members)
@@ -108,11 +112,12 @@ class Perceptron(nn.Module):
 
     def blocks(self, shape: tuple[int, ...], offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
         """Cut the rows of a matrix into what is computed at once, with the offsets of their queries if needed."""
+        width, numbers = (shape[1], arrays.BLOCK) if self.device.type != "cuda" else (self.widest, _ON_GPU)
         if not self.needs_lists:
-            yield from ((rows, None) for rows in row_blocks(*shape))
+            yield from ((rows, None) for rows in row_blocks(shape[0], width, numbers))
             return
         ends = np.array([0, shape[0]]) if offsets is None else offsets
-        for rows, own in blocks(ends, shape[1], arrays.BLOCK):
+        for rows, own in blocks(ends, width, numbers):
             yield rows, torch.from_numpy(own)
 
     def explain(self, features: Floats) -> tuple[Array, Array]:
@@ -155,7 +160,8 @@ def _complete(away: Array, gradient: Array, wanted: Array) -> tuple[Array, Array
     return found, left
 
 
-def optimizer(settings: Settings) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
-    """Give what makes the optimizer of a net's parameters."""
+def optimizer(settings: Settings, device: torch.device) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
+    """Give what makes the optimizer of a net's parameters; on a GPU a step is one kernel, where torch has that."""
     kind: Any = _OPTIMIZERS[settings.optimizer]
-    return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    fused = {"fused": True} if device.type == "cuda" and settings.optimizer in _FUSED else {}
+    return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **fused)

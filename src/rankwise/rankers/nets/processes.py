@@ -10,7 +10,6 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array
 
 
 class Processes:
@@ -23,7 +22,7 @@ class Processes:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         if _launched() and not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" and _gpu_for_each() else "gloo")
             atexit.register(_leave)
         together = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if together else 0
@@ -43,13 +42,11 @@ class Processes:
         """Give the part of a batch that this process takes."""
         return queries[self.rank :: self.count]
 
-    def add(self, values: Array) -> Array:
-        """Add up small arrays of all processes."""
-        if self.alone:
-            return values
-        tensor = torch.from_numpy(values).to(self.device)
-        dist.all_reduce(tensor)
-        return tensor.cpu().numpy()
+    def add(self, values: torch.Tensor) -> list[float]:
+        """Add up a few numbers of all processes, and read them."""
+        if not self.alone:
+            dist.all_reduce(values)
+        return values.tolist()
 
     def tell(self, values: list[float]) -> list[float]:
         """Give what the first process measured to all, so that they decide alike."""
@@ -102,6 +99,11 @@ def usable_device(name: str) -> torch.device:
 def _launched() -> bool:
     wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     return dist.is_available() and all(name in os.environ for name in wanted) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def _gpu_for_each() -> bool:
+    """Whether every process of this machine has a GPU of its own: NCCL refuses two on one, and gloo does not."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
 
 
 def _leave() -> None:

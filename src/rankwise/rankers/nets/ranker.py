@@ -228,6 +228,7 @@ class NeuralRanker(TorchRanker):
         if older is not None:
             _continue(net, older.model_)
         net.to(device)
+        inputs = Inputs(net, train)
 
         return NetLearner(
             objective=objective,
@@ -235,10 +236,11 @@ class NeuralRanker(TorchRanker):
             documents=self._documents(train, objective),
             seed=seed,
             module=net,
-            inputs=Inputs(net, train).of,
+            inputs=inputs.of,
+            ahead=inputs.ahead,
             forward=net.members_of,
             held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
-            optimizer=optimizer(settings),
+            optimizer=optimizer(settings, device),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,
             reduction=settings.reduction,

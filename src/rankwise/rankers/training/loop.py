@@ -13,7 +13,7 @@ from rankwise.arrays import Array
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measured
+from rankwise.rankers.training.validation import DeviceScores, Measured
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Learner(Protocol[Kept]):
         """
         ...
 
-    def scores(self, number: int) -> Array:
+    def scores(self, number: int) -> Array | DeviceScores:
         """Score a data set that is measured, by its number, after the last round; asked of the first process only."""
         ...
 

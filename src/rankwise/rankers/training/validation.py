@@ -9,20 +9,22 @@ metric. For NDCG the first sum is the DCG with gains divided by propensities. An
 such gains would not do: where there is one click, its weight cancels against that of the ideal.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, rows_of
+from rankwise.arrays import Array, Offsets, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, gains
 from rankwise.metrics.dcg import NDCG
 from rankwise.rankers.inputs import mean
 
-Function = Callable[[Array], Mapping[str, float]]
+Function = Callable[[Any], Mapping[str, float]]
 """From the scores of documents to numbers with names, the same names for all scores."""
 
 
@@ -34,6 +36,22 @@ class Measure:
     function: Function
 
 
+class DeviceScores(ABC):
+    """Scores that lie on a device, which measures them: only the mean of a metric travels."""
+
+    @abstractmethod
+    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> "DeviceMean | None":
+        """Give what computes the mean of a metric there, for scores of these lists; None where the CPU has to."""
+
+    @abstractmethod
+    def array(self) -> Array:
+        """Copy the scores."""
+
+
+DeviceMean = Callable[[DeviceScores], float | None]
+"""The mean of a metric of scores on a device; None where scores are not finite."""
+
+
 class Measured:
     """What is measured of the scores of a data set, and under which names a history keeps it."""
 
@@ -42,8 +60,10 @@ class Measured:
         found = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error now, not after a round
         self.names = tuple(prefix + name for name in found)
 
-    def __call__(self, scores: Array) -> list[float]:
+    def __call__(self, scores: "Array | DeviceScores") -> list[float]:
         """Give the numbers, in the order of their names."""
+        if isinstance(scores, DeviceScores) and not isinstance(self.function, Validation):
+            scores = scores.array()
         return [float(value) for value in self.function(scores).values()]
 
 
@@ -72,6 +92,7 @@ class Validation:
         self.rows: slice | NDArray[np.int64] = slice(None)
         self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
         self.clicks: Array | None = None
+        self._measurers: dict[str, DeviceMean | None] = {}
         if debias and data.propensities is not None:
             self._by_click(data, data.propensities)
 
@@ -86,13 +107,27 @@ class Validation:
         if data.weights is not None:
             self.weights = self.weights * data.weights[query]
 
-    def __call__(self, scores: ArrayLike) -> dict[str, float]:
+    def __call__(self, scores: ArrayLike | DeviceScores) -> dict[str, float]:
         """Give the mean of every metric over the queries, or the clicks, that it scores."""
-        given = np.asarray(scores)[self.rows]
-        return {
-            name: mean(metric, given, self.labels, self.offsets, self._weights(metric))
-            for name, metric in zip(self.names, self.metrics, strict=True)
-        }
+        found = self._on_device(scores) if isinstance(scores, DeviceScores) else {}
+        if len(found) < len(self.names):
+            given = np.asarray(scores.array() if isinstance(scores, DeviceScores) else scores)[self.rows]
+            for name, metric in zip(self.names, self.metrics, strict=True):
+                if name not in found:
+                    found[name] = mean(metric, given, self.labels, self.offsets, self._weights(metric))
+        return {name: found[name] for name in self.names}
+
+    def _on_device(self, scores: DeviceScores) -> dict[str, float]:
+        """Means that the device of the scores computes; what it needs to know of the lists is copied there once."""
+        found = {}
+        for name, metric in zip(self.names, self.metrics, strict=True) if self.clicks is None else ():
+            if name not in self._measurers:
+                self._measurers[name] = scores.measurer(metric, self.labels, self.offsets, self.weights)
+            measure = self._measurers[name]
+            value = None if measure is None else measure(scores)
+            if value is not None:
+                found[name] = value
+        return found
 
     def _weights(self, metric: Metric) -> Array | None:
         """How much lists count; of a click what it is worth, where the metric itself divides by that."""

@@ -1,0 +1,86 @@
+"""Metrics of scores that are on a device, without the scores leaving it: what travels is the sum of a metric."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from importlib.util import find_spec
+from math import fsum
+
+import numpy as np
+import torch
+
+from rankwise.arrays import Array, Offsets
+from rankwise.metrics.base import Metric
+from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.rankers.training.validation import DeviceMean, DeviceScores
+
+_LIMBS, _BITS = 5, 32
+_LARGEST = 2.0**62
+"""What the whole parts of all values must stay below when they are added up."""
+
+
+class NetScores(DeviceScores):
+    """Scores in single precision, one for each document."""
+
+    def __init__(self, scores: torch.Tensor) -> None:
+        self.scores = scores
+        self.finite = scores.isfinite().all()
+        self.usable = torch.where(self.finite, scores, 0.0)
+        """The scores, or nothing but 0, since kernels count on an order of documents."""
+        self._rankings: dict[int, torch.Tensor] = {}
+
+    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> DeviceMean | None:
+        """Give what computes the mean of a metric on the device; None where the CPU has to."""
+        if find_spec("triton") is None:
+            return None
+        from rankwise.objectives.torch.kernels.metrics import PlacedMetric, ranking
+
+        placed = PlacedMetric.of(metric, labels, offsets, self.scores.device)
+        if placed is None:
+            return None
+        counted = placed.scored | (not np.isnan(placed.empty))
+        shares = counted * (1.0 if weights is None else weights)
+        if max(placed.most, 1.0) * float(shares.sum()) >= _LARGEST:
+            return None
+        total, there = fsum(shares), to_device(shares, self.scores.device)
+
+        def mean(scores: NetScores) -> float | None:
+            ranked = scores.ranked(id(offsets), lambda usable: ranking(placed.lists, usable))
+            values = placed(scores.usable, ranked)
+            sums = _limbs(torch.where(there > 0, values * there, 0.0))
+            *limbs, finite = torch.cat((sums, scores.finite.long()[None])).tolist()  # the one wait for the device
+            return float(_number(limbs)) / total if finite else None
+
+        return mean
+
+    def ranked(self, lists: int, ranking: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """Give the ranking of the documents of some lists, which all metrics of them share."""
+        if lists not in self._rankings:
+            self._rankings[lists] = ranking(self.usable)
+        return self._rankings[lists]
+
+    def array(self) -> Array:
+        """Copy the scores."""
+        return self.scores.double().cpu().numpy()
+
+
+def _limbs(values: torch.Tensor) -> torch.Tensor:
+    """Add up numbers that are not negative, exactly, in any order: their whole parts, then 32 binary places each.
+
+    >>> _limbs(torch.tensor([0.5, 1.25, 3.0], dtype=torch.float64))
+    tensor([         4, 3221225472,          0,          0,          0])
+    """
+    limbs = []
+    for _ in range(_LIMBS):
+        whole = values.floor()
+        limbs.append(whole.long().sum())
+        values = (values - whole) * 2.0**_BITS
+    return torch.stack(limbs)
+
+
+def _number(limbs: list[int]) -> Fraction:
+    """The sum that :func:`_limbs` found.
+
+    >>> float(_number([4, 3221225472, 0, 0, 0]))
+    4.75
+    """
+    return sum((Fraction(limb, 2 ** (_BITS * place)) for place, limb in enumerate(limbs)), Fraction(0))
