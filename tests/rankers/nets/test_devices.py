@@ -100,9 +100,17 @@ def test_a_model_is_the_same_wherever_its_features_are(parts, settings, as_devic
 
 
 def test_features_are_copied_while_the_batch_before_is_computed(parts, monkeypatch):
-    told, begin, step = [], Streaming.begin, torch.optim.SGD.step
-    monkeypatch.setattr(Streaming, "begin", lambda self, rows: told.append("copy") or begin(self, rows))
-    monkeypatch.setattr(torch.optim.SGD, "step", lambda self, *given: told.append("step") or step(self, *given))
+    told = []
+
+    def telling(word, function):
+        def called(*given):
+            told.append(word)
+            return function(*given)
+
+        return called
+
+    monkeypatch.setattr(Streaming, "begin", telling("copy", Streaming.begin))
+    monkeypatch.setattr(torch.optim.SGD, "step", telling("step", torch.optim.SGD.step))
     monkeypatch.setattr(inputs, "STREAMING_DEVICES", {"cpu"})
     monkeypatch.setattr(inputs, "room", lambda device: 0)
     rw.NeuralRanker(**NET | {"epochs": 1, "optimizer": "sgd"}).fit(parts[0])

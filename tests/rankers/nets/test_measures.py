@@ -54,7 +54,7 @@ def test_means_are_those_of_the_cpu_to_the_last_bit(lists, levels, weighted):
     lists = lists if weighted else lists.with_(weights=None)
     measure = Validation(lists, find_metrics(ON_DEVICE), debias=False)
     given = scores(lists, levels)
-    assert measure(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
+    assert measure.on_device(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
 
 
 def test_lists_that_are_sorted_rather_than_counted(monkeypatch, lists):
@@ -63,7 +63,7 @@ def test_lists_that_are_sorted_rather_than_counted(monkeypatch, lists):
     monkeypatch.setattr(order, "COUNTED", 0)
     measure = Validation(lists, find_metrics("ndcg@10"), debias=False)
     given = scores(lists, 3)
-    assert measure(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
+    assert measure.on_device(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
 
 
 def test_other_metrics_are_those_of_the_cpu_in_the_order_that_was_asked_for(lists):
@@ -72,12 +72,12 @@ def test_other_metrics_are_those_of_the_cpu_in_the_order_that_was_asked_for(list
 
     measure = Validation(lists, find_metrics([ON_CPU[0], "ndcg@10", *ON_CPU[1:], first_label]), debias=False)
     given = scores(lists, 2)
-    found = measure(NetScores(torch.tensor(given, device=DEVICE)))
+    found = measure.on_device(NetScores(torch.tensor(given, device=DEVICE)))
     assert found == measure(given.astype(float))
     assert list(found)[:2] == ["ap@10", "ndcg@10"]
     large = lists.with_(labels=lists.labels * 200.0)  # gains of 2^800, whose sum the device would not hold
     measure = Validation(large, find_metrics("dcg@10"), debias=False)
-    assert measure(NetScores(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
+    assert measure.on_device(NetScores(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
 
 
 def test_clicks_and_functions_are_measured_by_the_cpu(lists):
@@ -85,7 +85,7 @@ def test_clicks_and_functions_are_measured_by_the_cpu(lists):
     clicks = lists.with_(labels=np.minimum(lists.labels, 1), propensities=np.full(lists.n_docs, 0.5))
     measure = Validation(clicks, find_metrics("ndcg@10"), debias=True)
     there = NetScores(torch.tensor(given, device=DEVICE))
-    assert measure(there) == measure(given.astype(float))
+    assert measure.on_device(there) == measure(given.astype(float))
     highest = Measured(Measure(lists, lambda scores: {"highest": scores.max()}))
     assert highest(there) == [given.max()]
 
@@ -96,7 +96,7 @@ def test_scores_that_are_not_finite_are_an_error_there_too(lists):
         given = scores(lists, 0)
         given[7] = broken
         with pytest.raises(ValueError, match="scores must be finite"):
-            measure(NetScores(torch.tensor(given, device=DEVICE)))
+            measure.on_device(NetScores(torch.tensor(given, device=DEVICE)))
 
 
 def test_sums_are_rounded_once():

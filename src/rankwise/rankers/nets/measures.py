@@ -37,8 +37,8 @@ class NetScores(DeviceScores):
         placed = PlacedMetric.of(metric, labels, offsets, self.scores.device)
         if placed is None:
             return None
-        counted = placed.scored | (not np.isnan(placed.empty))
-        shares = counted * (1.0 if weights is None else weights)
+        counted = placed.scored | np.bool_(not np.isnan(placed.empty))
+        shares = np.where(counted, 1.0 if weights is None else weights, 0.0)
         if max(placed.most, 1.0) * float(shares.sum()) >= _LARGEST:
             return None
         total, there = fsum(shares), to_device(shares, self.scores.device)

@@ -39,7 +39,7 @@ class Streaming:
     def __init__(self, features: Floats, device: torch.device) -> None:
         self.features, self.device = features, device
         self._plain = _tensor(features) if in_memory(features) else None
-        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._buffers = itertools.cycle((_Buffer(), _Buffer()))
 
     def begin(self, rows: Rows) -> Coming:

@@ -24,7 +24,7 @@ from rankwise.metrics.base import Metric, gains
 from rankwise.metrics.dcg import NDCG
 from rankwise.rankers.inputs import mean
 
-Function = Callable[[Any], Mapping[str, float]]
+Function = Callable[[Array], Mapping[str, float]]
 """From the scores of documents to numbers with names, the same names for all scores."""
 
 
@@ -48,8 +48,8 @@ class DeviceScores(ABC):
         """Copy the scores."""
 
 
-DeviceMean = Callable[[DeviceScores], float | None]
-"""The mean of a metric of scores on a device; None where scores are not finite."""
+DeviceMean = Callable[[Any], float | None]
+"""From scores on a device to the mean of a metric; None where scores are not finite."""
 
 
 class Measured:
@@ -60,11 +60,15 @@ class Measured:
         found = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error now, not after a round
         self.names = tuple(prefix + name for name in found)
 
-    def __call__(self, scores: "Array | DeviceScores") -> list[float]:
+    def __call__(self, scores: Array | DeviceScores) -> list[float]:
         """Give the numbers, in the order of their names."""
-        if isinstance(scores, DeviceScores) and not isinstance(self.function, Validation):
-            scores = scores.array()
-        return [float(value) for value in self.function(scores).values()]
+        if not isinstance(scores, DeviceScores):
+            found = self.function(scores)
+        elif isinstance(self.function, Validation):
+            found = self.function.on_device(scores)
+        else:
+            found = self.function(scores.array())
+        return [float(value) for value in found.values()]
 
 
 def checked_names(measure: Mapping[str, object]) -> None:
@@ -107,26 +111,26 @@ class Validation:
         if data.weights is not None:
             self.weights = self.weights * data.weights[query]
 
-    def __call__(self, scores: ArrayLike | DeviceScores) -> dict[str, float]:
+    def __call__(self, scores: ArrayLike) -> dict[str, float]:
         """Give the mean of every metric over the queries, or the clicks, that it scores."""
-        found = self._on_device(scores) if isinstance(scores, DeviceScores) else {}
-        if len(found) < len(self.names):
-            given = np.asarray(scores.array() if isinstance(scores, DeviceScores) else scores)[self.rows]
-            for name, metric in zip(self.names, self.metrics, strict=True):
-                if name not in found:
-                    found[name] = mean(metric, given, self.labels, self.offsets, self._weights(metric))
-        return {name: found[name] for name in self.names}
+        given = np.asarray(scores)[self.rows]
+        return {
+            name: mean(metric, given, self.labels, self.offsets, self._weights(metric))
+            for name, metric in zip(self.names, self.metrics, strict=True)
+        }
 
-    def _on_device(self, scores: DeviceScores) -> dict[str, float]:
-        """Means that the device of the scores computes; what it needs to know of the lists is copied there once."""
+    def on_device(self, scores: DeviceScores) -> dict[str, float]:
+        """Give the same for scores on a device, which computes what it can; the scores leave it for the rest alone."""
         found = {}
-        for name, metric in zip(self.names, self.metrics, strict=True) if self.clicks is None else ():
-            if name not in self._measurers:
-                self._measurers[name] = scores.measurer(metric, self.labels, self.offsets, self.weights)
+        for name, metric in zip(self.names, self.metrics, strict=True):
+            if name not in self._measurers:  # what the device needs to know of the lists is copied there once
+                given = metric, self.labels, self.offsets, self.weights
+                self._measurers[name] = scores.measurer(*given) if self.clicks is None else None
             measure = self._measurers[name]
             value = None if measure is None else measure(scores)
-            if value is not None:
-                found[name] = value
+            if value is None:
+                return found | self(scores.array())
+            found[name] = value
         return found
 
     def _weights(self, metric: Metric) -> Array | None:

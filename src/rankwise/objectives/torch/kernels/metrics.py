@@ -7,11 +7,13 @@ operation of the two.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Array, Offsets
@@ -75,7 +77,7 @@ class PlacedMetric:
     most: float
     """What no list can exceed."""
     empty: float
-    scored: Array
+    scored: NDArray[np.bool_]
     """Which lists have a value of their own; others are worth ``empty``."""
     here: Tensor
     """The same on the device."""
@@ -86,15 +88,15 @@ class PlacedMetric:
         """Give it for lists with these labels; None for metrics, and for ways to treat ties, that have no kernel."""
         if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW):
             return None
-        kernel, *settings = metric._kernel(longest(offsets))
-        if kernel is not weighted_sum:
+        call: tuple[Any, ...] = metric._kernel(longest(offsets))
+        if call[0] is not weighted_sum:
             return None
-        rule, weights, divide = settings
+        _, rule, weights, divide = call
         cutoff = NO_CUTOFF if metric.cutoff is None else metric.cutoff
         worths, best = worths_and_ideal(labels, offsets, rule, weights, cutoff)
         sizes = np.diff(offsets)
         if divide != BY_IDEAL:
-            best = np.bincount(np.repeat(np.arange(sizes.size), sizes), worths, sizes.size)
+            best = np.bincount(np.repeat(np.arange(sizes.size), sizes), worths, sizes.size).astype(np.float64)
         scored = best > 0.0
         depths = np.minimum(sizes, np.minimum(cutoff, best.astype(np.int64)) if divide == TO_RELEVANT else cutoff)
         shares = divide in (BY_IDEAL, BY_RELEVANT, TO_RELEVANT)
