@@ -87,6 +87,16 @@ def test_no_step_waits_for_the_device(parts, settings, monkeypatch):
         assert waits.found == []
 
 
+def test_no_step_of_a_factorization_waits_either():
+    ratings = rw.synthetic_ratings(n_users=30, n_items=40, n_ratings=10, seed=1)
+    ranker = rw.FactorizationRanker("softmax_ce", optimizer="sgd", factors=4, batch_users=8, threads=1, device="cpu")
+    lists = ratings.dataset(2, seed=1)
+    learner = ranker._learner(lists, None, None)
+    with Waits() as waits:
+        learner.round(lists.stream(0).at(0))
+    assert waits.found == []
+
+
 @pytest.mark.parametrize("settings", [{}, {"transform": "quantile+query", "feature_noise": 0.1}, {"attention": 2}])
 def test_a_model_is_the_same_wherever_its_features_are(parts, settings, as_device, monkeypatch):
     train, valid = parts
@@ -180,6 +190,11 @@ def test_optimizers_are_fused_on_a_gpu_where_torch_has_that(name):
     there, here = (optimizer(Settings(optimizer=name), torch.device(device))(parameters) for device in ("cuda", "cpu"))
     assert bool(there.defaults.get("fused")) == (name != "adagrad")
     assert not here.defaults.get("fused")
+
+
+def test_generators_of_gpus_that_are_not_trained_on_are_left_alone(parts, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("seeded"))
+    rw.NeuralRanker(**NET).fit(*parts)
 
 
 def test_seeding_and_averaging_on_a_device_are_those_of_torch():

@@ -20,7 +20,7 @@ class FactorNet(torch.nn.Module):
 
     def forward(self, users: torch.Tensor, items: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         """Score the lists of some users, one after another: ``sizes`` says how many items each has."""
-        rows: torch.Tensor = self.users(users).repeat_interleave(sizes, dim=0)
+        rows: torch.Tensor = self.users(users).repeat_interleave(sizes, dim=0, output_size=items.numel())
         scores: torch.Tensor = (rows * self.items(items)).sum(dim=1)
         return scores if self.bias is None else scores + self.bias(items)[:, 0]
 

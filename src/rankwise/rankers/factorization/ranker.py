@@ -260,8 +260,7 @@ class FactorizationRanker(Recommends, TorchRanker):
     ) -> "NetLearner":
         check.extra("torch", "torch")  # noqa: S610
         check.extra("safetensors", "torch")  # noqa: S610
-        import torch
-
+        from rankwise.objectives.torch.kernels.lists import to_device
         from rankwise.rankers.factorization.net import FactorNet, factor_arrays, factor_weights
         from rankwise.rankers.nets.learner import NetLearner
 
@@ -281,7 +280,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
-            return tuple(torch.from_numpy(number).to(device) for number in numbers)
+            return tuple(to_device(number, device) for number in numbers)
 
         def unpack(content: bytes) -> "Weights":
             model = Factors.read(content)

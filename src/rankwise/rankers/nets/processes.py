@@ -10,6 +10,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array
 
 
 class Processes:
@@ -42,11 +43,12 @@ class Processes:
         """Give the part of a batch that this process takes."""
         return queries[self.rank :: self.count]
 
-    def add(self, values: torch.Tensor) -> list[float]:
+    def add(self, values: torch.Tensor | Array) -> list[float]:
         """Add up a few numbers of all processes, and read them."""
+        numbers = torch.as_tensor(values, device=self.device)
         if not self.alone:
-            dist.all_reduce(values)
-        return values.tolist()
+            dist.all_reduce(numbers)
+        return numbers.tolist()
 
     def tell(self, values: list[float]) -> list[float]:
         """Give what the first process measured to all, so that they decide alike."""

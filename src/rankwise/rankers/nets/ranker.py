@@ -253,12 +253,12 @@ class NeuralRanker(TorchRanker):
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
-        from rankwise.rankers.nets.learner import own_randomness
+        from rankwise.rankers.nets.learner import own_randomness, seed_torch
         from rankwise.rankers.nets.mlp import Perceptron
         from rankwise.rankers.nets.processes import seed_of
 
         with own_randomness(torch.device("cpu")):
-            torch.manual_seed(seed_of(Stream(seed).child("initial").key))
+            seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
             return Perceptron(n_features, settings)
 
     def _keep(self, model: "Perceptron", state: State) -> None:

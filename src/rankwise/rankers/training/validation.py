@@ -121,7 +121,7 @@ class Validation:
 
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
         """Give the same for scores on a device, which computes what it can; the scores leave it for the rest alone."""
-        found = {}
+        found: dict[str, float] = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
             if name not in self._measurers:  # what the device needs to know of the lists is copied there once
                 given = metric, self.labels, self.offsets, self.weights
