@@ -46,4 +46,6 @@ def test_two_processes_train_the_model_of_one(tmp_path):
     settings: Any = {"learning_rate": 1e-3, "batch_queries": 5, "parts": 2, "threads": 1, "device": "cpu"}
     one = rw.rerank.Reranker(base, "listnet", **settings).fit(data.take(slice(0, 11)), data.take(slice(11, 14)))
     np.testing.assert_allclose(two.history_["loss"], one.history_["loss"], rtol=1e-5)
+    assert two.history_["ndcg@10"] == one.history_["ndcg@10"]
+    assert two.evaluations_ == one.evaluations_
     np.testing.assert_allclose(np.diff(two.predict(data)), np.diff(one.predict(data)), atol=1e-3)

@@ -145,6 +145,35 @@ def test_lists_that_say_nothing_are_an_error(tiny_folder, parts):
         reranker(tiny_folder).fit(nothing)
 
 
+def test_parts_without_information_do_not_end_the_training(tiny_folder, parts):
+    told = np.repeat(np.arange(24) == 0, parts[0].sizes)  # one list of 24, in one of six parts
+    model = reranker(tiny_folder, epochs=1, parts=6).fit(parts[0].with_(labels=parts[0].labels * told))
+    assert model.stopped_ == "parts"
+    assert len(model.history_["loss"]) == 6
+    weightless = parts[0].with_(weights=np.arange(24) == 0)
+    assert reranker(tiny_folder, epochs=1, parts=6).fit(weightless).stopped_ == "parts"
+
+
+def test_mixed_precision_learns_nearly_the_same(calm_folder, parts):
+    exact, mixed = (reranker(calm_folder, epochs=1, precision=how).fit(*parts) for how in ("float32", "bf16"))
+    np.testing.assert_allclose(mixed.history_["loss"], exact.history_["loss"], rtol=0.05)
+    assert (mixed.predict(parts[1]) != exact.predict(parts[1])).any()
+
+
+def test_a_language_model_scores_by_its_yes(tmp_path, parts):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = tiny.tokenizer()
+    words.padding_side = "left"
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(words), **sizes)).save_pretrained(tmp_path / "base")
+    words.save_pretrained(tmp_path / "base")
+    model = reranker(tmp_path / "base", epochs=1).fit(*parts)
+    model.save(tmp_path / "model")
+    loaded = rw.rerank.Reranker.load(tmp_path / "model", device="cpu")
+    np.testing.assert_allclose(loaded.predict(parts[1]), model.predict(parts[1]), atol=1e-6)
+
+
 def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, monkeypatch):
     settings = {"checkpoint": tmp_path / "state", "epochs": 3}
     whole = reranker(tiny_folder, epochs=3).fit(*parts)

@@ -71,7 +71,8 @@ class RerankLearner:
     best_scores: Array | None = None
     """Of the first held-out lists, by the model that was kept last."""
     processes: Processes = field(init=False)
-    _last_scores: Array | None = None
+    _found: dict[int, Array] = field(default_factory=dict, init=False)
+    """Scores of held-out lists after the last round."""
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
@@ -92,9 +93,19 @@ class RerankLearner:
                 found = self._step(batches[number % self.steps.per_epoch], stream.at(epoch), self.steps.rate(number))
                 loss, weight, moved = loss + found[0], weight + found[1], max(moved, found[2])
                 self.told(number + 1, found[0] / found[1] if found[1] else 0.0)
-        if not moved:
+        if not self.processes.alone:
+            self._score_together()
+        if not moved and not self._informative():
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train.data, self.objective))
-        return loss / weight
+        return loss / weight if weight else 0.0
+
+    def _informative(self) -> bool:
+        """Whether any list says something, where those of a part say nothing: scores that differ have a gradient."""
+        data = self.train.data
+        scores = torch.from_numpy(np.arange(data.n_docs) % 7 / 7)
+        _, gradient = self._loss.differentiate(scores, data.stream(self.seed))
+        counts = np.ones(data.n_queries) if data.weights is None else data.weights
+        return bool((gradient.numpy() * np.repeat(counts, data.sizes)).any())
 
     def _step(self, queries: NDArray[np.int64], stream: Stream, rate: float) -> tuple[float, float, float]:
         """Change the weights by one batch; gives the sums of its losses and weights, and whether it had a gradient."""
@@ -139,15 +150,25 @@ class RerankLearner:
         return float(value.detach()) * divisor, moved
 
     def scores(self, number: int) -> Array:
-        """Score held-out lists, without dropout."""
-        lists = self.held_out[number]
-        with torch_threads():
-            self._last_scores = scored(self.encoder, list(lists.pairs()), self.batching, mixed=self.mixed_scores)
-        return self._last_scores
+        """Score held-out lists, without dropout; processes have done so together, when the round was over."""
+        if self.processes.alone or number not in self._found:
+            pairs = list(self.held_out[number].pairs())
+            with torch_threads():
+                self._found[number] = scored(self.encoder, pairs, self.batching, mixed=self.mixed_scores)
+        return self._found[number]
+
+    def _score_together(self) -> None:
+        """Score held-out lists, each process its share: it is over sooner, and none waits long for another."""
+        rank, count = self.processes.rank, self.processes.count
+        for number, lists in enumerate(self.held_out):
+            pairs, found = list(lists.pairs()), np.zeros(lists.n_docs)
+            with torch_threads():
+                found[rank::count] = scored(self.encoder, pairs[rank::count], self.batching, mixed=self.mixed_scores)
+            self._found[number] = self.processes.add(found)
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
-        self.best_scores = self._last_scores
+        self.best_scores = self._found.get(0)
         return snapshot(self.encoder)
 
     def restore(self, kept: Weights) -> None:

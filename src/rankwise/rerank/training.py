@@ -119,9 +119,10 @@ def fit(
         reranker.trained_on_ = {"training": _size(train), **({} if valid is None else {"validation": _size(valid)})}
         reranker.base_model_ = _base_model(reranker)
         reranker.evaluation_, reranker.evaluations_ = None, {}
-        if valid is not None and learner.processes.first:
-            found_scores = learner.best_scores if learner.best_scores is not None else learner.scores(0)
-            reranker.evaluation_ = evaluate(found_scores, valid.data, metrics)
+        if valid is not None and (learner.best_scores is not None or learner.processes.first):
+            best_scores = learner.best_scores  # none where the best part was one before training was resumed
+            best_scores = scores(reranker, valid) if best_scores is None else best_scores
+            reranker.evaluation_ = evaluate(best_scores, valid.data, metrics)
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
         if interrupts.asked:  # after the last part
             reranker.stopped_ = "interrupted"
