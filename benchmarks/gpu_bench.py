@@ -11,7 +11,7 @@ import triton
 
 import rankwise as rw
 from clock import Call
-from gpu_clock import Clock, Limits
+from gpu_clock import Clock, Limits, Timing
 from peers import Lists, make_lists
 from rankwise.objectives.torch.kernels.lists import DeviceLists
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
@@ -112,9 +112,8 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.targets: list[dict[str, Any]] = []
         self.more: dict[str, Any] = {}
-        self.pending: list[
-            tuple[dict[str, Any], Call, dict[str, float]]
-        ] = []  # kernels whose launches are to be counted
+        # kernels whose launches are to be counted, with their rows and their work
+        self.pending: list[tuple[dict[str, Any], Call, dict[str, float]]] = []
 
     @property
     def elapsed(self) -> float:
@@ -123,6 +122,12 @@ class Bench:
     def late(self, share: float = 1.0) -> bool:
         return self.elapsed > share * float(self.options.seconds)
 
+    def ratios(self, what: str, theirs: Timing, ours: Timing, wanted: float) -> None:
+        """Two targets: how many times ours theirs is, in a steady loop and on the device."""
+        for clock in ("steady", "device"):
+            note = f"{theirs[clock]:.3g} ms over {ours[clock]:.3g} ms"
+            self.target(f"{what}, {clock}", theirs[clock] / ours[clock], wanted, note=note)
+
     def target(self, what: str, found: float, wanted: float, *, most: bool = False, note: str = "") -> None:
         met = found <= wanted if most else found >= wanted
         bound = "at most" if most else "at least"
@@ -130,18 +135,14 @@ class Bench:
         self.targets.append(line)
 
     def make(self, n_queries: int) -> Lists:
-        """Lists like MSLR's, or a few tiny ones."""
+        """Lists like MSLR's, one as long as its longest; or a few tiny ones."""
         if self.small:
             return tiny_lists()
-        return gamma_lists(n_queries) if self.options.lists == "gamma" else make_lists(n_queries)
+        return gamma_lists(n_queries) if self.options.lists == "gamma" else make_lists(n_queries, longest=True)
 
-    def medians(self, calls: Mapping[str, Call]) -> dict[str, float]:
-        """From an idle device."""
-        return self.clock.medians(calls, *((1, 0.0, 0) if self.small else (20, 2.5)))
-
-    def busy(self, calls: Mapping[str, Call], waits: dict[str, float]) -> dict[str, float]:
-        """Of the device alone."""
-        return self.clock.busy(calls, waits)
+    def measure(self, calls: Mapping[str, Call]) -> dict[str, Timing]:
+        """By three clocks."""
+        return self.clock.measure(calls, *((1, 0.0, 0) if self.small else ()))
 
     def beside_limit(self, work: dict[str, float], kernels: int, busy: float) -> dict[str, Any]:
         """The unit that allows least, how many of it a second, and the share of what is possible."""

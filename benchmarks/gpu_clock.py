@@ -14,9 +14,19 @@ from rankwise.objectives.torch.kernels.arithmetic import sigmoid
 from rankwise.objectives.torch.kernels.random import uniform_pair
 
 Calls = Mapping[str, Call]
+Timing = dict[str, float]
 SIGMOID, DOUBLE_EXP, UNIFORM = range(3)
 _SIGMOID, _DOUBLE_EXP = tl.constexpr(SIGMOID), tl.constexpr(DOUBLE_EXP)
 LONGEST_SLEEP = 60.0  # milliseconds
+LONG = 25.0  # milliseconds
+
+
+def repeated(call: Call, count: int) -> Call:
+    def run() -> None:
+        for _ in range(count):
+            call()
+
+    return run
 
 
 def sleep(cycles: int) -> None:
@@ -25,10 +35,11 @@ def sleep(cycles: int) -> None:
 
 
 class Clock:
-    """Medians of calls that take turns, in milliseconds.
+    """Medians of calls that take turns, in milliseconds, by three clocks, all between CUDA events:
 
-    On a GPU a call is timed between two events, from an idle device: what the host takes to launch kernels counts where
-    the device waits for it. *Busy* times are those of the device alone: it sleeps while the host launches all kernels.
+    - *idle*: one call, from an idle device; what the host takes to launch kernels counts where the device waits for it;
+    - *steady*: one call of many, back to back, as a training loop makes them;
+    - *device*: one call on the device alone, which sleeps while the host launches all kernels of the call.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -38,16 +49,25 @@ class Clock:
             some = 10_000_000
             self.cycles = some / min(self._once(lambda: sleep(some)) for _ in range(3))  # in a millisecond
 
-    def medians(self, calls: Calls, rounds: int = 20, seconds: float = 3.0, warm: int = 2) -> dict[str, float]:
+    def measure(self, calls: Calls, rounds: int = 15, seconds: float = 1.5, warm: int = 2) -> dict[str, Timing]:
+        """By all three clocks. A call of ``LONG`` leaves the device no rest, so that it is timed by the first alone."""
+        idle = self.idle(calls, rounds, seconds, warm)
+        found = {name: {"idle": taken, "steady": taken, "device": taken} for name, taken in idle.items()}
+        if not self.cuda:
+            return found
+        short = {name: call for name, call in calls.items() if idle[name] < LONG}
+        counts = {name: min(max(round(20.0 / idle[name]), 3), 30) for name in short}
+        loops = {name: (repeated(call, counts[name]), 0.0) for name, call in short.items()}
+        for name, taken in self._turns(loops, 5, seconds, 0).items():
+            found[name]["steady"] = taken / counts[name]
+        alone = {name: (call, min(2.0 * idle[name] + 1.0, LONGEST_SLEEP)) for name, call in short.items()}
+        for name, taken in self._turns(alone, 9, seconds, 0).items():
+            found[name]["device"] = taken
+        return found
+
+    def idle(self, calls: Calls, rounds: int = 20, seconds: float = 3.0, warm: int = 2) -> dict[str, float]:
         """Warm up, then take turns for this many rounds, or fewer when these seconds have passed, but three."""
         return self._turns({name: (call, 0.0) for name, call in calls.items()}, rounds, seconds, warm)
-
-    def busy(self, calls: Calls, waits: dict[str, float], rounds: int = 10) -> dict[str, float]:
-        """The same for the device alone; ``waits`` are the times of the calls from an idle device."""
-        if not self.cuda:
-            return {name: waits[name] for name in calls}
-        naps = {name: min(2.0 * waits[name] + 1.0, LONGEST_SLEEP) for name in calls}
-        return self._turns({name: (call, naps[name]) for name, call in calls.items()}, rounds, 3.0, 1)
 
     def _turns(self, calls: dict[str, tuple[Call, float]], rounds: int, seconds: float, warm: int) -> dict[str, float]:
         for call, _ in calls.values():
@@ -163,7 +183,7 @@ class Limits:
             "uniforms": function(UNIFORM, shorter),
             "bytes": lambda: other.copy_(big),
         }
-        times = clock.medians(calls, 1 if small else 10)
+        times = clock.idle(calls, 1 if small else 10)
         amounts = {"sigmoids": rounds, "double exps": shorter, "uniforms": 2 * shorter}
         self.rates = {name: 1e3 * each * tile * programs / times[name] for name, each in amounts.items()}
         self.rates["bytes"] = 1e3 * 2 * 4 * big.numel() / times["bytes"]
@@ -176,8 +196,8 @@ class Limits:
             for _ in range(count):
                 _nothing[(1,)](results)
 
-        idle = clock.medians({"launch": run}, 5)
-        return 1e3 * idle["launch"] / count, 1e3 * clock.busy({"launch": run}, idle, 5)["launch"] / count
+        taken = clock.measure({"launch": run}, 5)["launch"]
+        return 1e3 * taken["idle"] / count, 1e3 * taken["device"] / count
 
     def bound(self, work: dict[str, float], kernels: int) -> tuple[str, float]:
         """The unit that allows the least, and the milliseconds that it allows."""

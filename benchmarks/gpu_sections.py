@@ -22,6 +22,7 @@ TINY = ("approx_ndcg", "softmax_ce", "xendcg", "plrank(samples=2, cutoff=3)", "l
 SAMPLED = tuple(name for name in OBJECTIVES if "stochastic" not in name)
 BUCKET = 128
 KINDS = ("eager", "bucketed", "compiled")
+CLOCKS = ("idle", "steady", "device")
 
 
 def lists(bench: Bench) -> None:
@@ -36,9 +37,7 @@ def lists(bench: Bench) -> None:
     for row in rows:
         for kind, least in wanted.get(row["name"], {}).items():
             if kind in row:
-                ratio, busy = row[kind] / row["loss"], row[kind] / row["loss busy"]
-                note = f"{row[kind]:.2f} ms over {row['loss']:.3f} ms; {busy:.0f} times when busy"
-                bench.target(f"{row['name']}, padded {kind} over ours", ratio, least, note=note)
+                bench.ratios(f"{row['name']}, padded {kind} over ours", row[kind], row["loss"], least)
 
 
 def boosting(bench: Bench) -> None:
@@ -47,20 +46,15 @@ def boosting(bench: Bench) -> None:
         f"LambdaRank's gradient and Hessian for {made[0].size:,} documents, as boosted trees want them: milliseconds"
     )
     ours = Ours("lambdarank", made, bench.device)
-    idle = bench.medians({"kernel": ours.with_hessian})
-    busy = bench.busy({"kernel": ours.with_hessian}, idle)["kernel"]
-    row = {
-        "lists": f"{made[0].size:,} documents",
-        "name": "lambdarank with Hessian",
-        "kernel": idle["kernel"],
-        "busy": busy,
-    }
+    taken = bench.measure({"kernel": ours.with_hessian})["kernel"]
+    row: dict[str, Any] = {"lists": f"{made[0].size:,} documents", "name": "lambdarank with Hessian", "kernel": taken}
     row |= {"n_docs": int(made[0].size), "n_lists": int(made[2].size - 1)}
-    print(f"{row['kernel']:.3f} from idle, {busy:.3f} busy")
+    print(f"{taken['idle']:.3f} from idle, {taken['steady']:.3f} in a steady loop, {taken['device']:.3f} of the device")
     bench.more["boosting"] = row
     bench.pending.append((row, ours.with_hessian, work_of("lambdarank", made) | {"bytes": 16.0 * made[0].size}))
-    what = f"lambdarank's gradient and Hessian, {made[0].size:,} documents, ms"
-    bench.target(what, idle["kernel"], 1.0, most=True, note=f"busy {busy:.3f} ms")
+    for clock in ("steady", "device"):
+        what = f"lambdarank's gradient and Hessian, {made[0].size:,} documents, ms, {clock}"
+        bench.target(what, taken[clock], 1.0, most=True)
 
 
 def step(bench: Bench) -> None:
@@ -100,7 +94,7 @@ def graphs(bench: Bench) -> None:
         expected = ours.leaf.grad
         try:
             graph = captured(ours.loss)
-            taken = bench.medians({name: graph.replay})[name]
+            taken = bench.clock.idle({name: graph.replay}, 20, 1.0)[name]
             bench.clock.wait()
         except Exception as error:  # of CUDA or torch: what cannot be captured says so in many ways
             print(f"{name:<30} cannot be captured: {not_captured(error)}", flush=True)
@@ -123,9 +117,11 @@ def compare(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """One table: each objective on these lists, beside padded torch where that has a peer and memory does."""
     sizes = np.diff(made[2])
-    heading(f"{title}: {made[0].size:,} documents, the longest list {sizes.max():,}. Milliseconds, and times ours")
-    titles = ("loss", "kernel", "busy", "MB", "eager MB")
-    print(f"{'':<30}" + "".join(f"{one:>10}" for one in titles) + "".join(f"{one:>18}" for one in KINDS))
+    heading(f"{title}: {made[0].size:,} documents, the longest list {sizes.max():,}. Milliseconds {'/'.join(CLOCKS)}")
+    titles = ("loss", "kernel", *KINDS)
+    print(
+        f"{'':<30}" + "".join(f"{one:>19}" for one in titles) + f"{'times, steady/device':>36}{'MB':>8}{'eager MB':>9}"
+    )
     padded = functools.lru_cache(maxsize=2)(functools.partial(PaddedLists, made, bench.device))
     rows = []
     for name in names:
@@ -142,9 +138,7 @@ def compare(
                 add_peers(bench, calls, peer, batch, padded, kinds, row)
                 if not peer.draws:
                     row["difference"] = difference(ours.kernel(), padded(batch).results(peer))
-        row |= bench.medians(calls)
-        waits = {"busy": row["kernel"], "loss busy": row["loss"]}
-        row |= bench.busy({"busy": ours.kernel, "loss busy": ours.loss}, waits)
+        row |= bench.measure(calls)
         row |= {f"{kind} MB": bench.clock.peak(call) for kind, call in calls.items() if kind != "kernel"}
         bench.pending.append((row, ours.kernel, work_of(name, made)))
         rows.append(row)
@@ -189,22 +183,24 @@ def difference(ours: DeviceDerivatives, theirs: tuple[np.ndarray, np.ndarray]) -
 
 
 def table_line(row: dict[str, Any]) -> str:
-    cells = f"{row['name']:<30}" + "".join(f"{row[kind]:10.3f}" for kind in ("loss", "kernel", "busy"))
-    cells += f"{row['loss MB']:10.1f}"
-    cells += f"{row['eager MB']:10,.0f}" if "eager" in row else f"{'–':>10}"
+    cells = f"{row['name']:<30}"
+    for kind in ("loss", "kernel", *KINDS):
+        cells += f"{'/'.join(f'{row[kind][clock]:.3g}' for clock in CLOCKS) if kind in row else '–':>19}"
     for kind in KINDS:
-        cells += f"{row[kind]:9.2f}{row[kind] / row['loss']:8.1f}x" if kind in row else f"{'–':>18}"
+        ratios = [f"{row[kind][clock] / row['loss'][clock]:.1f}" for clock in CLOCKS[1:]] if kind in row else ["–"]
+        cells += f"{'/'.join(ratios):>12}"
+    cells += f"{row['loss MB']:8.0f}" + (f"{row['eager MB']:9,.0f}" if "eager" in row else f"{'–':>9}")
     notes = [f"differs by {row['difference']:.0e}"] if "difference" in row else []
-    return cells + "   " + "; ".join((*notes, *row["notes"]))
+    return cells + "  " + "; ".join((*notes, *row["notes"]))
 
 
 def beside_limits(bench: Bench) -> None:
     """What limits each kernel, last of all: a profiler counts the launches, and may slow down what comes after it."""
-    heading("Beside the limits: milliseconds of busy device, launches, and the unit that allows least")
+    heading("Beside the limits: milliseconds of the device, launches, and the unit that allows least")
     for row, call, work in bench.pending:
-        row |= bench.beside_limit(work, bench.clock.launches(call)[0], row["busy"])
+        row |= bench.beside_limit(work, bench.clock.launches(call)[0], row["kernel"]["device"])
         print(
-            f"{row['lists']:<32}{row['name']:<30}{row['busy']:10.3f}{row['kernels']:6d}   "
+            f"{row['lists']:<32}{row['name']:<30}{row['kernel']['device']:9.3f}{row['kernels']:5d}   "
             f"{row['rate']:9.3g} {row['unit']}/s, {row['share']:.0%} of the limit",
             flush=True,
         )

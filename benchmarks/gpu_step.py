@@ -61,8 +61,8 @@ def training_steps(bench: Bench) -> None:
         f"A training step, net of {net}, ApproxNDCG, fused Adam, {sizes.size:,} lists ({scores.size:,} documents, "
         f"{places:,} padded): milliseconds"
     )
-    titles = ("ragged", "busy", "padded", "times", "MB", "padded MB", "share", "loss", "of it")
-    print(f"{'':<8}" + "".join(f"{title:>10}" for title in titles))
+    clocks = ("idle", "steady", "device")
+    print(f"{'':<8}{'ragged':>24}{'padded':>24}{'times':>15}{'MB':>8}{'padded':>9}{'share':>8}{'loss':>8}{'of it':>8}")
     generator = torch.Generator(bench.device).manual_seed(0)
     features = torch.randn(scores.size, WIDTHS[0], generator=generator, device=bench.device)
     found: dict[str, Any] = {}
@@ -80,21 +80,19 @@ def training_steps(bench: Bench) -> None:
 
         ours, our_peak = with_peak(bench, ragged)
         theirs, their_peak = with_peak(bench, padded)
-        times = bench.medians({"ragged": ours, "padded": theirs})
-        loss = ours.loss_alone(ours.scores())
-        busy = bench.busy({"ragged": ours, "loss": loss}, {"ragged": times["ragged"], "loss": times["ragged"]})
-        row: dict[str, Any] = {**times, "busy": busy["ragged"], "loss": busy["loss"]}
-        row |= {"MB": our_peak, "padded MB": their_peak}
-        ratio, memory, share = times["padded"] / times["ragged"], our_peak / their_peak, busy["loss"] / busy["ragged"]
+        times = bench.measure({"ragged": ours, "padded": theirs, "loss": ours.loss_alone(ours.scores())})
+        row: dict[str, Any] = {**times, "MB": our_peak, "padded MB": their_peak}
+        memory, share = our_peak / their_peak, times["loss"]["device"] / times["ragged"]["device"]
+        cells = [f"{'/'.join(f'{times[name][clock]:.3f}' for clock in clocks):>24}" for name in ("ragged", "padded")]
+        ratios = "/".join(f"{times['padded'][clock] / times['ragged'][clock]:.1f}" for clock in clocks)
         print(
-            f"{precision:<8}{row['ragged']:10.3f}{row['busy']:10.3f}{row['padded']:10.2f}{ratio:9.1f}x{our_peak:10,.0f}"
-            f"{their_peak:10,.0f}{memory:10.1%}{row['loss']:10.3f}{share:10.1%}",
+            f"{precision:<8}{''.join(cells)}{ratios:>15}{our_peak:8,.0f}{their_peak:9,.0f}{memory:8.1%}"
+            f"{times['loss']['device']:8.3f}{share:8.1%}",
             flush=True,
         )
-        note = f"{row['padded']:.1f} ms over {row['ragged']:.2f} ms; busy {row['busy']:.2f} ms"
-        bench.target(f"training step ({precision}), padded eager over ragged", ratio, 15.0, note=note)
+        bench.ratios(f"training step ({precision}), padded eager over ragged", times["padded"], times["ragged"], 15.0)
         bench.target(f"training step ({precision}), memory over padded", memory, 0.1, most=True)
-        bench.target(f"training step ({precision}), share of the loss", share, 0.05, most=True)
+        bench.target(f"training step ({precision}), share of the loss, device", share, 0.05, most=True)
         del theirs
         bench.clock.forget()
         found[precision] = row
@@ -107,7 +105,7 @@ def step_in_graph(bench: Bench) -> float:
     features = torch.randn(scores.size, WIDTHS[0], device=bench.device)
     step = Step(features, rw.torch_loss("approx_ndcg").prepare(labels, offsets), half=True, capturable=True)
     graph = captured(step)
-    taken = bench.medians({"graph": graph.replay})["graph"]
+    taken = bench.clock.idle({"graph": graph.replay}, 20, 1.0)["graph"]
     print(f"{'the whole training step':<30}{taken:9.3f}", flush=True)
     return taken
 

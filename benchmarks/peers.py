@@ -11,10 +11,18 @@ Array = NDArray[np.float64]
 Lists = tuple[Array, Array, NDArray[np.int64]]
 
 
-def make_lists(n_queries: int, seed: int = 0) -> Lists:
-    """Lists of log-normal length like MSLR's (117 documents in the mean), five grades, scores that know something."""
+LONGEST = 1_251  # of MSLR's lists
+
+
+def make_lists(n_queries: int, seed: int = 0, *, longest: bool = False) -> Lists:
+    """Lists of log-normal length like MSLR's (117 documents in the mean), five grades, scores that know something.
+
+    With ``longest`` the first list has as many documents as MSLR's longest.
+    """
     draw = np.random.default_rng(seed)
-    sizes = np.clip(draw.lognormal(4.53, 0.7, n_queries), 1, 1_251).astype(np.int64)
+    sizes = np.clip(draw.lognormal(4.53, 0.7, n_queries), 1, LONGEST).astype(np.int64)
+    if longest:
+        sizes[0] = LONGEST
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     labels = draw.choice(5, size=int(offsets[-1]), p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
     return draw.normal(size=labels.size) + 0.4 * labels, labels, offsets
