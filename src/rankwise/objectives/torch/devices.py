@@ -40,10 +40,11 @@ class OnDevice(NamedTuple):
         No number is looked at on the host, so that nobody waits for the device. Scores that are not finite would lead
         kernels astray, which count on an order of documents: they see 0 instead, and all values become NaN.
         """
-        # Triton launches on the current device; for the CPU, which the interpreter works on, this changes nothing.
-        with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
-            found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
-        return found.value.add_(scores.sum().mul_(0.0)), found.gradient
+        if scores.is_cuda and scores.device.index != torch.cuda.current_device():
+            with torch.cuda.device(scores.device):  # Triton launches on the current device
+                return self.differentiate(scores, stream)
+        found = self.placed(torch.nan_to_num(scores, 0.0, 0.0, 0.0).contiguous(), stream)
+        return torch.add(found.value, scores.sum(), alpha=0.0), found.gradient
 
     def take(self, queries: NDArray[np.int64]) -> "OnDevice":
         """Give the same for some of the lists."""

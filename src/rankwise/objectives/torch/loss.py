@@ -145,10 +145,14 @@ class PreparedLoss:
             )
         if stream is None:
             stream = self.loss.next_stream()
+        if weights is None and self.loss.reduction != "none":
+            share = max(self._sizes.size, 1) if self.loss.reduction == "mean" else 1
+            total: Tensor = _Total.apply(scores, self, stream, share)[0]  # type: ignore[no-untyped-call]
+            return total
         there = self._placed(scores)
         sizes = there.lists.sizes if there is not None else torch.from_numpy(self._sizes).to(scores.device)
-        value = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
-        return _reduce(value, weights, self.loss.reduction, self._n_docs)
+        value: Tensor = _Loss.apply(scores, sizes, self, stream)[0]  # type: ignore[no-untyped-call]
+        return value if weights is None else _weighted(value, weights, self.loss.reduction, self._n_docs)
 
     def take(self, queries: NDArray[np.int64]) -> "PreparedLoss":
         """Give the loss of some of the queries, by number: a mini-batch."""
@@ -199,12 +203,8 @@ def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
     return torch.masked_select(column, inside.to(column.device))
 
 
-def _reduce(value: Tensor, weights: TensorLike | None, reduction: str, n_docs: int) -> Tensor:
-    """Weigh the queries and put them together; the mean of no queries, or of weights that are all 0, is 0."""
-    if weights is None:
-        if reduction == "none":
-            return value
-        return value.sum() / max(value.numel(), 1) if reduction == "mean" else value.sum()
+def _weighted(value: Tensor, weights: TensorLike, reduction: str, n_docs: int) -> Tensor:
+    """Weigh the queries and put them together; the mean by weights that are all 0 is 0."""
     given = _tensor(weights)
     check.query_weights(_array(weights), value.numel(), all_zero=True, n_docs=n_docs)
     given = given.to(value.device, value.dtype)
@@ -242,16 +242,48 @@ class _Loss(torch.autograd.Function):
     def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
         if factors is None:
             return None, None, None, None
-        return _Gradient.apply(factors, *ctx.saved_tensors), None, None, None  # type: ignore[no-untyped-call]
+        scores, gradient, sizes = ctx.saved_tensors
+        spread = factors.repeat_interleave(sizes, output_size=gradient.numel())
+        return _Gradient.of(spread, scores, gradient), None, None, None
+
+
+class _Total(torch.autograd.Function):
+    """The losses of all queries in one number, which is most of what is asked for: all gradients have one factor."""
+
+    @staticmethod
+    @_with_signature
+    def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, share: int) -> tuple[Tensor, Tensor]:
+        value, gradient = prepared.differentiate(scores, stream)
+        return value.sum() / share, gradient
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], output[1])
+        ctx.share = inputs[3]
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
+        if factor is None:
+            return None, None, None, None
+        return _Gradient.of(factor / ctx.share, *ctx.saved_tensors), None, None, None
 
 
 class _Gradient(torch.autograd.Function):
     """The gradient, which depends on the scores but cannot say how: to differentiate it must not give silent zeros."""
 
+    @classmethod
+    def of(cls, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+        """Multiply; a graph is made only for those who keep one."""
+        if torch.is_grad_enabled():
+            return cls.apply(factors, scores, gradient)  # type: ignore[no-any-return, no-untyped-call]
+        return (factors * gradient).to(scores.dtype)
+
     @staticmethod
     @_with_signature
-    def forward(factors: Tensor, scores: Tensor, gradient: Tensor, sizes: Tensor) -> Tensor:
-        return (factors.repeat_interleave(sizes, output_size=gradient.numel()) * gradient).to(scores.dtype)
+    def forward(factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+        return (factors * gradient).to(scores.dtype)
 
     @staticmethod
     def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:

@@ -8,6 +8,7 @@ import rankwise as rw
 from tests.objectives.test_objectives import ALL, PLAIN
 from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, brief, on_device
 
+from rankwise.objectives.torch.kernels import pairwise  # isort: skip
 from rankwise.objectives.torch.kernels.placed import NoDeviceKernelError  # isort: skip
 from rankwise.objectives.torch.kernels.table import place  # isort: skip
 
@@ -88,6 +89,13 @@ def test_document_weights(text):
     weights = np.random.default_rng(2).random(SMALL.scores.size) + 0.5
     wanted = rw.objective(text)(SMALL.scores, SMALL.labels, SMALL.offsets, SMALL.stream, document_weights=weights)
     assert_same(on_device(text, SMALL, document_weights=weights), wanted, TOLERANCE[torch.float32])
+
+
+@pytest.mark.parametrize("text", ["lambdarank", "lambdarank(truncation=2)", "lambdarank(metric=mrr)", "ranknet"])
+def test_pairs_of_lists_that_are_one_program_each(text, monkeypatch):
+    monkeypatch.setattr(pairwise, "MANY", 0)  # which few lists are not
+    assert_same(on_device(text, LONGER, torch.float64), expected(text, LONGER), TOLERANCE[torch.float64])
+    assert_same(on_device(text, SMALL), expected(text, SMALL), TOLERANCE[torch.float32])
 
 
 @pytest.mark.slow

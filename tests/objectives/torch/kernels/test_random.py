@@ -28,7 +28,7 @@ def fill(offsets, key, words, draw, out, block: tl.constexpr):
 def test_bit_for_bit(ids):
     lists = Lists([1, 2, 7, 100])
     stream = rw.Stream(2**40 + 3, 7, ids).child("noise", 2)
-    device_stream = DeviceStream(stream, lists.n_queries, DEVICE)
+    device_stream = DeviceStream(stream, lists.on_device())
     for draw in (0, 1, 1000):
         found = torch.empty(int(lists.offsets[-1]), dtype=torch.float64, device=DEVICE)
         fill[(lists.n_queries,)](
@@ -39,7 +39,7 @@ def test_bit_for_bit(ids):
 
 def test_keys():
     stream = rw.Stream(3)
-    device_stream = DeviceStream(stream, 2, DEVICE)
+    device_stream = DeviceStream(stream, Lists([1, 2]).on_device())
     keys = device_stream.keys("sample", 3).cpu()
-    assert torch.equal(keys[2], device_stream.key("sample", 2).cpu())
     assert int(keys[2].numpy().view(np.uint64)[0]) == int(stream.child("sample", 2).key)
+    assert torch.equal(device_stream.children("place", "sample")[1].cpu(), keys[0])

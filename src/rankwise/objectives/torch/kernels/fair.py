@@ -113,7 +113,7 @@ class PlacedFair:
 
     def _rewards(self, scores: Tensor, stream: Stream) -> Tensor:
         lists, (thetas, samples, by_race, draws, _) = self.priced.lists, self.priced.settings
-        random = DeviceStream(stream, lists.n_queries, lists.device)
+        random = DeviceStream(stream, lists)
         rewards = torch.zeros_like(scores)
         race = Race(lists, scores, scores, random, int(thetas.numel()), samples, draws)
         sampler = race if by_race else Sequence(race)

@@ -1,5 +1,6 @@
 """Ragged lists on a device, and the tiles that programs work on."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,16 @@ class DeviceLists:
             self._tiles[block] = tile_queries, tile_starts
         return self._tiles[block]
 
+    @cached_property
+    def numbers(self) -> Tensor:
+        """The lists, numbered from 0."""
+        return torch.arange(self.n_queries, device=self.device)
+
+    @cached_property
+    def longest_first(self) -> Tensor:
+        """The lists by length: what takes long begins early."""
+        return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
+
     def spread(self, values: Tensor) -> Tensor:
         """Give every document the value of its list."""
         return values.repeat_interleave(self.sizes, output_size=self.n_docs)
@@ -61,6 +72,15 @@ class Taken(NamedTuple):
     queries: NDArray[np.int64]
     numbers: Tensor
     rows: Tensor
+
+
+def warps_of(tile: int) -> int:
+    """One thread for each document of a tile.
+
+    Pairs are blocks of others times documents of the tile. A thread then has all pairs of its document, and adds them
+    up in its registers; with several threads for a document every sum would go through shared memory.
+    """
+    return max(1, tile // 32)
 
 
 def block_of(lists: DeviceLists, widest: int = 256) -> int:

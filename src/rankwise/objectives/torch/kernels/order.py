@@ -5,18 +5,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.lists import DeviceLists
+from rankwise.objectives.torch.kernels.lists import DeviceLists, warps_of
 
-_TILE, _STEP = 64, 128
+_TILE, _STEP = 32, 32
 COUNTED = 2048
 """Documents up to which each document of a list counts those before it: n² comparisons, but no pass over all lists."""
+
+
+@triton.jit
+def count_before(keys, size, mine, key, step: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Count for each document of a tile those of its list before it; equal keys stay in row order."""
+    place = tl.zeros_like(mine)
+    for begin in range(0, size, step):
+        others = begin + tl.arange(0, step)
+        other = tl.load(keys + others, mask=others < size, other=float("-inf"))[:, None]
+        before = (other > key[None, :]) | ((other == key[None, :]) & (others[:, None] < mine[None, :]))
+        place += tl.sum(before.to(tl.int32), 0)
+    return place
 
 
 @triton.jit
 def _count(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr
 ):
-    """Count for each document of a tile those before it; equal keys stay in row order."""
     query = tl.load(tile_queries + tl.program_id(0))
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
@@ -24,12 +35,7 @@ def _count(  # type: ignore[no-untyped-def]
     mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
     real = mine < size
     key = tl.load(keys + row + first + mine, mask=real, other=0.0)
-    place = tl.zeros([tile], tl.int32)
-    for begin in range(0, size, step):
-        others = begin + tl.arange(0, step)
-        other = tl.load(keys + row + first + others, mask=others < size, other=float("-inf"))[None, :]
-        before = (other > key[:, None]) | ((other == key[:, None]) & (others[None, :] < mine[:, None]))
-        place += tl.sum(before.to(tl.int32), 1)
+    place = count_before(keys + row + first, size, mine, key, step)
     tl.store(places + row + first + mine, place, mask=real)
     tl.store(ranked + row + first + place, mine, mask=real)
 
@@ -43,7 +49,8 @@ def ordered(lists: DeviceLists, keys: Tensor) -> tuple[Tensor, Tensor]:
     if lists.longest <= COUNTED:
         tiles = lists.tiles(_TILE)
         grid = (tiles[0].numel(), keys.shape[0])
-        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, tile=_TILE, step=_STEP, num_warps=4)
+        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, tile=_TILE, step=_STEP,
+                     num_warps=warps_of(_TILE))  # fmt: skip
         return places, ranked
     numbers = lists.spread(torch.arange(lists.n_queries, device=lists.device))
     begins = lists.spread(lists.offsets[:-1])

@@ -1,31 +1,88 @@
 """Pairwise losses on a device: documents are ranked, pairs are summed in the order of ranks, and lists are scaled.
 
-In the order of ranks the documents of a list lie side by side, and those among the first, which are paired with all
-others, come first. Each document gathers from all its pairs, so that every pair is computed twice, and nothing has to
-be added to by several programs at once: results repeat bit for bit.
+Where there are many lists, and none is long, one program does all of it for a list. Otherwise the tiles of lists are
+shared among programs, in three kernels; what a program does with a tile is the same.
 """
 
 import dataclasses
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
 
-from rankwise.objectives.pairwise.losses import HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
 from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.arithmetic import log1p, log1p_unit
-from rankwise.objectives.torch.kernels.order import ordered
+from rankwise.objectives.torch.kernels.arithmetic import log1p
+from rankwise.objectives.torch.kernels.lists import warps_of
+from rankwise.objectives.torch.kernels.order import count_before, ordered
+from rankwise.objectives.torch.kernels.pairs import tile_sums
 from rankwise.objectives.torch.kernels.placed import Call
 from rankwise.objectives.torch.kernels.swaps import BY_SWAPS, swaps
 
-_LOGISTIC, _HINGE, _SQUARED_HINGE = tl.constexpr(LOGISTIC), tl.constexpr(HINGE), tl.constexpr(SQUARED_HINGE)
-_COUNT, _DISCOUNTED = tl.constexpr(COUNT), tl.constexpr(DISCOUNTED)
-_PRECISION, _RECIPROCAL = tl.constexpr(AVERAGE_PRECISION), tl.constexpr(RECIPROCAL_RANK)
-_STEEPEST = tl.constexpr(20.0)
-_NORM_BIAS = tl.constexpr(0.01)
 _LN2 = tl.constexpr(0.6931471805599453)
-_TILE, _STEP = 32, 64
+_TILE, _STEP, _COUNT_STEP = 32, 8, 32
+WHOLE, MANY = 1024, 4096
+"""Documents up to which a list is one program's, where there are so many lists: fewer would not fill a device."""
+
+
+@triton.jit
+def _factor(pull, sigma, norm: tl.constexpr):  # type: ignore[no-untyped-def]
+    """What the derivatives of a list are multiplied by, from the sum of its pairs' pulls."""
+    if norm:
+        total = pull * 2.0 * sigma
+        return tl.where(total > 0.0, log1p(total) / (tl.where(total > 0.0, total, 1.0) * _LN2), 1.0)
+    else:  # noqa: RET505 (a constant decides: without else both are compiled)
+        return pull * 0.0 + 1.0
+
+
+@triton.jit
+def _whole(  # type: ignore[no-untyped-def]
+    offsets, longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places, discounts, distances,
+    sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves,
+    value, gradient, hessian, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
+    by_distance: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr, count_step: tl.constexpr,
+):  # fmt: skip
+    """Everything about one list."""
+    query = tl.load(longest_first + tl.program_id(0))
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    for start in range(0, size, tile):
+        mine = start + tl.arange(0, tile)
+        real = mine < size
+        score = tl.load(scores + first + mine, mask=real, other=0.0)
+        place = count_before(scores + first, size, mine, score, count_step)
+        tl.store(places + first + mine, place, mask=real)
+        tl.store(ranked + first + place, score, mask=real)
+        tl.store(ranked_worths + first + place, tl.load(worths + first + mine, mask=real, other=0.0), mask=real)
+        if weighted:
+            tl.store(ranked_heavy + first + place, tl.load(heavy + first + mine, mask=real, other=0.0), mask=real)
+    tl.debug_barrier()
+    cost = tl.zeros([tile], scores.dtype.element_ty)
+    pull = cost
+    for start in range(0, size, tile):
+        slope, curve, costs, pulls = tile_sums(
+            start, size, tl.minimum(truncation, size), ranked + first, ranked_worths + first, ranked_heavy + first,
+            ranked, ranked, discounts, distances, sigma, swap_share, distance_share,
+            weight, loss, norm, weighted, by_distance, tile, step,
+        )  # fmt: skip
+        mine = start + tl.arange(0, tile)
+        tl.store(slopes + first + mine, slope, mask=mine < size)
+        if wanted:
+            tl.store(curves + first + mine, curve, mask=mine < size)
+        cost += costs
+        pull += pulls
+    tl.debug_barrier()
+    sigma = tl.cast(sigma, cost.dtype)
+    factor = _factor(tl.sum(pull), sigma, norm)
+    tl.store(value + query, factor * tl.sum(cost))
+    for start in range(0, size, tile):
+        mine = start + tl.arange(0, tile)
+        real = mine < size
+        place = tl.load(places + first + mine, mask=real, other=0)
+        tl.store(gradient + first + mine, sigma * factor * tl.load(slopes + first + place, mask=real), mask=real)
+        if wanted:
+            curve = tl.load(curves + first + place, mask=real)
+            tl.store(hessian + first + mine, sigma * sigma * factor * curve, mask=real)
 
 
 @triton.jit
@@ -46,108 +103,27 @@ def _arrange(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _pair_loss(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The loss of a pair by its margin, how fast it falls, and its second derivative, or what stands for it."""
-    if loss == _LOGISTIC:
-        small = tl.exp(-tl.abs(margin))
-        whole = 1.0 / (1.0 + small)
-        fall = tl.where(margin > 0.0, small, 1.0) * whole
-        return tl.maximum(-margin, 0.0) + log1p_unit(small), fall, small * whole * whole
-    elif loss == _HINGE:  # noqa: RET505 (a constant decides: without elif both are compiled)
-        gap = tl.maximum(1.0 - margin, 0.0)
-        on = tl.where(gap > 0.0, 1.0, 0.0).to(margin.dtype)
-        return gap, on, on
-    elif loss == _SQUARED_HINGE:
-        gap = tl.maximum(1.0 - margin, 0.0)
-        return gap * gap, 2.0 * gap, tl.where(gap > 0.0, 2.0, 0.0).to(margin.dtype)
-    else:
-        size = tl.exp(tl.minimum(-margin, _STEEPEST))
-        beyond = margin < -_STEEPEST
-        return tl.where(beyond, size * (1.0 - margin - _STEEPEST), size), size, tl.where(beyond, 0.0, size)
-
-
-@triton.jit
 def _pairs(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, heavy, upper, lower, reaches, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves, losses, pulls,
-    weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr, by_distance: tl.constexpr,
-    tile: tl.constexpr, step: tl.constexpr,
+    swapped: tl.constexpr, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
+    by_distance: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """Add up the pairs of a tile of ranks; all arrays are in the order of ranks."""
     query = tl.load(tile_queries + tl.program_id(0))
     start = tl.load(tile_starts + tl.program_id(0))
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
-    reach = tl.minimum(truncation, size)
-    swaps: tl.constexpr = (weight == _PRECISION) | (weight == _RECIPROCAL)
-    if swaps:
-        reach = tl.load(reaches + query)
-    spread = tl.load(scores + first) - tl.load(scores + first + size - 1)
+    reach = tl.load(reaches + query) if swapped else tl.minimum(truncation, size)
+    slope, curve, cost, pull = tile_sums(
+        start, size, reach, scores + first, worths + first, heavy + first, upper + first, lower + first, discounts,
+        distances, sigma, swap_share, distance_share, weight, loss, norm, weighted, by_distance, tile, step,
+    )  # fmt: skip
     mine = start + tl.arange(0, tile)
-    real = mine < size
-    score = tl.load(scores + first + mine, mask=real, other=0.0)[:, None]
-    worth = tl.load(worths + first + mine, mask=real, other=0.0)[:, None]
-    leave, come = score, score
-    if swaps:
-        leave = tl.load(upper + first + mine, mask=real, other=0.0)[:, None]
-        come = tl.load(lower + first + mine, mask=real, other=0.0)[:, None]
-    elif weight == _DISCOUNTED:
-        leave = tl.load(discounts + mine, mask=real, other=0.0)[:, None]
-        come = leave
-    load = score
-    if weighted:
-        load = tl.load(heavy + first + mine, mask=real, other=0.0)[:, None]
-    sigma = tl.cast(sigma, score.dtype)
-    swap_share, distance_share = tl.cast(swap_share, score.dtype), tl.cast(distance_share, score.dtype)
-    slope = tl.zeros([tile], score.dtype)
-    curve, cost, pull = slope, slope, slope
-    stop = tl.where(start < reach, size, reach)  # whoever is not among the first has pairs with those only
-    for begin in range(0, stop, step):
-        others = begin + tl.arange(0, step)
-        inside = others < stop
-        other = tl.load(scores + first + others, mask=inside, other=0.0)[None, :]
-        value = tl.load(worths + first + others, mask=inside, other=0.0)[None, :]
-        counts = real[:, None] & inside[None, :] & (worth != value)
-        counts = counts & (tl.minimum(mine[:, None], others[None, :]) < reach)
-        sign = tl.where(worth > value, 1.0, -1.0).to(score.dtype)
-        margin = sigma * sign * (score - other)
-        if weight == _COUNT:
-            each = tl.full([tile, step], 1.0, score.dtype)
-        else:
-            if swaps:
-                leaves = tl.load(upper + first + others, mask=inside, other=0.0)[None, :]
-                comes = tl.load(lower + first + others, mask=inside, other=0.0)[None, :]
-            else:
-                leaves = tl.load(discounts + others, mask=inside, other=0.0)[None, :]
-                comes = leaves
-            if by_distance:
-                apart = tl.abs(mine[:, None] - others[None, :])
-                distance = tl.load(distances + apart, mask=counts, other=0.0)
-                each = swap_share * tl.abs(leave - leaves) + distance_share * distance
-            else:
-                above = mine[:, None] < others[None, :]
-                gone = tl.where(above, leave, leaves)
-                each = gone - tl.where(above, comes, come)
-                if weight == _RECIPROCAL:
-                    each = tl.where(gone == 0.0, 0.0, each)
-            each = tl.abs(worth - value) * each
-        if weighted:
-            each = each * tl.where(
-                worth > value, load, tl.load(heavy + first + others, mask=inside, other=0.0)[None, :]
-            )
-        if norm:
-            each = tl.where(spread > 0.0, each / (_NORM_BIAS + tl.abs(score - other)), each)
-        each = tl.where(counts, each, 0.0)
-        value_of, fall, bend = _pair_loss(margin, loss)
-        slope -= tl.sum(each * fall * sign, 1)
-        curve += tl.sum(each * bend, 1)
-        cost += tl.sum(each * value_of, 1)
-        pull += tl.sum(each * fall, 1)
-    tl.store(slopes + first + mine, slope, mask=real)
-    tl.store(curves + first + mine, curve, mask=real)
-    # every pair is seen from both sides
-    tl.store(losses + tl.program_id(0), 0.5 * tl.sum(cost))
-    tl.store(pulls + tl.program_id(0), 0.5 * tl.sum(pull))
+    tl.store(slopes + first + mine, slope, mask=mine < size)
+    tl.store(curves + first + mine, curve, mask=mine < size)
+    tl.store(losses + tl.program_id(0), tl.sum(cost))
+    tl.store(pulls + tl.program_id(0), tl.sum(pull))
 
 
 @triton.jit
@@ -171,10 +147,7 @@ def _scale(  # type: ignore[no-untyped-def]
         if norm:
             pull += tl.load(pulls + number + begin + tl.arange(0, step), mask=inside, other=0.0)
     sigma = tl.cast(sigma, cost.dtype)
-    factor = tl.sum(cost) * 0.0 + 1.0
-    if norm:
-        total = tl.sum(pull) * 2.0 * sigma
-        factor = tl.where(total > 0.0, log1p(total) / (tl.where(total > 0.0, total, 1.0) * _LN2), 1.0)
+    factor = _factor(tl.sum(pull), sigma, norm)
     mine = start + tl.arange(0, tile)
     real = mine < size
     place = tl.load(ranks + first + mine, mask=real, other=0)
@@ -195,31 +168,43 @@ def arrange(prepared: PreparedKernel) -> PreparedKernel:
 
 
 def launch(call: Call) -> None:
-    """Rank, pair up, and scale."""
+    """Do it list by list, or in three steps: rank, pair up, and scale."""
     worths, heavy = call.per_document
     discounts, distances, settings = call.settings
     lists, scores = call.lists, call.scores
-    tiles = lists.tiles(_TILE)
-    grid, shape = (tiles[0].numel(),), {"tile": _TILE, "step": _STEP, "num_warps": 4}
-    weighted = heavy.numel() > 0
-    (places,), (by_rank,) = ordered(lists, scores[None])
+    weighted, wanted = heavy.numel() > 0, call.hessian is not None
+    heavy = heavy if weighted else worths
     ranked, ranked_worths, ranked_heavy, slopes, curves = scores.new_empty((5, lists.n_docs))
-    _arrange[grid](
-        lists.offsets, *tiles, by_rank, scores, worths, heavy if weighted else worths, ranked, ranked_worths,
-        ranked_heavy, weighted=weighted, tile=_TILE, num_warps=1,
-    )  # fmt: skip
     truncation = min(settings.truncation, lists.longest)
+    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
+    numbers = (settings.sigma, truncation, settings.swap_share, settings.distance_share)
+    kind = {
+        "weight": settings.weight, "loss": settings.loss, "norm": settings.norm, "weighted": weighted,
+        "by_distance": settings.distance_share > 0.0,
+    }  # fmt: skip
+    shape = {"tile": _TILE, "step": _STEP, "num_warps": warps_of(_TILE)}
+    if lists.longest <= WHOLE and lists.n_queries >= MANY and settings.weight not in BY_SWAPS:
+        places = ranked.new_empty(lists.n_docs, dtype=torch.int32)
+        _whole[(lists.n_queries,)](
+            lists.offsets, lists.longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places,
+            discounts, distances, *numbers, slopes, curves, *outputs, **kind, wanted=wanted, count_step=_COUNT_STEP,
+            **shape,
+        )  # fmt: skip
+        return
+    tiles = lists.tiles(_TILE)
+    grid = (tiles[0].numel(),)
+    (places,), (by_rank,) = ordered(lists, scores[None])
+    _arrange[grid](
+        lists.offsets, *tiles, by_rank, scores, worths, heavy, ranked, ranked_worths, ranked_heavy,
+        weighted=weighted, tile=_TILE, num_warps=1,
+    )  # fmt: skip
     upper, lower, reaches = ranked, ranked, places
     if settings.weight in BY_SWAPS:
         upper, lower, reaches = swaps(lists, ranked_worths, settings.weight, truncation)
     sums = scores.new_empty((2, grid[0]))
     _pairs[grid](
         lists.offsets, *tiles, ranked, ranked_worths, ranked_heavy, upper, lower, reaches, discounts, distances,
-        settings.sigma, truncation, settings.swap_share, settings.distance_share, slopes, curves, *sums,
-        weight=settings.weight, loss=settings.loss, norm=settings.norm, weighted=weighted,
-        by_distance=settings.distance_share > 0.0, **shape,
+        *numbers, slopes, curves, *sums, swapped=settings.weight in BY_SWAPS, **kind, **shape,
     )  # fmt: skip
-    wanted = call.hessian is not None
-    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
     _scale[grid](lists.offsets, *tiles, places, settings.sigma, slopes, curves, *sums, *outputs,
                  norm=settings.norm, wanted=wanted, **shape)  # fmt: skip

@@ -109,7 +109,7 @@ class PlacedKernel:
         """Run the kernel."""
         random = None
         if self.draws:
-            random = DeviceStream(drawing(stream, self.objective), self.lists.n_queries, self.lists.device)
+            random = DeviceStream(drawing(stream, self.objective), self.lists)
         found = DeviceDerivatives(
             scores.new_empty(self.lists.n_queries),
             torch.empty_like(scores),

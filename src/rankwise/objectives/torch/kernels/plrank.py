@@ -1,13 +1,14 @@
 """PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race.py``, ``sequence.py``).
 
-The formulas are in ``rankwise.objectives.plackett_luce.plrank``. Three steps, over as many samples at once as the
-scratch holds:
+The formulas are in ``rankwise.objectives.plackett_luce.plrank``. Two steps, over as many samples at once as the scratch
+holds:
 
-1. ``_look_back``, from the last rank to the first: chances, and the reward that follows each rank.
-2. ``_look_ahead``, from the first rank to the last: what each placed document gets, and what all others share.
-3. ``_gather``, for tiles of documents: the sum over samples, so that nothing is added to by two programs at once.
+1. ``_look``, one thread for each sample of a list: from the last rank to the first chances, and the reward that follows
+   each rank; and back again what each placed document gets, and what all others share.
+2. ``_gather``, for tiles of documents: the sum over samples, so that nothing is added to by two programs at once.
 
-All of it is in double precision: masses of documents far apart, and differences of them, are what it is about.
+It is in double precision: masses of documents far apart, and differences of them, are what it is about. Only the
+chances of those not placed, which nothing is subtracted from, have the precision of the scores.
 """
 
 import torch
@@ -23,25 +24,29 @@ _TILE, _LANES = 128, 32
 
 
 @triton.jit
-def _look_back(  # type: ignore[no-untyped-def]
+def _look(  # type: ignore[no-untyped-def]
     offsets, scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
-    cutoff, count, n_queries, baseline: tl.constexpr, lanes: tl.constexpr,
+    drs, ris, sums_a, sums_b, cutoff, count, baseline: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """Fill chances, shares that are left, and the rewards after each rank and from it on, for samples of a list."""
+    """Fill what each rank's document gets into ``afters``, for its gradient, and ``onwards``, for its Hessian.
+
+    The paper's DN, DR, RI and the two sums of the Hessian are kept times Z_k (the Hessian's times Z_k²).
+    """
     query = tl.program_id(0)
     first = tl.load(offsets + query)
     head = tl.minimum(tl.load(offsets + query + 1) - first, cutoff)
     sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
     wanted = sample < count
-    out = sample * n_queries + query
+    out = query.to(tl.int64) * count + sample
+    ranks = query.to(tl.int64) * cutoff * count + sample
     log_left = tl.load(log_lefts + out, mask=wanted, other=0.0)
     mean = tl.load(means + out, mask=wanted, other=0.0)
     log_last = log_left
-    to_come = tl.zeros([lanes], tl.float64)
-    to_weigh, total = to_come, to_come
+    nothing = tl.zeros([lanes], tl.float64)
+    to_come, to_weigh, total = nothing, nothing, nothing
     for step in range(head):
         rank = head - 1 - step
-        at = out * cutoff + rank
+        at = ranks + rank * count
         document = tl.load(placed + at, mask=wanted, other=0)
         score = tl.load(scores + first + document, mask=wanted, other=0.0).to(tl.float64)
         reward = tl.load(worths + first + document, mask=wanted, other=0.0).to(tl.float64)
@@ -63,27 +68,10 @@ def _look_back(  # type: ignore[no-untyped-def]
         to_weigh += theta
     tl.store(log_lasts + out, log_last, mask=wanted)
     tl.store(values + out, total, mask=wanted)
-
-
-@triton.jit
-def _look_ahead(  # type: ignore[no-untyped-def]
-    offsets, worths, thetas, placed, chances, keeps, afters, onwards, drs, ris, sums_a, sums_b,
-    cutoff, count, n_queries, lanes: tl.constexpr,
-):  # fmt: skip
-    """Put what each placed document gets into the places of ``afters`` and ``onwards``: to its gradient, its Hessian.
-
-    The paper's DN, DR, RI and the two sums of the Hessian are kept times Z_k (the Hessian's times Z_k²).
-    """
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    head = tl.minimum(tl.load(offsets + query + 1) - first, cutoff)
-    sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
-    wanted = sample < count
-    out = sample * n_queries + query
-    dn = tl.zeros([lanes], tl.float64)
-    dr, ri, a, b, kept = dn, dn, dn, dn, dn
+    tl.debug_barrier()
+    dn, dr, ri, a, b, kept = nothing, nothing, nothing, nothing, nothing, nothing
     for rank in range(head):
-        at = out * cutoff + rank
+        at = ranks + rank * count
         reward = tl.load(worths + first + tl.load(placed + at, mask=wanted, other=0), mask=wanted, other=0.0)
         reward, theta = reward.to(tl.float64), tl.load(thetas + rank).to(tl.float64)
         p = tl.load(chances + at, mask=wanted, other=0.0)
@@ -95,9 +83,9 @@ def _look_ahead(  # type: ignore[no-untyped-def]
         a = theta * dn + kept * kept * a
         b = onward * dn + kept * kept * b
         kept = tl.load(keeps + at, mask=wanted, other=0.0)
-        step = p * (reward * dr - ri)
-        tl.store(afters + at, after + step, mask=wanted)
-        bend = after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
+        change = p * (reward * dr - ri)
+        tl.store(afters + at, after + change, mask=wanted)
+        bend = after * (1.0 - 2.0 * p * dn) + change + 2.0 * p * p * (b - reward * a)
         tl.store(onwards + at, bend, mask=wanted)
     tl.store(drs + out, dr, mask=wanted)
     tl.store(ris + out, ri, mask=wanted)
@@ -107,35 +95,55 @@ def _look_ahead(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _gather(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, ranks, slopes, bends, log_lasts, drs, ris, sums_a, sums_b,
-    gradients, hessians, cutoff, count, n_queries, n_docs, wanted: tl.constexpr, tile: tl.constexpr,
+    offsets, tile_queries, tile_starts, scores, worths, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
+    sums_b, sums, value, gradient, hessian, cutoff, count, samples, n_queries, n_docs,
+    begun: tl.constexpr, ends: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Add to each document of a tile what it gets from every sample, placed there or not."""
+    """Add up what each document of a tile gets from every sample, placed there or not.
+
+    Batches of samples before this one (``begun``) have left their ``sums``; the last (``ends``) fills in the means.
+    """
     query = tl.load(tile_queries + tl.program_id(0))
+    start = tl.load(tile_starts + tl.program_id(0))
     first = tl.load(offsets + query)
-    documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
+    documents = start + tl.arange(0, tile)
     real = documents < tl.load(offsets + query + 1) - first
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
     reward = tl.load(worths + first + documents, mask=real, other=0.0).to(tl.float64)
-    slope = tl.load(gradients + first + documents, mask=real, other=0.0)
-    bend = tl.zeros([tile], tl.float64)
-    if wanted:
-        bend = tl.load(hessians + first + documents, mask=real, other=0.0)
-    for number in range(count):
-        sample = tl.full([tile], number, tl.int64)
-        out = sample * n_queries + query
-        rank = tl.load(ranks + sample * n_docs + first + documents, mask=real, other=0)
+    out = query.to(tl.int64) * count
+    at = out * cutoff
+    slope = tl.zeros([tile], tl.float64)
+    bend, total = slope, tl.sum(slope)
+    if begun:
+        total += tl.load(sums + query)
+        slope += tl.load(sums + n_queries + first + documents, mask=real, other=0.0)
+        bend += tl.load(sums + n_queries + n_docs + first + documents, mask=real & wanted, other=0.0)
+    for _ in range(count):
+        rank = tl.load(ranks + first + documents, mask=real, other=0)
         placed = rank >= 0
-        p = tl.exp(tl.minimum(score - tl.load(log_lasts + out), 0.0))
+        gap = tl.minimum(score - tl.load(log_lasts + out), 0.0)
+        p = tl.exp(gap.to(scores.dtype.element_ty)).to(tl.float64)
         step = p * (reward * tl.load(drs + out) - tl.load(ris + out))
-        at = out * cutoff + tl.maximum(rank, 0)
-        slope += tl.where(placed, tl.load(slopes + at, mask=real & placed, other=0.0), step)
+        own = at + tl.maximum(rank, 0) * count
+        slope += tl.where(placed, tl.load(slopes + own, mask=real & placed, other=0.0), step)
         if wanted:
             apart = step + 2.0 * p * p * (tl.load(sums_b + out) - reward * tl.load(sums_a + out))
-            bend += tl.where(placed, tl.load(bends + at, mask=real & placed, other=0.0), apart)
-    tl.store(gradients + first + documents, slope, mask=real)
-    if wanted:
-        tl.store(hessians + first + documents, bend, mask=real)
+            bend += tl.where(placed, tl.load(bends + own, mask=real & placed, other=0.0), apart)
+        total += tl.load(values + out)
+        ranks += n_docs
+        out += 1
+        at += 1
+    if ends:
+        tl.store(gradient + first + documents, (slope / -samples).to(gradient.dtype.element_ty), mask=real)
+        if wanted:
+            tl.store(hessian + first + documents, (bend / -samples).to(hessian.dtype.element_ty), mask=real)
+        if start == 0:
+            tl.store(value + query, (total / -samples).to(value.dtype.element_ty))
+    else:
+        tl.store(sums + n_queries + first + documents, slope, mask=real)
+        tl.store(sums + n_queries + n_docs + first + documents, bend, mask=real & wanted)
+        if start == 0:
+            tl.store(sums + query, total)
 
 
 def launch(call: Call) -> None:
@@ -145,28 +153,21 @@ def launch(call: Call) -> None:
     race = Race(lists, call.scores, worths, drawn(call), int(thetas.numel()), samples, draws)
     sampler = race if by_race else Sequence(race)
     wanted = call.hessian is not None
-    values = torch.zeros(lists.n_queries, dtype=torch.float64, device=lists.device)
-    sums = torch.zeros((2 if wanted else 1, lists.n_docs), dtype=torch.float64, device=lists.device)
-    tiles = lists.tiles(_TILE)
-    for start, count in race.batches():
+    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
+    tiles, batches = lists.tiles(_TILE), list(race.batches())
+    sums = call.scores.new_empty(
+        lists.n_queries + 2 * lists.n_docs if len(batches) > 1 else 0, dtype=torch.float64
+    )  # fmt: skip
+    for start, count in batches:
         placed, ranks, log_lefts, means = sampler.draw(start, count)
-        chances, keeps, afters, onwards = values.new_empty((4, count, lists.n_queries, race.cutoff))
-        log_lasts, totals, *shared = values.new_empty((6, count, lists.n_queries))
-        grid, sizes = (lists.n_queries, -(-count // _LANES)), (race.cutoff, count, lists.n_queries)
-        _look_back[grid](
+        chances, keeps, afters, onwards = sums.new_empty((4, lists.n_queries, race.cutoff, count))
+        shared = sums.new_empty((6, lists.n_queries, count)).unbind()
+        _look[(lists.n_queries, -(-count // _LANES))](
             lists.offsets, call.scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards,
-            log_lasts, totals, *sizes, baseline=baseline, lanes=_LANES, num_warps=1,
-        )  # fmt: skip
-        _look_ahead[grid](
-            lists.offsets, worths, thetas, placed, chances, keeps, afters, onwards, *shared, *sizes,
-            lanes=_LANES, num_warps=1,
+            *shared, race.cutoff, count, baseline=baseline, lanes=_LANES, num_warps=1,
         )  # fmt: skip
         _gather[(tiles[0].numel(),)](
-            lists.offsets, *tiles, call.scores, worths, ranks, afters, onwards, log_lasts, *shared, sums[0], sums[-1],
-            *sizes, lists.n_docs, wanted=wanted, tile=_TILE, num_warps=4,
+            lists.offsets, *tiles, call.scores, worths, ranks, afters, onwards, *shared, sums, *outputs,
+            race.cutoff, count, samples, lists.n_queries, lists.n_docs, begun=start > 0,
+            ends=start + count >= samples, wanted=wanted, tile=_TILE, num_warps=4,
         )  # fmt: skip
-        values += totals.sum(0)
-    call.value.copy_(values / -samples)
-    call.gradient.copy_(sums[0] / -samples)
-    if call.hessian is not None:
-        call.hessian.copy_(sums[1] / -samples)

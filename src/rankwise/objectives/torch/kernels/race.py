@@ -37,7 +37,7 @@ def _arrive(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, only, place_key, strata_key, words, strides, scores, keys,
     first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Fill the keys of a tile of documents for two samples, which share a block of the generator."""
+    """Fill the keys of a tile of documents, for two samples at a time, which share a block of the generator."""
     query = tl.load(tile_queries + tl.program_id(0))
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
@@ -46,31 +46,34 @@ def _arrive(  # type: ignore[no-untyped-def]
     documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
     real = documents < tl.load(offsets + query + 1) - first
     word = tl.load(words + query)
-    pair = first_sample // 2 + tl.program_id(1)
     nothing = tl.zeros_like(documents)
-    even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, documents, nothing + pair)
-    if draws == ANTITHETIC:
-        odd = 1.0 - even
-    if draws == LATIN:
-        u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
-        start = tl.minimum((u * samples).to(tl.int64), samples - 1)
-        stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
-        largest = tl.full([tile], LARGEST_UNIFORM, tl.float64)
-        even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, largest)
-        odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, largest)
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
-    row = (2 * tl.program_id(1)).to(tl.int64)
-    here = keys + row * n_docs + first + documents
-    tl.store(here, score - tl.log(-tl.log(even)), mask=real)
-    tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (nothing + row + 1 < count))
+    for number in range(tl.program_id(1), (count + 1) // 2, tl.num_programs(1)):
+        pair = first_sample // 2 + number
+        even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, documents, nothing + pair)
+        if draws == ANTITHETIC:
+            odd = 1.0 - even
+        if draws == LATIN:
+            u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
+            start = tl.minimum((u * samples).to(tl.int64), samples - 1)
+            stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
+            largest = tl.full([tile], LARGEST_UNIFORM, tl.float64)
+            even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, largest)
+            odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, largest)
+        here = keys + (nothing + 2 * number).to(tl.int64) * n_docs + first + documents
+        tl.store(here, score - tl.log(-tl.log(even)), mask=real)
+        tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
 
 
 @triton.jit
 def _select(  # type: ignore[no-untyped-def]
-    offsets, only, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_queries, n_docs,
+    offsets, only, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
+    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward.
+
+    What is known of each sample lies by list, rank and sample, so that threads with one sample each write side by side.
+    """
     query = tl.program_id(0)
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
@@ -78,57 +81,62 @@ def _select(  # type: ignore[no-untyped-def]
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
     head = tl.minimum(size, cutoff)
-    sample = (tl.program_id(1) * rows + tl.arange(0, rows)).to(tl.int64)
-    wanted = sample < count
-    source = keys + (sample * n_docs + first)[:, None]
-    lanes = tl.arange(0, block)
-    bar = tl.full([rows], float("inf"), tl.float64)
-    last = tl.full([rows], _NONE, tl.int32)
-    for rank in range(head):
-        top = tl.full([rows], float("-inf"), tl.float64)
-        best = tl.full([rows], 2147483647, tl.int32)
-        for begin in range(0, size, block):
-            document = (begin + lanes)[None, :]
-            key = tl.load(source + document, mask=wanted[:, None] & (document < size), other=float("-inf"))
-            # Equal keys, as good as impossible, come in the order of rows.
-            later = (key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None]))
-            later = later & (document < size)
-            here = tl.max(tl.where(later, key, float("-inf")), 1)
-            at = tl.min(tl.where(later & (key == here[:, None]), document, 2147483647), 1)
-            best = tl.where((here > top) | (best == 2147483647), at, best)
-            top = tl.maximum(top, here)
-        bar, last = top, best
-        tl.store(placed + (sample * n_queries + query) * cutoff + rank, best, mask=wanted)
-        tl.store(ranks + sample * n_docs + first + best, rank, mask=wanted)
-    highest = tl.full([rows], float("-inf"), tl.float64)
-    for begin in range(0, size, block):
-        document = (begin + lanes)[None, :]
-        inside = document < size
-        key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
-        left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-        score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
-        highest = tl.maximum(highest, tl.max(tl.where(left, score, float("-inf")), 1))
-    shift = tl.where(head < size, highest, 0.0)
-    mass = tl.zeros([rows], tl.float64)
-    good = tl.zeros([rows], tl.float64)
-    for begin in range(0, size, block):
-        document = (begin + lanes)[None, :]
-        inside = document < size
-        key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
-        left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-        score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
-        weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
-        mass += tl.sum(weight, 1)
-        good += tl.sum(weight * tl.load(worths + first + document, mask=inside, other=0.0).to(tl.float64), 1)
-    alive = mass > 0.0
-    out = sample * n_queries + query
-    log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
-    tl.store(log_lefts + out, log_mass, mask=wanted)
-    tl.store(means + out, good / tl.where(alive, mass, 1.0), mask=wanted)
+    for begin in range(tl.program_id(1) * rows, count, tl.num_programs(1) * rows):
+        sample = (begin + tl.arange(0, rows)).to(tl.int64)
+        wanted = sample < count
+        source = keys + (sample * n_docs + first)[:, None]
+        lanes = tl.arange(0, block)
+        bar = tl.full([rows], float("inf"), tl.float64)
+        last = tl.full([rows], _NONE, tl.int32)
+        for rank in range(head):
+            top = tl.full([rows], float("-inf"), tl.float64)
+            best = tl.full([rows], 2147483647, tl.int32)
+            for start in range(0, size, block):
+                document = (start + lanes)[None, :]
+                key = tl.load(source + document, mask=wanted[:, None] & (document < size), other=float("-inf"))
+                # Equal keys, as good as impossible, come in the order of rows.
+                later = (key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None]))
+                later = later & (document < size)
+                here = tl.max(tl.where(later, key, float("-inf")), 1)
+                at = tl.min(tl.where(later & (key == here[:, None]), document, 2147483647), 1)
+                best = tl.where((here > top) | (best == 2147483647), at, best)
+                top = tl.maximum(top, here)
+            bar, last = top, best
+            tl.store(placed + (query.to(tl.int64) * cutoff + rank) * count + sample, best, mask=wanted)
+            tl.store(ranks + sample * n_docs + first + best, rank, mask=wanted)
+        highest = tl.full([rows], float("-inf"), tl.float64)
+        for start in range(0, size, block):
+            document = (start + lanes)[None, :]
+            inside = document < size
+            key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
+            left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
+            score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
+            highest = tl.maximum(highest, tl.max(tl.where(left, score, float("-inf")), 1))
+        shift = tl.where(head < size, highest, 0.0)
+        mass = tl.zeros([rows], tl.float64)
+        good = tl.zeros([rows], tl.float64)
+        for start in range(0, size, block):
+            document = (start + lanes)[None, :]
+            inside = document < size
+            key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
+            left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
+            score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
+            weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
+            mass += tl.sum(weight, 1)
+            good += tl.sum(weight * tl.load(worths + first + document, mask=inside, other=0.0).to(tl.float64), 1)
+        alive = mass > 0.0
+        out = query.to(tl.int64) * count + sample
+        log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
+        tl.store(log_lefts + out, log_mass, mask=wanted)
+        tl.store(means + out, good / tl.where(alive, mass, 1.0), mask=wanted)
 
 
 class Rankings(NamedTuple):
-    """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over."""
+    """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over.
+
+    ``placed`` has a number for each list, rank and sample, ``ranks`` for each sample and document, the others for each
+    list and sample.
+    """
 
     placed: Tensor
     ranks: Tensor
@@ -157,31 +165,39 @@ class Race:
 
     @cached_property
     def drawn_with(self) -> tuple[Tensor, ...]:
-        """Keys of places and of strata, the words of the queries, and strides through strata."""
-        strides = to_device(_strides(self.samples), self.lists.device)
-        return self.random.key("place"), self.random.key("strata"), self.random.queries, strides
+        """Keys of places, of strata, and of draws made again; the words of the queries, and strides through strata."""
+        # Only strata have strides; the others are given what is at hand.
+        strides = _placed_strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
+        return (*self.random.children("place", "strata", "retry"), self.random.queries, strides)
 
     def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
         """Draw a batch; of all lists, or only of those that are marked."""
         lists, tiles = self.lists, self.lists.tiles(_TILE)
         arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
         ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
-        placed = torch.empty((count, lists.n_queries, self.cutoff), dtype=torch.int32, device=lists.device)
-        log_lefts, means = arrivals.new_empty((2, count, lists.n_queries))
+        placed = torch.empty((lists.n_queries, self.cutoff, count), dtype=torch.int32, device=lists.device)
+        log_lefts, means = arrivals.new_empty((2, lists.n_queries, count))
         marks = ranks if only is None else only
-        _arrive[(tiles[0].numel(), -(-count // 2))](
-            lists.offsets, *tiles, marks, *self.drawn_with, self.scores, arrivals, start, self.samples, count,
+        place_key, strata_key, _, words, strides = self.drawn_with
+        # Lists that are not marked are most of them: the fewer programs have to find that out, the better.
+        _arrive[(tiles[0].numel(), -(-count // 2) if only is None else 1)](
+            lists.offsets, *tiles, marks, place_key, strata_key, words, strides, self.scores, arrivals, start,
+            self.samples, count,
             lists.n_docs, some=only is not None, draws=self.draws, tile=_TILE, num_warps=4,
         )  # fmt: skip
         block = block_of(lists, _WIDEST)
-        _select[(lists.n_queries, -(-count // _ROWS))](
+        _select[(lists.n_queries, -(-count // _ROWS) if only is None else 1)](
             lists.offsets, marks, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff,
-            count, lists.n_queries, lists.n_docs, some=only is not None, rows=_ROWS, block=block, num_warps=4,
+            count, lists.n_docs, some=only is not None, rows=_ROWS, block=block, num_warps=4,
         )  # fmt: skip
         return Rankings(placed, ranks, log_lefts, means)
 
 
 @lru_cache(maxsize=64)
+def _placed_strides(samples: int, device: torch.device) -> Tensor:
+    return to_device(_strides(samples), device)
+
+
 def _strides(samples: int) -> NDArray[np.int64]:
     """For each number below ``samples − 1``: the stride through strata that it stands for, coprime to their number."""
     steps = []

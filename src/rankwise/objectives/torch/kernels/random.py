@@ -1,12 +1,11 @@
 """The random numbers of ``rankwise.stream`` on a device, bit for bit: Philox4x32-10 needs nothing but 32-bit words."""
 
 import numpy as np
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, to_device
 from rankwise.stream import Stream
 
 
@@ -58,12 +57,21 @@ def document_uniforms(key_low, key_high, query, documents, draw):  # type: ignor
 class DeviceStream:
     """What a kernel draws with: the key of a stream in two words, and the word of each query on the device."""
 
-    def __init__(self, stream: Stream, n_queries: int, device: torch.device) -> None:
-        self._stream, self.queries = stream, to_device(stream.queries(n_queries).view(np.int64), device)
+    def __init__(self, stream: Stream, lists: DeviceLists) -> None:
+        self._stream, self._device = stream, lists.device
+        # Queries without ids are known by their numbers, which do not have to travel.
+        named = stream.query_ids is not None
+        self.queries = (
+            to_device(stream.queries(lists.n_queries).view(np.int64), lists.device) if named else lists.numbers
+        )
 
-    def key(self, purpose: str = "", number: int = 0) -> Tensor:
-        """The two words of the key of a child, or of the stream itself; a tensor, so that a graph can be replayed."""
-        return self._copied([self._stream.child(purpose, number) if purpose else self._stream])[0]
+    def key(self) -> Tensor:
+        """The two words of the key, in a tensor, so that a launch has the same arguments whatever they are."""
+        return self._copied([self._stream])[0]
+
+    def children(self, *purposes: str) -> tuple[Tensor, ...]:
+        """The keys of children, one for each purpose; they travel together."""
+        return tuple(self._copied([self._stream.child(purpose) for purpose in purposes]))
 
     def keys(self, purpose: str, count: int) -> Tensor:
         """The keys of the first ``count`` children of a purpose, one in each row."""
@@ -71,4 +79,4 @@ class DeviceStream:
 
     def _copied(self, streams: list[Stream]) -> Tensor:
         words = np.array([stream.key for stream in streams], np.uint64).view(np.int32)
-        return to_device(words.reshape(-1, 2), self.queries.device)
+        return to_device(words.reshape(-1, 2), self._device)

@@ -3,8 +3,9 @@
 The table is that of ``rankwise.objectives.plackett_luce.table``: documents in positions, the highest first, with the
 mass from each position on. Three steps, in double precision:
 
-1. Documents are put into positions: the highest in order, then those without a reward, then the others.
-2. ``_tabulate``, for each list: masses, added up from the end, and whether the list is too steep for that.
+1. Documents are ranked.
+2. ``_tabulate``, for each list: positions, the highest in order, then those without a reward, then the others; masses,
+   added up from the end, and whether the list is too steep for that.
 3. ``_draw``, for a list and some samples: a number below the mass that is left falls into the interval of a document,
    which bisection finds; a document that is placed already is drawn again.
 
@@ -31,16 +32,36 @@ _LANES = 32
 
 
 @triton.jit
-def _tabulate(offsets, scores, worths, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Fill mass and merit, the mass times the reward, from each position to the end; weights are e^(score − level)."""
+def _tabulate(  # type: ignore[no-untyped-def]
+    offsets, scores, worths, ranks, by_rank, places, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr
+):
+    """Fill positions, and mass and merit, the mass times the reward, from each position to the end.
+
+    Weights are e^(score − level).
+    """
     query = tl.program_id(0)
     first = tl.load(offsets + query)
     size = tl.load(offsets + query + 1) - first
-    last_placed = tl.load(ranked + first + tl.minimum(size, cutoff) - 1)
-    level = tl.load(scores + first + last_placed).to(tl.float64)
-    highest = tl.load(scores + first + tl.load(ranked + first)).to(tl.float64)
+    head = tl.minimum(size, cutoff)
+    level = tl.load(scores + first + tl.load(by_rank + first + head - 1)).to(tl.float64)
+    highest = tl.load(scores + first + tl.load(by_rank + first)).to(tl.float64)
     tl.store(levels + query, level)
     tl.store(steep + query, (highest - level > _STEEP).to(tl.int32))
+    barren, paid = head * 0, head * 0
+    for start in range(0, size, block):
+        row = start + tl.arange(0, block)
+        inside = row < size
+        rank = tl.load(ranks + first + row, mask=inside, other=0)
+        rewarded = tl.load(worths + first + row, mask=inside, other=0.0) != 0.0
+        without = (inside & (rank >= head) & (rewarded == 0)).to(tl.int32)
+        with_one = (inside & (rank >= head) & rewarded).to(tl.int32)
+        tail = tl.where(rewarded, size - paid - tl.cumsum(with_one), head + barren + tl.cumsum(without) - 1)
+        place = tl.where(rank < head, rank, tail)
+        tl.store(places + first + row, place, mask=inside)
+        tl.store(ranked + first + place, row, mask=inside)
+        barren += tl.sum(without)
+        paid += tl.sum(with_one)
+    tl.debug_barrier()
     mass = tl.full([], 0.0, tl.float64)
     merit = tl.full([], 0.0, tl.float64)
     for start in range(0, size, block):
@@ -59,7 +80,7 @@ def _tabulate(offsets, scores, worths, ranked, masses, merits, levels, steep, cu
 @triton.jit
 def _draw(  # type: ignore[no-untyped-def]
     offsets, scores, worths, places, ranked, masses, merits, levels, steep, place_key, retry_key, strata_key, words,
-    strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_queries, n_docs,
+    strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_docs,
     steps: tl.constexpr, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
@@ -73,7 +94,8 @@ def _draw(  # type: ignore[no-untyped-def]
     here = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
     wanted = here < count
     sample = here + first_sample
-    seen, out = ranks + here * n_docs + first, here * n_queries + query
+    seen, out = ranks + here * n_docs + first, query.to(tl.int64) * count + here
+    chosen = placed + query.to(tl.int64) * cutoff * count + here
     nothing = tl.zeros([lanes], tl.int32)
     top, again = nothing, nothing
     for rank in range(head):
@@ -104,7 +126,7 @@ def _draw(  # type: ignore[no-untyped-def]
             u = tl.where(pending > 0, fresh, u)
             again += pending
         row = tl.load(ranked + first + position, mask=wanted, other=0)
-        tl.store(placed + out * cutoff + rank, row, mask=wanted)
+        tl.store(chosen + rank * count, row, mask=wanted)
         tl.store(seen + row, nothing + rank, mask=wanted)
         moving = tl.where(wanted & (position == top), 1, 0)
         while tl.max(moving) > 0:
@@ -117,7 +139,7 @@ def _draw(  # type: ignore[no-untyped-def]
     left = tl.load(masses + first + top, mask=wanted & (top < size), other=0.0)
     good = tl.load(merits + first + top, mask=wanted & (top < size), other=0.0)
     for rank in range(head):
-        row = tl.load(placed + out * cutoff + rank, mask=wanted, other=0)
+        row = tl.load(chosen + rank * count, mask=wanted, other=0)
         behind = wanted & (tl.load(places + first + row, mask=wanted, other=0) > top)
         score = tl.load(scores + first + row, mask=behind, other=0.0).to(tl.float64)
         weight = tl.where(behind, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
@@ -138,17 +160,13 @@ class Sequence:
     @cached_property
     def _table(self) -> tuple[Tensor, ...]:
         lists, scores, worths = self.race.lists, self.race.scores, self.race.worths
-        begins = lists.spread(lists.offsets[:-1])
-        rows = torch.arange(lists.n_docs, device=lists.device) - begins
-        ranks = ordered(lists, scores[None])[0][0]
-        tail = torch.where(worths == 0.0, rows + self.race.cutoff, 3 * lists.longest + self.race.cutoff - rows)
-        keys = -torch.where(ranks < self.race.cutoff, ranks, tail).to(torch.float64)
-        places, ranked = (found[0] for found in ordered(lists, keys[None]))
-        masses, merits = keys.new_empty((2, lists.n_docs))
-        levels, steep = keys.new_empty(lists.n_queries), ranked.new_empty(lists.n_queries)
+        (ranks,), (by_rank,) = ordered(lists, scores[None])
+        places, ranked = ranks.new_empty((2, lists.n_docs))
+        masses, merits = scores.new_empty((2, lists.n_docs), dtype=torch.float64)
+        levels, steep = masses.new_empty(lists.n_queries), ranks.new_empty(lists.n_queries)
         _tabulate[(lists.n_queries,)](
-            lists.offsets, scores, worths, ranked, masses, merits, levels, steep, self.race.cutoff,
-            block=block_of(lists),
+            lists.offsets, scores, worths, ranks, by_rank, places, ranked, masses, merits, levels, steep,
+            self.race.cutoff, block=block_of(lists),
         )  # fmt: skip
         return places, ranked, masses, merits, levels, steep
 
@@ -156,12 +174,11 @@ class Sequence:
         """Draw a batch."""
         race, lists = self.race, self.race.lists
         rankings = race.draw(start, count, only=self._table[-1])
-        place_key, strata_key, words, strides = race.drawn_with
-        keys = (place_key, race.random.key("retry"), strata_key, words, strides)
+        place_key, strata_key, retry_key, words, strides = race.drawn_with
         # One warp with a thread for each sample, which sees at once what it has placed itself.
         _draw[(lists.n_queries, -(-count // _LANES))](
-            lists.offsets, race.scores, race.worths, *self._table, *keys, *rankings, start, race.samples, race.cutoff,
-            count, lists.n_queries, lists.n_docs, steps=lists.longest.bit_length(), draws=race.draws, lanes=_LANES,
-            num_warps=1,
+            lists.offsets, race.scores, race.worths, *self._table, place_key, retry_key, strata_key, words, strides,
+            *rankings, start, race.samples, race.cutoff, count, lists.n_docs, steps=lists.longest.bit_length(),
+            draws=race.draws, lanes=_LANES, num_warps=1,
         )  # fmt: skip
         return rankings

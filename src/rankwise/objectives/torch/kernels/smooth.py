@@ -17,6 +17,7 @@ import triton.language as tl
 
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import sigmoid
+from rankwise.objectives.torch.kernels.lists import warps_of
 from rankwise.objectives.torch.kernels.placed import Call
 
 NDCG, AP, RBP = range(3)
@@ -24,14 +25,14 @@ SETTLED = -1
 """The count of relevant documents of a list in which all are: every order is the best one."""
 _NDCG, _AP, _RBP = tl.constexpr(NDCG), tl.constexpr(AP), tl.constexpr(RBP)
 _LN2 = tl.constexpr(0.6931471805599453)
-_TILE, _STEP = 64, 64
+_TILE, _STEP = 32, 8
 
 
 @triton.jit
 def _rank(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, order, counts, ideal, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian,
-    metric: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
+    metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """The first pass, for a tile of relevant documents; results stand at their places in ``order``."""
     query = tl.load(tile_queries + tl.program_id(0))
@@ -52,18 +53,20 @@ def _rank(  # type: ignore[no-untyped-def]
         others = begin + tl.arange(0, step)
         inside = others < size
         other = tl.load(scores + first + others, mask=inside, other=0.0)
-        p = sigmoid(eta * (other[None, :] - score[:, None]))
-        p = tl.where(inside[None, :] & (others[None, :] != mine[:, None]), p, 0.0)
+        p = sigmoid(eta * (other[:, None] - score[None, :]))
+        p = tl.where(inside[:, None] & (others[:, None] != mine[None, :]), p, 0.0)
         w = p * (1.0 - p)
-        t = w * (1.0 - 2.0 * p)
-        rank += tl.sum(p, 1)
-        w_sum += tl.sum(w, 1)
-        t_sum += tl.sum(t, 1)
+        rank += tl.sum(p, 0)
+        w_sum += tl.sum(w, 0)
+        if wanted:
+            t = w * (1.0 - 2.0 * p)
+            t_sum += tl.sum(t, 0)
         if metric != _NDCG:
-            relevant = tl.load(worths + first + others, mask=inside, other=0.0)[None, :]
-            among += tl.sum(p * relevant, 1)
-            w_among += tl.sum(w * relevant, 1)
-            t_among += tl.sum(t * relevant, 1)
+            relevant = tl.load(worths + first + others, mask=inside, other=0.0)[:, None]
+            among += tl.sum(p * relevant, 0)
+            w_among += tl.sum(w * relevant, 0)
+            if wanted:
+                t_among += tl.sum(t * relevant, 0)
     if metric == _NDCG:
         worth = tl.load(worths + first + mine, mask=real, other=0.0)
         share = -worth * _LN2 / tl.load(ideal + query)
@@ -89,7 +92,8 @@ def _rank(  # type: ignore[no-untyped-def]
     tl.store(bend + first + places, b, mask=real)
     tl.store(parts + first + places, part, mask=real)
     tl.store(own_gradient + first + mine, -slope, mask=real)
-    tl.store(own_hessian + first + mine, eta * (a * t_sum + c * t_among) + b * w_sum * slope, mask=real)
+    if wanted:
+        tl.store(own_hessian + first + mine, eta * (a * t_sum + c * t_among) + b * w_sum * slope, mask=real)
 
 
 @triton.jit
@@ -122,15 +126,15 @@ def _gather(  # type: ignore[no-untyped-def]
         inside = places < count
         others = tl.load(order + first + places, mask=inside, other=0)
         other = tl.load(scores + first + others, mask=inside, other=0.0)
-        p = sigmoid(eta * (score[:, None] - other[None, :]))
-        w = tl.where(inside[None, :] & (others[None, :] != mine[:, None]), p * (1.0 - p), 0.0)
-        c = tl.load(alpha + first + places, mask=inside, other=0.0)[None, :]
+        p = sigmoid(eta * (score[None, :] - other[:, None]))
+        w = tl.where(inside[:, None] & (others[:, None] != mine[None, :]), p * (1.0 - p), 0.0)
+        c = tl.load(alpha + first + places, mask=inside, other=0.0)[:, None]
         if metric != _NDCG:
-            c = c + tl.load(beta + first + places, mask=inside, other=0.0)[None, :] * relevant[:, None]
-        slope += tl.sum(c * w, 1)
+            c = c + tl.load(beta + first + places, mask=inside, other=0.0)[:, None] * relevant[None, :]
+        slope += tl.sum(c * w, 0)
         if wanted:
-            b = tl.load(bend + first + places, mask=inside, other=0.0)[None, :]
-            curve += tl.sum(c * w * (b * w + eta * (1.0 - 2.0 * p)), 1)
+            b = tl.load(bend + first + places, mask=inside, other=0.0)[:, None]
+            curve += tl.sum(c * w * (b * w + eta * (1.0 - 2.0 * p)), 0)
         total += tl.load(parts + first + places, mask=inside, other=0.0)
     tl.store(gradient + first + mine, slope, mask=real)
     if wanted:
@@ -166,8 +170,8 @@ def launch(metric: int, call: Call) -> None:
     tiles = call.lists.tiles(_TILE)
     lists = (call.lists.offsets, *tiles, call.scores, worths, order, counts)
     grid = (tiles[0].numel(),)
-    shape = {"tile": _TILE, "step": _STEP, "num_warps": 4}
-    _rank[grid](*lists, ideal, eta, *scratch, metric=metric, **shape)
+    shape = {"tile": _TILE, "step": _STEP, "num_warps": warps_of(_TILE)}
     wanted = call.hessian is not None
+    _rank[grid](*lists, ideal, eta, *scratch, metric=metric, wanted=wanted, **shape)
     outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
     _gather[grid](*lists, eta, *scratch, *outputs, metric=metric, wanted=wanted, **shape)

@@ -163,8 +163,8 @@ def launch(call: Call) -> None:
     if target == GAMMA_TIGHT:
         gains, masses = masses, torch.empty_like(masses)
         _tighten[(call.lists.n_queries,)](call.lists.offsets, call.scores, gains, units, masses, _BLOCK, num_warps=2)
-    nothing = call.value.new_zeros(1, dtype=torch.int64)
-    key, words = (call.random.key(), call.random.queries) if call.random is not None else (nothing, nothing)
+    offsets = call.lists.offsets
+    key, words = (call.random.key(), call.random.queries) if call.random is not None else (offsets, offsets)
     _cross_entropy[(call.lists.n_queries,)](
         call.lists.offsets,
         call.scores,

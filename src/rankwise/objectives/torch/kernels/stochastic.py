@@ -16,7 +16,6 @@ from rankwise.objectives.torch.kernels.random import DeviceStream, document_unif
 from rankwise.objectives.torch.kernels.wrappers import added
 from rankwise.objectives.wrappers.stochastic import PreparedStochastic, stochastic
 from rankwise.objectives.wrappers.stochastic_scores import NOISES
-from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))
@@ -25,11 +24,13 @@ _TILE = 256
 
 @triton.jit
 def _perturb(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, key, words, scores, noisy, scale: tl.float64, sharpness: tl.float64,
+    offsets, tile_queries, tile_starts, keys, words, scores, noisy, n_docs, scale: tl.float64, sharpness: tl.float64,
     noise: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Fill (scores + scale · noise) · sharpness; noise is made in double precision, as on the CPU."""
+    """Fill (scores + scale · noise) · sharpness for one sample; noise is made in double precision, as on the CPU."""
     query = tl.load(tile_queries + tl.program_id(0))
+    key = keys + 2 * tl.program_id(1)
+    noisy += tl.program_id(1).to(tl.int64) * n_docs
     first = tl.load(offsets + query)
     documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
     real = documents < tl.load(offsets + query + 1) - first
@@ -50,14 +51,15 @@ def _perturb(  # type: ignore[no-untyped-def]
 
 
 def fill_noisy(
-    lists: DeviceLists, scores: Tensor, key: Tensor, queries: Tensor, noisy: Tensor,
+    lists: DeviceLists, scores: Tensor, keys: Tensor, queries: Tensor, noisy: Tensor,
     *, noise: int, scale: float, sharpness: float = 1.0,
 ) -> None:  # fmt: skip
-    """Fill (scores + scale · noise) · sharpness for one sample, by its key and the words of the queries."""
+    """Fill (scores + scale · noise) · sharpness, one row for each sample, by its key and the words of the queries."""
     tiles = lists.tiles(_TILE)
-    _perturb[(tiles[0].numel(),)](
-        lists.offsets, *tiles, key, queries, scores, noisy, scale, sharpness, noise=noise, tile=_TILE, num_warps=2
-    )
+    _perturb[(tiles[0].numel(), keys.shape[0])](
+        lists.offsets, *tiles, keys, queries, scores, noisy, lists.n_docs, scale, sharpness,
+        noise=noise, tile=_TILE, num_warps=2,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,16 @@ class PlacedStochastic:
     def __call__(self, scores: Tensor, stream: Stream | None, *, hessian: bool = False) -> DeviceDerivatives:
         """Average the inner derivatives over samples."""
         wrapper, stream = self.objective, drawing(stream, self.objective)
-        drawn = DeviceStream(stream, self.lists.n_queries, self.lists.device)
-        settings: Keywords = {
-            "noise": NOISES.index(wrapper.noise),
-            "scale": wrapper.noise_scale,
-            "sharpness": 1.0 / wrapper.temperature,
-        }
+        drawn = DeviceStream(stream, self.lists)
+        keys = drawn.keys("noise", wrapper.samples)
+        noisy = scores.new_empty((wrapper.samples, scores.numel()))
+        fill_noisy(
+            self.lists, scores, keys, drawn.queries, noisy,
+            noise=NOISES.index(wrapper.noise), scale=wrapper.noise_scale, sharpness=1.0 / wrapper.temperature,
+        )  # fmt: skip
         total: DeviceDerivatives | None = None
-        for sample, key in enumerate(drawn.keys("noise", wrapper.samples)):
-            noisy = torch.empty_like(scores)
-            fill_noisy(self.lists, scores, key, drawn.queries, noisy, **settings)
-            total = added(total, 1.0, self.inner(noisy, stream.child("sample", sample), hessian=hessian))
+        for sample, row in enumerate(noisy):
+            total = added(total, 1.0, self.inner(row, stream.child("sample", sample), hessian=hessian))
         if total is None:
             raise check.error("stochastic needs at least one sample")
         mean, inverse = 1.0 / wrapper.samples, 1.0 / wrapper.temperature

@@ -104,8 +104,7 @@ def launch(call: Call) -> None:
     lists, random = call.lists, drawn(call)
     keys = random.keys("noise", permutations)
     noisy = torch.empty((len(keys), lists.n_docs), dtype=torch.float64, device=lists.device)
-    for key, row in zip(keys, noisy, strict=True):
-        fill_noisy(lists, call.scores, key, random.queries, row, noise=noise, scale=scale)
+    fill_noisy(lists, call.scores, keys, random.queries, noisy, noise=noise, scale=scale)
     places, ranked = ordered(lists, noisy)
     above = places
     if metric in (MAP, MRR):
