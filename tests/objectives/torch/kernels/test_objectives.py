@@ -46,8 +46,13 @@ def test_without_a_hessian(text):
     found, again = (on_device(brief(text), LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
     assert_same(found, expected(text, LONGER), TOLERANCE[torch.float64])
     assert again.hessian is None
-    assert torch.equal(again.value, found.value)
-    assert torch.equal(again.gradient, found.gradient)  # also: results repeat bit for bit
+    assert_same(again, expected(text, LONGER), TOLERANCE[torch.float64])
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_results_repeat_bit_for_bit(text):
+    for once, again in zip(on_device(brief(text), SMALL), on_device(brief(text), SMALL), strict=True):
+        assert torch.equal(once, again)
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -93,7 +98,7 @@ def test_document_weights(text):
 
 @pytest.mark.parametrize("text", ["lambdarank", "lambdarank(truncation=2)", "lambdarank(metric=mrr)", "ranknet"])
 def test_pairs_of_lists_that_are_one_program_each(text, monkeypatch):
-    monkeypatch.setattr(pairwise, "MANY", 0)  # which few lists are not
+    monkeypatch.setattr(pairwise, "MANY", 0)
     assert_same(on_device(text, LONGER, torch.float64), expected(text, LONGER), TOLERANCE[torch.float64])
     assert_same(on_device(text, SMALL), expected(text, SMALL), TOLERANCE[torch.float32])
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from rankwise.objectives.smooth.bounded import PreparedBounded
 from rankwise.objectives.smooth.bounds import SATURATED, Bounds
 from rankwise.objectives.torch.kernels.arithmetic import sigmoid
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.torch.kernels.wrappers import chain
@@ -31,7 +32,7 @@ def _below(values, low, high, limit):  # type: ignore[no-untyped-def]
     return low
 
 
-@triton.jit
+@launched
 def _map(  # type: ignore[no-untyped-def]
     value, scales, shifts, straight, which, starts, values, shares, gains, slopes, bends, sign: tl.float64,
     distribution: tl.constexpr, block: tl.constexpr,

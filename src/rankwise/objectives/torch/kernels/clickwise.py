@@ -5,12 +5,12 @@ from typing import Self
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Offsets, rows_of
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.wrappers.clickwise import PreparedClickwise, clicks_stream
@@ -19,7 +19,7 @@ from rankwise.stream import Stream
 _TILE = 256
 
 
-@triton.jit
+@launched
 def _gather(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, clicks, click_offsets, weights, losses, slopes, curves,
     value, gradient, hessian, wanted: tl.constexpr, tile: tl.constexpr,

@@ -1,10 +1,10 @@
 """What stands for a diagonal that Newton's method cannot use, on a device (``rankwise.objectives.curvature``)."""
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.curvature import FLOOR_SHARE, LEAST, TREATMENTS
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists
 
 _FLOORED = tl.constexpr(TREATMENTS.index("floored"))
@@ -12,7 +12,7 @@ _FLOOR_SHARE, _LEAST = tl.constexpr(FLOOR_SHARE), tl.constexpr(LEAST)
 _BLOCK = 256
 
 
-@triton.jit
+@launched
 def _treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Replace the diagonal of a list by what depends on all of it: a floor below its largest, or ones."""
     query = tl.program_id(0)

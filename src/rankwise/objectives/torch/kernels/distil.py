@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.distil import PreparedTempered
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import Call, DeviceDerivatives, Place, Placed
 from rankwise.stream import Stream
@@ -16,7 +16,7 @@ from rankwise.stream import Stream
 _BLOCK = 256
 
 
-@triton.jit
+@launched
 def _margins(offsets, scores, teacher, value, gradient, hessian, wanted: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill twice the variance of scores − teacher of a list, and its derivatives; means are in double precision."""
     query = tl.program_id(0)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise import check
 from rankwise.objectives.base import drawing
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed, PlacedKernel
 from rankwise.objectives.torch.kernels.race import Race
@@ -23,7 +23,7 @@ from rankwise.stream import Stream
 _TILE, _STEP = 64, 64
 
 
-@triton.jit
+@launched
 def _expose(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, ranks, thetas, exposures, count, n_docs, tile: tl.constexpr,
 ):  # fmt: skip
@@ -40,7 +40,7 @@ def _expose(  # type: ignore[no-untyped-def]
     tl.store(exposures + first + documents, exposure, mask=real)
 
 
-@triton.jit
+@launched
 def _price(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, numbers, merits, thetas, exposures, rewards, cutoff, samples,
     tile: tl.constexpr, step: tl.constexpr,

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from rankwise.objectives.smooth.laplace import AP, NDCG
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import block_of
 from rankwise.objectives.torch.kernels.order import ordered
 from rankwise.objectives.torch.kernels.placed import Call
@@ -75,7 +76,7 @@ def _step(first, size, start, scores, worths, ranked, eta, downwards: tl.constex
     return place, inside, row, breaks, fall, tl.where(worth > 0.0, 1.0, 0.0).to(tl.float64)
 
 
-@triton.jit
+@launched
 def _look(  # type: ignore[no-untyped-def]
     offsets, scores, worths, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
     downwards: tl.constexpr, block: tl.constexpr,
@@ -121,7 +122,7 @@ def _look(  # type: ignore[no-untyped-def]
             tl.store(tilt_1 + at, tl.load(tilt_1 + at, mask=inside, other=0.0) + 0.5 * far_1, mask=inside)
 
 
-@triton.jit
+@launched
 def _pull(  # type: ignore[no-untyped-def]
     offsets, worths, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves,
     value, metric: tl.constexpr, block: tl.constexpr,
@@ -185,7 +186,7 @@ def _pull(  # type: ignore[no-untyped-def]
     tl.store(value + query, worth_of_all)
 
 
-@triton.jit
+@launched
 def _spread(  # type: ignore[no-untyped-def]
     offsets, scores, worths, ranked, eta: tl.float64, pull_0, bend_0, pull_1, bend_1, slopes, curves, gradient, hessian,
     downwards: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,

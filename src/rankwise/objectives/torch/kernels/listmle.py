@@ -13,6 +13,7 @@ import triton.language as tl
 
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log_add
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import block_of
 from rankwise.objectives.torch.kernels.placed import Call
 
@@ -60,7 +61,7 @@ def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-
     return tops, sums + fall * mass
 
 
-@triton.jit
+@launched
 def _rests(offsets, scores, order, rests, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the log of the sum over each place and those behind it, from the end."""
     query = tl.program_id(0)
@@ -91,7 +92,7 @@ def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ig
     return row, score, rest, log_add(score, rest)
 
 
-@triton.jit
+@launched
 def _passes(offsets, scores, order, stops, rests, once, twice, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it."""
     query = tl.program_id(0)
@@ -116,7 +117,7 @@ def _passes(offsets, scores, order, stops, rests, once, twice, block: tl.constex
         mass_twice = tl.sum(tl.where(lanes == block - 1, sums_twice, 0.0))
 
 
-@triton.jit
+@launched
 def _likelihood(  # type: ignore[no-untyped-def]
     offsets, scores, order, starts, stops, rests, once, twice, value, gradient, hessian,
     wanted: tl.constexpr, block: tl.constexpr,

@@ -5,10 +5,24 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.objectives.torch.kernels.launched import launched
+
+
+@launched
+def _fill_rows(offsets, starts, rows, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the rows of the documents of a list, which begin at a given row."""
+    query = tl.program_id(0)
+    first = tl.load(offsets + query)
+    size = tl.load(offsets + query + 1) - first
+    start = tl.load(starts + query)
+    for begin in range(0, size, block):
+        documents = begin + tl.arange(0, block)
+        tl.store(rows + first + documents, start + documents, mask=documents < size)
 
 
 class DeviceLists:
@@ -59,9 +73,9 @@ class DeviceLists:
         """Give some of the lists, by number."""
         sizes = (self.host[1:] - self.host[:-1])[queries]
         lists = DeviceLists(offsets_of(sizes), self.device)
-        table = np.stack((queries, self.host[:-1][queries] - lists.host[:-1]))
-        numbers, shifts = to_device(table, self.device)
-        rows = torch.arange(lists.n_docs, device=self.device) + lists.spread(shifts)
+        numbers, starts = to_device(np.stack((queries, self.host[:-1][queries])), self.device)
+        rows = torch.empty(lists.n_docs, dtype=torch.int64, device=self.device)
+        _fill_rows[(lists.n_queries,)](lists.offsets, starts, rows, block=256, num_warps=1)
         return Taken(lists, queries, numbers, rows)
 
 
@@ -74,13 +88,22 @@ class Taken(NamedTuple):
     rows: Tensor
 
 
-def warps_of(tile: int) -> int:
-    """One thread for each document of a tile.
+TILE = 32
+"""Documents of a tile whose pairs are summed: one for each thread of a warp."""
+_FULL = 8192
+"""Warps that keep a device busy."""
 
-    Pairs are blocks of others times documents of the tile. A thread then has all pairs of its document, and adds them
-    up in its registers; with several threads for a document every sum would go through shared memory.
+
+def shape_of_pairs(lists: DeviceLists) -> dict[str, int]:
+    """The shape of blocks of pairs, others times the documents of a tile, and the warps that share them.
+
+    A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
+    every sum would go through shared memory. Few tiles have several warps each, which take turns with the others.
     """
-    return max(1, tile // 32)
+    warps = 1
+    while warps < 8 and lists.tiles(TILE)[0].numel() * warps < _FULL:
+        warps *= 2
+    return {"tile": TILE, "step": 8 * warps, "num_warps": warps}
 
 
 def block_of(lists: DeviceLists, widest: int = 256) -> int:

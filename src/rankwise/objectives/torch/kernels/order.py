@@ -5,9 +5,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.lists import DeviceLists, warps_of
+from rankwise.objectives.torch.kernels.launched import launched
+from rankwise.objectives.torch.kernels.lists import TILE, DeviceLists, shape_of_pairs
 
-_TILE, _STEP = 32, 32
 COUNTED = 2048
 """Documents up to which each document of a list counts those before it: n² comparisons, but no pass over all lists."""
 
@@ -15,16 +15,15 @@ COUNTED = 2048
 @triton.jit
 def count_before(keys, size, mine, key, step: tl.constexpr):  # type: ignore[no-untyped-def]
     """Count for each document of a tile those of its list before it; equal keys stay in row order."""
-    place = tl.zeros_like(mine)
+    places = tl.arange(0, step)[:, None] * 0 + mine[None, :] * 0
     for begin in range(0, size, step):
         others = begin + tl.arange(0, step)
         other = tl.load(keys + others, mask=others < size, other=float("-inf"))[:, None]
-        before = (other > key[None, :]) | ((other == key[None, :]) & (others[:, None] < mine[None, :]))
-        place += tl.sum(before.to(tl.int32), 0)
-    return place
+        places += ((other > key[None, :]) | ((other == key[None, :]) & (others[:, None] < mine[None, :]))).to(tl.int32)
+    return tl.sum(places, 0)
 
 
-@triton.jit
+@launched
 def _count(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr
 ):
@@ -47,16 +46,15 @@ def ordered(lists: DeviceLists, keys: Tensor) -> tuple[Tensor, Tensor]:
     """
     places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device)
     if lists.longest <= COUNTED:
-        tiles = lists.tiles(_TILE)
+        tiles, shape = lists.tiles(TILE), shape_of_pairs(lists)
+        shape["step"] *= 4  # a comparison is soon made
         grid = (tiles[0].numel(), keys.shape[0])
-        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, tile=_TILE, step=_STEP,
-                     num_warps=warps_of(_TILE))  # fmt: skip
+        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, **shape)
         return places, ranked
-    numbers = lists.spread(torch.arange(lists.n_queries, device=lists.device))
-    begins = lists.spread(lists.offsets[:-1])
-    for key, place, rows in zip(keys, places, ranked, strict=True):
-        by_key = torch.sort(key, descending=True, stable=True).indices
-        order = by_key[torch.sort(numbers[by_key], stable=True).indices]
-        rows.copy_(order - begins)
-        place[order] = (torch.arange(lists.n_docs, device=lists.device) - begins).to(torch.int32)
+    order = torch.sort(keys, descending=True, stable=True).indices
+    if lists.n_queries > 1:
+        order = order.gather(1, torch.sort(lists.spread(lists.numbers)[order], stable=True).indices)
+    rows = torch.arange(lists.n_docs, device=lists.device) - lists.spread(lists.offsets[:-1])
+    ranked.copy_(order - (torch.arange(lists.n_docs, device=lists.device) - rows))
+    places.scatter_(1, order, rows.to(torch.int32).expand_as(order))
     return places, ranked

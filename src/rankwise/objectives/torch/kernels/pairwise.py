@@ -13,16 +13,17 @@ import triton.language as tl
 
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log1p
-from rankwise.objectives.torch.kernels.lists import warps_of
-from rankwise.objectives.torch.kernels.order import count_before, ordered
+from rankwise.objectives.torch.kernels.launched import launched
+from rankwise.objectives.torch.kernels.lists import TILE, shape_of_pairs
+from rankwise.objectives.torch.kernels.order import COUNTED, count_before, ordered
 from rankwise.objectives.torch.kernels.pairs import tile_sums
 from rankwise.objectives.torch.kernels.placed import Call
 from rankwise.objectives.torch.kernels.swaps import BY_SWAPS, swaps
 
 _LN2 = tl.constexpr(0.6931471805599453)
-_TILE, _STEP, _COUNT_STEP = 32, 8, 32
-WHOLE, MANY = 1024, 4096
-"""Documents up to which a list is one program's, where there are so many lists: fewer would not fill a device."""
+_COUNT_STEP = 32
+MANY, SMALL = 4096, 2**16
+"""So many lists, of so few pairs each, are one program's each: fewer would not fill a device, or one make all wait."""
 
 
 @triton.jit
@@ -35,7 +36,7 @@ def _factor(pull, sigma, norm: tl.constexpr):  # type: ignore[no-untyped-def]
         return pull * 0.0 + 1.0
 
 
-@triton.jit
+@launched
 def _whole(  # type: ignore[no-untyped-def]
     offsets, longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves,
@@ -85,7 +86,7 @@ def _whole(  # type: ignore[no-untyped-def]
             tl.store(hessian + first + mine, sigma * sigma * factor * curve, mask=real)
 
 
-@triton.jit
+@launched
 def _arrange(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, ranked, scores, worths, heavy, ranked_scores, ranked_worths, ranked_heavy,
     weighted: tl.constexpr, tile: tl.constexpr,
@@ -102,7 +103,7 @@ def _arrange(  # type: ignore[no-untyped-def]
         tl.store(ranked_heavy + first + mine, tl.load(heavy + rows, mask=real, other=0.0), mask=real)
 
 
-@triton.jit
+@launched
 def _pairs(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, heavy, upper, lower, reaches, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves, losses, pulls,
@@ -126,7 +127,7 @@ def _pairs(  # type: ignore[no-untyped-def]
     tl.store(pulls + tl.program_id(0), tl.sum(pull))
 
 
-@triton.jit
+@launched
 def _scale(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls,
     value, gradient, hessian, norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
@@ -182,8 +183,13 @@ def launch(call: Call) -> None:
         "weight": settings.weight, "loss": settings.loss, "norm": settings.norm, "weighted": weighted,
         "by_distance": settings.distance_share > 0.0,
     }  # fmt: skip
-    shape = {"tile": _TILE, "step": _STEP, "num_warps": warps_of(_TILE)}
-    if lists.longest <= WHOLE and lists.n_queries >= MANY and settings.weight not in BY_SWAPS:
+    tiles, shape = lists.tiles(TILE), shape_of_pairs(lists)
+    if (
+        lists.n_queries >= MANY
+        and lists.longest * truncation <= SMALL
+        and lists.longest <= COUNTED
+        and settings.weight not in BY_SWAPS
+    ):
         places = ranked.new_empty(lists.n_docs, dtype=torch.int32)
         _whole[(lists.n_queries,)](
             lists.offsets, lists.longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places,
@@ -191,12 +197,11 @@ def launch(call: Call) -> None:
             **shape,
         )  # fmt: skip
         return
-    tiles = lists.tiles(_TILE)
     grid = (tiles[0].numel(),)
     (places,), (by_rank,) = ordered(lists, scores[None])
     _arrange[grid](
         lists.offsets, *tiles, by_rank, scores, worths, heavy, ranked, ranked_worths, ranked_heavy,
-        weighted=weighted, tile=_TILE, num_warps=1,
+        weighted=weighted, tile=TILE, num_warps=1,
     )  # fmt: skip
     upper, lower, reaches = ranked, ranked, places
     if settings.weight in BY_SWAPS:

@@ -12,10 +12,10 @@ chances of those not placed, which nothing is subtracted from, have the precisio
 """
 
 import torch
-import triton
 import triton.language as tl
 
 from rankwise.objectives.torch.kernels.arithmetic import log_add
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.placed import Call, drawn
 from rankwise.objectives.torch.kernels.race import Race
 from rankwise.objectives.torch.kernels.sequence import Sequence
@@ -23,7 +23,7 @@ from rankwise.objectives.torch.kernels.sequence import Sequence
 _TILE, _LANES = 128, 32
 
 
-@triton.jit
+@launched
 def _look(  # type: ignore[no-untyped-def]
     offsets, scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
     drs, ris, sums_a, sums_b, cutoff, count, baseline: tl.constexpr, lanes: tl.constexpr,
@@ -93,7 +93,7 @@ def _look(  # type: ignore[no-untyped-def]
     tl.store(sums_b + out, b, mask=wanted)
 
 
-@triton.jit
+@launched
 def _gather(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
     sums_b, sums, value, gradient, hessian, cutoff, count, samples, n_queries, n_docs,

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.objectives.plackett_luce import draws as draws_of_cpu
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of, to_device
 from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
 
@@ -32,7 +32,7 @@ _SCRATCH = 2**25
 """Numbers that the scratch of a batch of samples may hold: 256 MiB."""
 
 
-@triton.jit
+@launched
 def _arrive(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, only, place_key, strata_key, words, strides, scores, keys,
     first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
@@ -65,7 +65,7 @@ def _arrive(  # type: ignore[no-untyped-def]
         tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
 
 
-@triton.jit
+@launched
 def _select(  # type: ignore[no-untyped-def]
     offsets, only, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.plackett_luce.table import STEEP
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import block_of
 from rankwise.objectives.torch.kernels.order import ordered
 from rankwise.objectives.torch.kernels.race import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
@@ -31,7 +31,7 @@ _STEEP = tl.constexpr(STEEP)
 _LANES = 32
 
 
-@triton.jit
+@launched
 def _tabulate(  # type: ignore[no-untyped-def]
     offsets, scores, worths, ranks, by_rank, places, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr
 ):
@@ -77,11 +77,11 @@ def _tabulate(  # type: ignore[no-untyped-def]
         merit += tl.sum(good)
 
 
-@triton.jit
+@launched
 def _draw(  # type: ignore[no-untyped-def]
     offsets, scores, worths, places, ranked, masses, merits, levels, steep, place_key, retry_key, strata_key, words,
     strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_docs,
-    steps: tl.constexpr, draws: tl.constexpr, lanes: tl.constexpr,
+    steps, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
     query = tl.program_id(0)
@@ -178,7 +178,7 @@ class Sequence:
         # One warp with a thread for each sample, which sees at once what it has placed itself.
         _draw[(lists.n_queries, -(-count // _LANES))](
             lists.offsets, race.scores, race.worths, *self._table, place_key, retry_key, strata_key, words, strides,
-            *rankings, start, race.samples, race.cutoff, count, lists.n_docs, steps=lists.longest.bit_length(),
+            *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.longest.bit_length(),
             draws=race.draws, lanes=_LANES, num_warps=1,
         )  # fmt: skip
         return rankings

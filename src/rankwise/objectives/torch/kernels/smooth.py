@@ -12,12 +12,12 @@ document, and from that its α, β and b; the second gathers, for each document,
 import dataclasses
 
 import numpy as np
-import triton
 import triton.language as tl
 
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import sigmoid
-from rankwise.objectives.torch.kernels.lists import warps_of
+from rankwise.objectives.torch.kernels.launched import launched
+from rankwise.objectives.torch.kernels.lists import TILE, shape_of_pairs
 from rankwise.objectives.torch.kernels.placed import Call
 
 NDCG, AP, RBP = range(3)
@@ -25,10 +25,9 @@ SETTLED = -1
 """The count of relevant documents of a list in which all are: every order is the best one."""
 _NDCG, _AP, _RBP = tl.constexpr(NDCG), tl.constexpr(AP), tl.constexpr(RBP)
 _LN2 = tl.constexpr(0.6931471805599453)
-_TILE, _STEP = 32, 8
 
 
-@triton.jit
+@launched
 def _rank(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, order, counts, ideal, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian,
@@ -48,7 +47,8 @@ def _rank(  # type: ignore[no-untyped-def]
     score = tl.load(scores + first + mine, mask=real, other=0.0)
     eta = tl.cast(eta, score.dtype)
     zeros = tl.zeros([tile], score.dtype)
-    rank, among, w_sum, w_among, t_sum, t_among = zeros, zeros, zeros, zeros, zeros, zeros
+    none = tl.zeros([step, tile], score.dtype)
+    rank, among, w_sum, w_among, t_sum, t_among = none, none, none, none, none, none
     for begin in range(0, size, step):
         others = begin + tl.arange(0, step)
         inside = others < size
@@ -56,17 +56,18 @@ def _rank(  # type: ignore[no-untyped-def]
         p = sigmoid(eta * (other[:, None] - score[None, :]))
         p = tl.where(inside[:, None] & (others[:, None] != mine[None, :]), p, 0.0)
         w = p * (1.0 - p)
-        rank += tl.sum(p, 0)
-        w_sum += tl.sum(w, 0)
+        rank += p
+        w_sum += w
         if wanted:
             t = w * (1.0 - 2.0 * p)
-            t_sum += tl.sum(t, 0)
+            t_sum += t
         if metric != _NDCG:
             relevant = tl.load(worths + first + others, mask=inside, other=0.0)[:, None]
-            among += tl.sum(p * relevant, 0)
-            w_among += tl.sum(w * relevant, 0)
+            among += p * relevant
+            w_among += w * relevant
             if wanted:
-                t_among += tl.sum(t * relevant, 0)
+                t_among += t * relevant
+    rank, among, w_sum, w_among = tl.sum(rank, 0), tl.sum(among, 0), tl.sum(w_sum, 0), tl.sum(w_among, 0)
     if metric == _NDCG:
         worth = tl.load(worths + first + mine, mask=real, other=0.0)
         share = -worth * _LN2 / tl.load(ideal + query)
@@ -93,10 +94,11 @@ def _rank(  # type: ignore[no-untyped-def]
     tl.store(parts + first + places, part, mask=real)
     tl.store(own_gradient + first + mine, -slope, mask=real)
     if wanted:
-        tl.store(own_hessian + first + mine, eta * (a * t_sum + c * t_among) + b * w_sum * slope, mask=real)
+        bent = eta * (a * tl.sum(t_sum, 0) + c * tl.sum(t_among, 0))
+        tl.store(own_hessian + first + mine, bent + b * w_sum * slope, mask=real)
 
 
-@triton.jit
+@launched
 def _gather(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, order, counts, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian, value, gradient, hessian,
@@ -115,11 +117,9 @@ def _gather(  # type: ignore[no-untyped-def]
     score = tl.load(scores + first + mine, mask=real, other=0.0)
     relevant = tl.load(worths + first + mine, mask=real, other=0.0)
     counted = real & (relevant * count > 0.0)
-    slope = tl.load(own_gradient + first + mine, mask=counted, other=0.0)
     eta = tl.cast(eta, score.dtype)
-    curve = tl.zeros([tile], score.dtype)
-    if wanted:
-        curve = tl.load(own_hessian + first + mine, mask=counted, other=0.0)
+    slope = tl.zeros([step, tile], score.dtype)
+    curve = slope
     total = tl.zeros([step], score.dtype)
     for begin in range(0, count, step):
         places = begin + tl.arange(0, step)
@@ -131,14 +131,16 @@ def _gather(  # type: ignore[no-untyped-def]
         c = tl.load(alpha + first + places, mask=inside, other=0.0)[:, None]
         if metric != _NDCG:
             c = c + tl.load(beta + first + places, mask=inside, other=0.0)[:, None] * relevant[None, :]
-        slope += tl.sum(c * w, 0)
+        slope += c * w
         if wanted:
             b = tl.load(bend + first + places, mask=inside, other=0.0)[:, None]
-            curve += tl.sum(c * w * (b * w + eta * (1.0 - 2.0 * p)), 0)
+            curve += c * w * (b * w + eta * (1.0 - 2.0 * p))
         total += tl.load(parts + first + places, mask=inside, other=0.0)
-    tl.store(gradient + first + mine, slope, mask=real)
+    own = tl.load(own_gradient + first + mine, mask=counted, other=0.0)
+    tl.store(gradient + first + mine, own + tl.sum(slope, 0), mask=real)
     if wanted:
-        tl.store(hessian + first + mine, curve, mask=real)
+        own = tl.load(own_hessian + first + mine, mask=counted, other=0.0)
+        tl.store(hessian + first + mine, own + tl.sum(curve, 0), mask=real)
     if start == 0:
         tl.store(value + query, tl.where(settled, -1.0, tl.sum(total)))
 
@@ -167,10 +169,9 @@ def launch(metric: int, call: Call) -> None:
     counts, ideal = call.per_query[0], call.per_query[-1]
     (eta,) = call.settings
     scratch = call.scores.new_empty((6, call.lists.n_docs))
-    tiles = call.lists.tiles(_TILE)
+    tiles, shape = call.lists.tiles(TILE), shape_of_pairs(call.lists)
     lists = (call.lists.offsets, *tiles, call.scores, worths, order, counts)
     grid = (tiles[0].numel(),)
-    shape = {"tile": _TILE, "step": _STEP, "num_warps": warps_of(_TILE)}
     wanted = call.hessian is not None
     _rank[grid](*lists, ideal, eta, *scratch, metric=metric, wanted=wanted, **shape)
     outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)

@@ -10,10 +10,11 @@ import triton
 import triton.language as tl
 
 from rankwise.objectives.softmax.cross_entropy import GAMMA_TIGHT, GAMMA_UNIFORM
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.placed import Call
 from rankwise.objectives.torch.kernels.random import document_uniforms
 
-_BLOCK = 256
+_BLOCK, _WIDE, _LONG = 256, 4096, 2048  # documents at once, and where lists are longer than this in the mean
 
 
 @triton.jit
@@ -26,7 +27,7 @@ def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key, wor
     return mass
 
 
-@triton.jit
+@launched
 def _cross_entropy(  # type: ignore[no-untyped-def]
     offsets,
     scores,
@@ -103,7 +104,7 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
             tl.store(hessian + rows, tl.where(documents == best, rho * (rest / total), rho - rho * rho), mask=inside)
 
 
-@triton.jit
+@launched
 def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
 
@@ -163,7 +164,7 @@ def launch(call: Call) -> None:
     if target == GAMMA_TIGHT:
         gains, masses = masses, torch.empty_like(masses)
         _tighten[(call.lists.n_queries,)](call.lists.offsets, call.scores, gains, units, masses, _BLOCK, num_warps=2)
-    offsets = call.lists.offsets
+    offsets, long = call.lists.offsets, call.lists.n_docs > _LONG * call.lists.n_queries
     key, words = (call.random.key(), call.random.queries) if call.random is not None else (offsets, offsets)
     _cross_entropy[(call.lists.n_queries,)](
         call.lists.offsets,
@@ -179,6 +180,6 @@ def launch(call: Call) -> None:
         epsilon > 0.0,
         draws,
         call.hessian is not None,
-        _BLOCK,
-        num_warps=2,
+        _WIDE if long else _BLOCK,
+        num_warps=16 if long else 2,
     )

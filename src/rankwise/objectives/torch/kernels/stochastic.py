@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise import check
 from rankwise.objectives.base import drawing
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.torch.kernels.random import DeviceStream, document_uniforms, uniform_pair
@@ -22,7 +22,7 @@ _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.i
 _TILE = 256
 
 
-@triton.jit
+@launched
 def _perturb(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, keys, words, scores, noisy, n_docs, scale: tl.float64, sharpness: tl.float64,
     noise: tl.constexpr, tile: tl.constexpr,

@@ -1,11 +1,11 @@
 """What a document takes away from average precision or the reciprocal rank at its rank, and brings there."""
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, RECIPROCAL_RANK
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of
 
 BY_SWAPS = (AVERAGE_PRECISION, RECIPROCAL_RANK)
@@ -13,7 +13,7 @@ BY_SWAPS = (AVERAGE_PRECISION, RECIPROCAL_RANK)
 _PRECISION = tl.constexpr(AVERAGE_PRECISION)
 
 
-@triton.jit
+@launched
 def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``pairwise/weights.py``."""
     query = tl.program_id(0)

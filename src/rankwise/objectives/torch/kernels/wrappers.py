@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.base import PreparedSum
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.wrappers.weighted import PreparedWeighted
@@ -82,7 +82,7 @@ def added(total: DeviceDerivatives | None, factor: float, part: DeviceDerivative
     return total
 
 
-@triton.jit
+@launched
 def _chain(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, slopes, bends, gradient, hessian,
     bent: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,

@@ -14,6 +14,7 @@ import triton.language as tl
 from rankwise.objectives.pairwise.yeti import MAP, MRR, Yeti
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log1p_unit
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.order import ordered
 from rankwise.objectives.torch.kernels.placed import Call, drawn
 from rankwise.objectives.torch.kernels.stochastic import fill_noisy
@@ -47,7 +48,7 @@ def _pair(  # type: ignore[no-untyped-def]
     return size * (tl.maximum(-margin, 0.0) + log1p_unit(small)), weight * wrong, size * (small * whole * whole)
 
 
-@triton.jit
+@launched
 def _neighbours(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, scores, worths, places, ranked, above, drops,
     sigma: tl.float64, n_drops, permutations, n_docs, losses, gradient, hessian,
@@ -78,7 +79,7 @@ def _neighbours(  # type: ignore[no-untyped-def]
     tl.store(losses + first + start, tl.sum(cost / permutations))
 
 
-@triton.jit
+@launched
 def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Add up the losses of the tiles of a list, each of which stands at the tile's first document."""
     query = tl.program_id(0)
