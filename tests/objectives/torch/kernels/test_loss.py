@@ -136,5 +136,5 @@ def test_no_lists_at_all(lists, text):
     scores = tensor([])
     value = prepared(scores)
     value.backward()
-    assert float(value) == 0.0
+    assert value.item() == 0.0
     assert scores.grad.shape == (0,)
