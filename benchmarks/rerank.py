@@ -153,6 +153,7 @@ class Bench:
         from sentence_transformers.cross_encoder import losses
 
         import rankwise as rw
+        from rankwise.rerank.tokens import features_of
 
         small, large, model = self.setting.batch, self.setting.large, self.model
         inputs, labels = [batch.queries, batch.documents], batch.labels
@@ -169,7 +170,7 @@ class Bench:
 
         found = self.turns({name: stepping(loss) for name, loss in made.items()})
         pairs = batch.pairs()
-        parts = self.turns({"tokens": lambda: model.preprocess(pairs), "loss": self.loss_alone(batch)})
+        parts = self.turns({"tokens": lambda: features_of(model, pairs), "loss": self.loss_alone(batch)})
         row = {"name": batch.name, "n_docs": batch.n_docs, "contestants": found}
         return row | {f"{name} ms": part["ms"] for name, part in parts.items()}
 

@@ -12,6 +12,7 @@ from rankwise.arrays import Array
 from rankwise.rerank.batching import Batching
 from rankwise.rerank.inputs import MiniBatches, device_of, has_rows, mini_batches, token_counts
 from rankwise.rerank.passes import flat
+from rankwise.rerank.tokens import features_of
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -28,7 +29,7 @@ def batches_of(
     ``encoder`` is a ``CrossEncoder``, or what a trainer wraps it in; ``settings`` are those of its ``preprocess``.
     """
     pairs, device = list(pairs), device_of(encoder)
-    features = encoder.preprocess(pairs, **settings)
+    features = features_of(encoder, pairs, **settings)
     if has_rows(features, len(pairs)):
         return encoder, mini_batches(features, len(pairs), batching, device=device)
 

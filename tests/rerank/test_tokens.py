@@ -1,0 +1,64 @@
+"""Tokens are those of the encoder's own preprocessing, whichever way they are made."""
+
+import pytest
+import torch
+
+from rankwise.rerank import tokens
+from tests.rerank.texts import RandomLists
+
+
+@pytest.fixture
+def pairs():
+    return RandomLists((40, 1, 39), longest=80).pairs  # the model has 64 places
+
+
+def same(found, expected):
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert torch.equal(found[name], value) if isinstance(value, torch.Tensor) else found[name] == value
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_in_numpy_is_theirs(cross_encoder, pairs, side):
+    cross_encoder.tokenizer.padding_side = side
+    quick = tokens._quick(cross_encoder, pairs)
+    assert quick is not None
+    assert quick["input_ids"].shape[1] == 64
+    same(quick, cross_encoder.preprocess(pairs))
+    same(tokens.features_of(cross_encoder, pairs), quick)
+
+
+def test_a_wrapper_that_has_the_method_alone_will_do(cross_encoder, pairs):
+    wrapper = torch.nn.Linear(1, 1)
+    wrapper.preprocess = cross_encoder.preprocess
+    assert tokens._quick(wrapper, pairs) is not None
+
+
+def test_prompts_and_few_pairs_are_left_to_the_encoder(cross_encoder, pairs, monkeypatch):
+    monkeypatch.setattr(tokens, "_quick", lambda *_: pytest.fail("not to be asked"))
+    same(tokens.features_of(cross_encoder, pairs[:5]), cross_encoder.preprocess(pairs[:5]))
+    prompted = tokens.features_of(cross_encoder, pairs, prompt="which ")
+    same(prompted, cross_encoder.preprocess(pairs, prompt="which "))
+
+
+@pytest.mark.parametrize("change", ["texts", "features", "length"])
+def test_a_preprocessing_that_does_more_is_used_itself(cross_encoder, pairs, monkeypatch, change):
+    plain = type(cross_encoder).preprocess
+
+    def other(self, inputs, **settings):
+        if change == "texts":
+            inputs = [(query, f"{document} yes") for query, document in inputs]
+        features = plain(self, inputs, **settings)
+        if change == "features":
+            features["position_ids"] = torch.zeros_like(features["input_ids"])
+        if change == "length":
+            features = {name: value[:, :50] if hasattr(value, "shape") else value for name, value in features.items()}
+        return features
+
+    monkeypatch.setattr(type(cross_encoder), "preprocess", other)
+    assert tokens._quick(cross_encoder, pairs) is None
+    same(tokens.features_of(cross_encoder, pairs), cross_encoder.preprocess(pairs))
+
+
+def test_what_is_no_text_is_left_to_the_encoder(cross_encoder, pairs):
+    assert tokens._quick(cross_encoder, [*pairs, ("a", ["b"])]) is None
