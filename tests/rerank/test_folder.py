@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,22 @@ def test_a_folder_that_cannot_be_written_leaves_the_old_one(trained, saved, monk
         trained.save(saved, force=True)
     assert [path.name for path in saved.parent.iterdir()] == ["saved"]
     rw.rerank.Reranker.load(saved, device="cpu")
+
+
+def test_an_interruption_while_folders_change_places_leaves_the_old_one(trained, saved, monkeypatch):
+    before = (saved / "rankwise.json").read_bytes()
+    rename = Path.rename
+
+    def press(self, target):
+        if self.name.endswith(".part"):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", press)
+    with pytest.raises(KeyboardInterrupt):
+        trained.save(saved, force=True)
+    assert [path.name for path in saved.parent.iterdir()] == ["saved"]
+    assert (saved / "rankwise.json").read_bytes() == before
 
 
 def test_a_model_that_was_not_trained_is_not_saved(tiny_folder, tmp_path):

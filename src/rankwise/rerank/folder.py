@@ -1,12 +1,14 @@
 """A reranker on disk: a Hugging Face folder, with ``rankwise.json`` beside the model that says what every file holds.
 
-The folder is filled under another name beside its place and then renamed. One that is replaced is moved aside first,
-and comes back if the new one cannot take its place; what others put into it moves into the new one.
+The folder is filled under another name beside its place and then renamed. One that is replaced is moved aside first, as
+``NAME.old-…``, and comes back if the new one cannot take its place; a process that is killed between the two leaves it
+there. What others put into it moves into the new one.
 """
 
 import contextlib
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +73,7 @@ def _put(new: Path, path: Path) -> None:
         new.rename(path)
         files.settle(path.parent)
         return
-    old = files.part_in(path.parent)
+    old = path.with_name(f"{path.name}.old-{secrets.token_hex(8)}")  # no name of those that are cleared away
     path.rename(old)
     try:
         new.rename(path)
