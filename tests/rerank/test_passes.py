@@ -199,5 +199,9 @@ def test_what_a_model_must_give_is_said():
     for wrong in (lambda batch: torch.ones(len(batch), 2) * weight, lambda batch: len(batch)):
         with pytest.raises(ValueError, match="one score for each pair: got (shape|int)"):
             loss.of(wrong, ["a", "b"], [1, 0], [0, 2])
+    with pytest.raises(ValueError, match="one score for each pair: got 1 scores for 3 pairs"):
+        rw.rerank.Loss("lambdarank", mini_batch_size=9).of(lambda _: weight, "abc", [1, 0, 0], [0, 3])
+    with pytest.raises(ValueError, match="offsets"):
+        loss.of(lambda batch: batch, ["a", "b"], [1, 0], [0, 3])
     with pytest.raises(ValueError, match="at least one document"):
         rw.rerank.two_passes(lambda batch: batch, [], lambda scores: scores.sum())

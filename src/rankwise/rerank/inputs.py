@@ -44,6 +44,10 @@ class MiniBatches:
 
     def unsorted(self, scores: Tensor) -> Tensor:
         """Put scores that are in the order of the mini-batches into the order of the pairs."""
+        if scores.numel() != self.order.size:
+            raise check.error(
+                "a model must give one score for each pair", got=f"{scores.numel()} scores for {self.order.size} pairs"
+            )
         return scores[torch.from_numpy(np.argsort(self.order)).to(scores.device)]
 
 

@@ -62,11 +62,11 @@ class PairLoss:
         """
         module = model if model is not None else score
         bounds = _array(offsets)
+        # The lists of a step are the next of the data: what was prepared for others is of no use here.
+        prepared = self._torch_loss.prepare(_array(labels), bounds, **_debiased(documents, bounds))
         batches = inputs
         if not isinstance(batches, MiniBatches):
             batches = mini_batches(batches, int(bounds[-1]), self.batching, lengths=lengths, device=device_of(module))
-        # The lists of a step are the next of the data: what was prepared for others is of no use here.
-        prepared = self._torch_loss.prepare(_array(labels), bounds, **_debiased(documents, bounds))
         shares = torch.ones(bounds.size - 1) if weights is None else torch.from_numpy(_array(weights))
         stream = self._stream(query_ids)
 

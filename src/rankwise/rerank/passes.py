@@ -58,7 +58,9 @@ def two_passes(
     if not len(batches):
         raise check.error("there must be at least one document to score", got="none")
     if not torch.is_grad_enabled():
-        return loss(_joined([flat(score(batches[number])) for number in range(len(batches))]))
+        scores = _joined([flat(score(batches[number])) for number in range(len(batches))])
+        with full_precision():
+            return loss(scores)
     check_parallel(model)
     states, parts = [], []
     with torch.no_grad():
