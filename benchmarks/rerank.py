@@ -2,6 +2,8 @@
 
     python benchmarks/rerank.py [--json rerank.json] [--device cpu --small]
 
+``rerank_page.py`` puts the figures into docs/rerank.md.
+
 A BERT of 6 layers, 384 wide, with random weights, and its WordPiece tokenizer are made on the spot; pairs have up to
 128 tokens. A step tokenizes all pairs, computes the loss, and its gradient by every weight, in bf16 autocast with
 dropout; the optimizer is left out, being the same for all. Contestants have one model and take turns; times are
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import rerank_page
 from objectives import heading
 
 BUDGET = 256  # pairs of the longest kind in a large mini-batch
@@ -200,15 +203,6 @@ class Bench:
         return self.turns({"unit": lambda: self.step(value)})["unit"]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    names = list(rows[0]["contestants"])
-    lines = [["queries × longest list (pairs)", *names], ["---"] + ["--:"] * len(names)]
-    for row in rows:
-        each = (row["contestants"][name] for name in names)
-        lines.append([row["name"], *(f"{one['ms']:,.0f} ms, {one['GB']:.2f} GB" for one in each)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def targets(rows: list[dict[str, Any]], unit: dict[str, float]) -> list[dict[str, Any]]:
     """What was promised for the longest lists, and what was found there."""
     row = rows[-1]
@@ -253,15 +247,15 @@ def main() -> None:
         rows.append(bench.compare(Batch(n_queries, longest, bench.setting)))
         parts = f"tokenizing {rows[-1]['tokens ms']:.1f} ms, the loss {rows[-1]['loss ms']:.2f} ms"
         print(f"{rows[-1]['name']}: {parts} ({time.perf_counter() - begun:.0f} s)", flush=True)
-    heading("Time and peak memory of a step")
-    print(table(rows))
-    heading("Targets, for the longest lists")
     reached = targets(rows, unit)
+    figures = {"device": device, "versions": versions, "unit": unit, "rows": rows, "targets": reached}
+    heading("Time and peak memory of a step")
+    print(rerank_page.steps(figures))
+    heading("Targets, for the longest lists")
     for line in reached:
         verdict = "met   " if line["met"] else "MISSED"
         print(f"{verdict} {line['what']}: {line['found']:.3g}, {line['bound']} {line['wanted']:g}")
     if options.json:
-        figures = {"device": device, "versions": versions, "unit": unit, "rows": rows, "targets": reached}
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 

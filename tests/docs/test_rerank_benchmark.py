@@ -41,3 +41,13 @@ def test_every_contestant_takes_its_turn(tmp_path, monkeypatch, capsys):
         ]
         assert min(one["ms"] for one in row["contestants"].values()) > 0
     assert len(found["targets"]) == 4
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- rerank:begin -->\nold\n<!-- rerank:end -->\nbehind\n")
+    monkeypatch.setattr(sys, "argv", ["rerank_page.py", str(tmp_path / "found.json"), "--page", str(page)])
+    program("rerank_page").main()
+    text = page.read_text()
+    assert "old" not in text
+    assert "| 2 × 5 (" in text
+    assert "share of the loss in a step" in text
+    assert text.startswith("before\n")
+    assert text.endswith("behind\n")
