@@ -164,7 +164,7 @@ class RerankLearner:
             pairs, found = list(lists.pairs()), np.zeros(lists.n_docs)
             with torch_threads():
                 found[rank::count] = scored(self.encoder, pairs[rank::count], self.batching, mixed=self.mixed_scores)
-            self._found[number] = self.processes.add(found)
+            self._found[number] = np.array(self.processes.add(found))
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
