@@ -31,6 +31,7 @@ class Averages:
     def __init__(self, module: torch.nn.Module, decay: float) -> None:
         self.module, self.decay, self.steps = module, decay, 0
         self.weights = {name: one.detach().clone() for name, one in module.named_parameters()}
+        self._last = list(module.parameters())
 
     @torch.no_grad()
     def step(self) -> None:
@@ -38,7 +39,7 @@ class Averages:
         self.steps += 1
         share = (1 - self.decay) / (1 - self.decay**self.steps)
         # All at once: on a device a launch for each of many small tensors takes longer than what it does.
-        torch._foreach_lerp_(list(self.weights.values()), list(self.module.parameters()), share)
+        torch._foreach_lerp_(list(self.weights.values()), self._last, share)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:

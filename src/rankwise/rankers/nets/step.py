@@ -1,6 +1,6 @@
 """One step of a net: from a part of a batch to gradients of the module's parameters."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,31 +27,49 @@ class Step:
 
     def __call__(self, part: Part, divisor: float) -> None:
         """Leave the gradients of Σ weight · loss / ``divisor`` in the module's parameters."""
-        learner, weights = self.learner, part.weights
-        learner.module.train(bool(part.offsets[-1] > 1))  # a single document has no spread to be normalised by
+        learner, training = self.learner, bool(part.offsets[-1] > 1)
+        if learner.module.training != training:
+            learner.module.train(training)  # a single document has no spread to be normalised by
         mixed = learner.precision == "bf16"
         # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
         with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
             scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
-        scores.retain_grad()
-        values: Any = self._values(part, scores)
-        total = values.double() @ to_device(weights, learner.device)
-        (total / divisor).backward()
-        self.loss += total.detach()
-        self.weight += float(weights.sum())
-        if scores.grad is not None:
-            self.moved |= scores.grad.any()
+        members = scores.numel() // max(scores.shape[0], 1)
+        values, gradient = self._derivatives(part, scores.detach(), members)
+        # The chain rule by hand: it is two numbers for each query, for which torch would launch a dozen kernels.
+        gradient *= _factors(part, divisor, members, learner.device)
+        scores.backward(gradient.reshape(members, -1).T.reshape(scores.shape))  # type: ignore[no-untyped-call]
+        self.loss += values.double() @ _weights(part, learner.device)
+        self.weight += float(part.weights.sum())
+        self.moved |= gradient.any()
 
     def totals(self) -> torch.Tensor:
         """The loss and the weight of all queries, and whether there was any gradient."""
         return torch.stack((self.loss, torch.full_like(self.loss, self.weight), self.moved.double()))
 
-    def _values(self, part: Part, scores: torch.Tensor) -> Any:
-        """The loss of each query: with members the mean of theirs, all of which see the same random numbers."""
+    def _derivatives(self, part: Part, scores: torch.Tensor, members: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss of each query, and the derivative of each member's by its scores, one member after the other.
+
+        With members a query's loss is the mean of theirs, all of which see the same random numbers.
+        """
         count = part.queries.size
-        members = scores.numel() // max(scores.shape[0], 1)
         if members == 1:
-            return self.prepared.take(part.queries)(scores.reshape(-1), stream=part.stream)
+            return self.prepared.take(part.queries).differentiate(scores.reshape(-1), part.stream)
         again = np.tile(np.arange(count), members)
         every = self.prepared.take(part.queries[again])
-        return every(scores.T.reshape(-1), stream=part.stream.take(again, count)).reshape(members, count).mean(0)
+        values, gradient = every.differentiate(scores.T.reshape(-1), part.stream.take(again, count))
+        return values.reshape(members, count).mean(0), gradient
+
+
+def _weights(part: Part, device: torch.device) -> torch.Tensor:
+    if part.data.weights is None:
+        return torch.ones(part.queries.size, dtype=torch.float64, device=device)
+    return to_device(part.weights, device)
+
+
+def _factors(part: Part, divisor: float, members: int, device: torch.device) -> torch.Tensor | float:
+    """What a query's loss counts, weight / divisor / members, for each document of each member; or the same for all."""
+    if part.data.weights is None:
+        return float(np.float32(1.0 / divisor) / np.float32(members))
+    factors = (1.0 / divisor * part.weights).astype(np.float32) / np.float32(members)
+    return to_device(np.tile(np.repeat(factors, np.diff(part.offsets)), members), device)
