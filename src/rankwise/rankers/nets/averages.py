@@ -31,7 +31,7 @@ class Averages:
     def __init__(self, module: torch.nn.Module, decay: float) -> None:
         self.module, self.decay, self.steps = module, decay, 0
         self.weights = {name: one.detach().clone() for name, one in module.named_parameters()}
-        self._last = list(module.parameters())
+        self._last: list[torch.Tensor] = list(module.parameters())
 
     @torch.no_grad()
     def step(self) -> None:

@@ -177,7 +177,7 @@ class NetLearner:
             if self.ahead is not None and batch is not None and batch[0] is not None:
                 self.ahead(batch[0])
         processes.average(self.module.buffers())
-        loss, weight, moved = processes.add(step.totals())
+        loss, weight, moved = processes.add(step.totals()).tolist()
         return loss / weight if weight else 0.0, bool(moved)
 
     def _parts(self, data: RankingDataset, stream: Stream) -> Iterator[tuple[Part | None, float]]:

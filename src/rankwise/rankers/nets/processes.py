@@ -43,12 +43,12 @@ class Processes:
         """Give the part of a batch that this process takes."""
         return queries[self.rank :: self.count]
 
-    def add(self, values: torch.Tensor | Array) -> list[float]:
-        """Add up a few numbers of all processes, and read them."""
+    def add(self, values: torch.Tensor | Array) -> Array:
+        """Add up numbers of all processes, and read them."""
         numbers = torch.as_tensor(values, device=self.device)
         if not self.alone:
             dist.all_reduce(numbers)
-        return numbers.tolist()
+        return numbers.cpu().numpy()
 
     def tell(self, values: list[float]) -> list[float]:
         """Give what the first process measured to all, so that they decide alike."""
