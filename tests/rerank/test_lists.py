@@ -105,7 +105,10 @@ def test_documents_to_be_scored_need_no_labels():
     [
         ((["q"], ["a", "b"], [0, 1, 1], [0, 2]), "labels must be one number per document"),
         ((["q", "r"], ["a", "b"], [0, 1], [0, 2]), "one text for each query: got 2 texts for 1"),
-        ((["q"], ["a", None], [0, 1], [0, 2]), "text of a document must be a str: got None at document number 1"),
+        (
+            (["q"], ["a", None], [0, 1], [0, 2]),
+            "text of a document must be a str that UTF-8 can hold: got None at document number 1",
+        ),
         ((["q"], ["a", "b"], [0, -1], [0, 2]), "labels must be at least 0"),
     ],
 )

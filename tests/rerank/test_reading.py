@@ -168,6 +168,7 @@ def broken(**changes):
         ("[" * 100_000, "cannot be read as JSON"),
         (broken(query=None), "the query must be text: got None at line 3 of"),
         (broken(documents=[5]), "the document must be text: got 5 at line 3 of"),
+        (broken(documents=["\ud800"]), r"the document must be text: got '\\ud800' at line 3 of"),
         (broken(documents=[]), "at least one document: line 3 of"),
         (broken(documents="a hat"), "either every row has one document.* at line 3 of"),
         (broken(labels=[1, 0]), "one label for each of 1 documents: got 2 at line 3 of"),

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +15,12 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rerank.rows import Columns as TextColumns
 from rankwise.rerank.rows import Roles, gather
+from rankwise.rerank.texts import is_text
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
-Value = TypeVar("Value")
-
+_LETTERS = 60  # of a value in an error
 BY_DOCUMENT = ("teacher_scores", "document_weights", "propensities")
 """What objectives may take of each document beside its label."""
 
@@ -123,11 +123,13 @@ class Lists:
         for what, texts, count in (("query", queries, data.n_queries), ("document", documents, data.n_docs)):
             if len(texts) != count:
                 raise check.error(f"there must be one text for each {what}", got=f"{len(texts)} texts for {count}")
-            wrong = next((number for number, text in enumerate(texts) if not isinstance(text, str)), None)
+            wrong = next((number for number, text in enumerate(texts) if not is_text(text)), None)
             if wrong is not None:
                 hint = "give an empty text to a document that has none"
-                where = f"{what} number {wrong}"
-                raise check.error(f"the text of a {what} must be a str", got=repr(texts[wrong]), where=where, hint=hint)
+                got, where = repr(texts[wrong])[:_LETTERS], f"{what} number {wrong}"
+                raise check.error(
+                    f"the text of a {what} must be a str that UTF-8 can hold", got=got, where=where, hint=hint
+                )
         object.__setattr__(self, "queries", queries)
         object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "data", data)
@@ -185,7 +187,7 @@ class Lists:
             for document in self.documents[offsets[number] : offsets[number + 1]]:
                 yield query, document
 
-    def nested(self, column: Sequence[Value] | NDArray[Any]) -> list[list[Value]]:
+    def nested(self, column: Sequence[Any] | NDArray[Any]) -> list[list[Any]]:
         """Cut a flat column, such as ``documents`` or scores, into one list for each query."""
         values: Any = column.tolist() if isinstance(column, np.ndarray) else list(column)
         bounds = self.offsets.tolist()

@@ -24,13 +24,30 @@ def text_of(value: object) -> str | None:
     ('a hat', 'Hats of all kinds', None)
     """
     if isinstance(value, str):
-        return value
+        return value if is_text(value) else None
     if isinstance(value, Mapping):
         body = next((value[name] for name in _BODIES if name in value), None)
         title = value.get("title") or ""
-        if isinstance(body, str) and isinstance(title, str):
+        if is_text(body) and is_text(title):
             return f"{title} {body}".strip()
     return None
+
+
+def is_text(value: object) -> bool:
+    r"""Tell text from other values, and from half letters, which JSON can write and nobody can encode.
+
+    >>> is_text("ü"), is_text("\ud800"), is_text(None)
+    (True, False, False)
+    """
+    if not isinstance(value, str):
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_texts(source: Texts, wanted: Collection[str] | None = None) -> dict[str, str]:

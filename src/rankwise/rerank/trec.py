@@ -122,7 +122,7 @@ def read_beir(folder: str | Path, split: str = "test", **choice: Unpack[Choice])
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}.")
-    qrels = _read_judgments(_file(folder / "qrels", f"{split}.tsv", "set split= to one of these"))
+    qrels = read_judgments(_file(folder / "qrels", f"{split}.tsv", "set split= to one of these"))
     corpus, queries = (_file(folder, f"{name}.jsonl", "a BEIR folder has both") for name in ("corpus", "queries"))
     return read_trec(qrels, queries, corpus, **choice)
 
@@ -136,7 +136,7 @@ def _file(folder: Path, name: str, hint: str) -> Path:
     raise FileNotFoundError(check.printable(f"there is no file {folder / name}.{listed}"))
 
 
-def _read_judgments(path: Path) -> "pl.DataFrame":
+def read_judgments(path: Path) -> "pl.DataFrame":
     """Read the judgments of a BEIR folder: a line that names three columns, then query, document and grade."""
     import polars as pl
 
