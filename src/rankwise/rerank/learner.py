@@ -6,9 +6,10 @@ push it into the weights (see :mod:`rankwise.rerank.passes`). The order of lists
 and the optimizer's state, so that a run that was interrupted resumes, bit for bit on a CPU.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +37,9 @@ from rankwise.rankers.nets.weights import (
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
+from rankwise.rerank.ahead import ahead
 from rankwise.rerank.batching import Batching
+from rankwise.rerank.inputs import MiniBatches
 from rankwise.rerank.lists import Lists
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.schedule import Steps
@@ -45,6 +48,16 @@ from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
+
+
+class _Inputs(NamedTuple):
+    """What a process needs for a step: nothing where the batch has no list for it."""
+
+    weight: float
+    """Of the lists of the batch, on all processes."""
+    part: Part | None = None
+    score: Any = None
+    batches: Any = None
 
 
 @dataclass(kw_only=True)
@@ -84,13 +97,16 @@ class RerankLearner:
     def round(self, stream: Stream) -> float:
         """Take the steps of a part of an epoch; gives the mean loss of their lists on the way."""
         numbers = self.steps.of_round(stream.round)
-        epoch = numbers.start // self.steps.per_epoch
-        batches = list(self._lists.cut(self.train.data, stream.at(epoch)))
+        of_epoch = stream.at(numbers.start // self.steps.per_epoch)
+        batches = list(self._lists.cut(self.train.data, of_epoch))
+        coming = ahead(
+            lambda number: self._inputs(batches[number % self.steps.per_epoch], of_epoch), numbers
+        )  # texts are tokenized while the step before is taken
         loss = weight = moved = 0.0
-        with own_randomness(self.device), torch_threads():
+        with own_randomness(self.device), torch_threads(), contextlib.closing(coming):
             torch.manual_seed(seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
-            for number in numbers:
-                found = self._step(batches[number % self.steps.per_epoch], stream.at(epoch), self.steps.rate(number))
+            for number, inputs in zip(numbers, coming, strict=True):
+                found = self._step(inputs, self.steps.rate(number))
                 loss, weight, moved = loss + found[0], weight + found[1], max(moved, found[2])
                 self.told(number + 1, found[0] / found[1] if found[1] else 0.0)
         if not self.processes.alone:
@@ -107,29 +123,36 @@ class RerankLearner:
         counts = np.ones(data.n_queries) if data.weights is None else data.weights
         return bool((gradient.numpy() * np.repeat(counts, data.sizes)).any())
 
-    def _step(self, queries: NDArray[np.int64], stream: Stream, rate: float) -> tuple[float, float, float]:
-        """Change the weights by one batch; gives the sums of its losses and weights, and whether it had a gradient."""
+    def _inputs(self, queries: NDArray[np.int64], stream: Stream) -> "_Inputs":
+        """Tokenize this process's share of a batch of lists."""
         weights = self.train.weights
         weight = float(queries.size if weights is None else weights[queries].sum())
-        if weight == 0.0:
+        share = self.processes.share(queries)
+        if not share.size or weight == 0.0:
+            return _Inputs(weight)
+        pairs = list(self.train.take(share).pairs())
+        return _Inputs(weight, Part.of(self.train.data, share, stream), *batches_of(self.encoder, pairs, self.batching))
+
+    def _step(self, inputs: "_Inputs", rate: float) -> tuple[float, float, float]:
+        """Change the weights by one batch; gives the sums of its losses and weights, and whether it had a gradient."""
+        if inputs.weight == 0.0:
             return 0.0, 0.0, 0.0
         self._stepper.zero_grad(set_to_none=True)
-        share = self.processes.share(queries)
         found = np.zeros(2)
-        if share.size:
-            found[:] = self._gradients(Part.of(self.train.data, share, stream), weight)
+        if inputs.part is not None:
+            found[:] = self._gradients(inputs.part, inputs.score, inputs.batches, inputs.weight)
         self.processes.add_gradients(self.encoder.parameters())
         torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), self.max_grad_norm)
         for group in self._stepper.param_groups:
             group["lr"] = rate
         self._stepper.step()
-        loss, moved = self.processes.add(found)
-        return float(loss), weight, float(moved)
+        loss, moved = found.tolist() if self.processes.alone else self.processes.add(found)
+        return loss, inputs.weight, moved
 
-    def _gradients(self, part: Part, divisor: float) -> tuple[float, float]:
+    def _gradients(
+        self, part: Part, score: Callable[[Any], Any], batches: MiniBatches, divisor: float
+    ) -> tuple[float, float]:
         """Add the gradient of a part of a batch to the weights'; gives the sum of losses, and whether there was any."""
-        pairs = list(self.train.take(part.queries).pairs())
-        score, batches = batches_of(self.encoder, pairs, self.batching)
         prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
         moved = 0.0
 
