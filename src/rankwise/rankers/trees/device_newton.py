@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from rankwise.objectives.base import Derivatives, Prepared
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
 from rankwise.objectives.torch.devices import OnDevice, on_device
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import to_device
 from rankwise.objectives.torch.kernels.neumann import neumann
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
@@ -29,7 +29,7 @@ _SHARE, _LONGEST_STEP, _LEAST = tl.constexpr(SHARE), tl.constexpr(LONGEST_STEP),
 _BLOCK = 256
 
 
-@triton.jit
+@launched
 def _newton(  # type: ignore[no-untyped-def]
     offsets, own_numerator, hessian, weights, numerator, divisor,
     weighted: tl.constexpr, floor: tl.constexpr, block: tl.constexpr,

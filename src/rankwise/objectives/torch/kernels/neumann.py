@@ -9,16 +9,16 @@ far it is ahead.
 import math
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists
 
 _BLOCK = 256
 
 
-@triton.jit
+@launched
 def _neumann(  # type: ignore[no-untyped-def]
     offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
 ):
