@@ -102,7 +102,7 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
     library: Any = check.extra("sentence_transformers", "rerank")  # noqa: S610
     import torch
 
-    from rankwise.rankers.nets.learner import own_randomness
+    from rankwise.rankers.nets.learner import own_randomness, seed_torch
     from rankwise.rankers.nets.processes import seed_of
 
     if not (folder / "config.json").is_file():
@@ -111,7 +111,7 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
         )
     verify(folder)
     with check.library("a model", folder, also=True), quiet(), own_randomness(torch.device("cpu")):
-        torch.manual_seed(seed_of(Stream(seed).child("initial").key))
+        seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
         encoder: CrossEncoder = library.CrossEncoder(
             str(folder),
             device=device,

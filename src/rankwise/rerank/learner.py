@@ -21,7 +21,7 @@ from rankwise.objectives.torch.loss import TorchLoss
 from rankwise.rankers.nets import batches as of_lists
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Part
-from rankwise.rankers.nets.learner import TRAINING, own_randomness, torch_threads
+from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.weights import (
     Weights,
@@ -104,7 +104,7 @@ class RerankLearner:
         )  # texts are tokenized while the step before is taken
         loss = weight = moved = 0.0
         with own_randomness(self.device), torch_threads(), contextlib.closing(coming):
-            torch.manual_seed(seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
+            seed_torch(self.device, seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
             for number, inputs in zip(numbers, coming, strict=True):
                 found = self._step(inputs, self.steps.rate(number))
                 loss, weight, moved = loss + found[0], weight + found[1], max(moved, found[2])

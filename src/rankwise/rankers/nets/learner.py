@@ -205,7 +205,8 @@ def seed_torch(device: torch.device, seed: int) -> None:
     """Seed what a net draws from on this device, and no other device's."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+        with on(device):
+            torch.cuda.manual_seed(seed)
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
