@@ -93,6 +93,15 @@ def test_columns_are_taken_by_place(cross_encoder):
     assert value == pytest.approx(np.average(debiased.value, weights=weights), rel=1e-4)
 
 
+def test_one_column_needs_no_brackets(cross_encoder):
+    lists = RandomLists()
+    cross_encoder.eval()
+    loss = rw.rerank.Loss(cross_encoder, "lambdarank", columns="weight")
+    assert loss.columns == ("weight",)
+    plain = rw.rerank.Loss(cross_encoder, "lambdarank")(lists.inputs, lists.labels).item()
+    assert loss([*lists.inputs, [1.0] * 5], lists.labels).item() == pytest.approx(plain)
+
+
 def test_a_teacher_is_learnt_from_without_labels(cross_encoder):
     lists = RandomLists()
     inputs = [*lists.inputs, [torch.rand(len(some)).tolist() for some in lists.documents]]

@@ -85,7 +85,8 @@ class Loss(torch.nn.Module):
             )
         self.model = model
         self._loss = PairLoss(objective, **settings)
-        self.columns = tuple(self.objective.reads if columns is None else columns)
+        names = self.objective.reads if columns is None else columns
+        self.columns = (names,) if isinstance(names, str) else tuple(names)
 
     @property
     def objective(self) -> Objective:
@@ -115,7 +116,9 @@ class Loss(torch.nn.Module):
             for name, values in columns.items()
         }
         known = self._labels(labels, sizes)
-        weights, ids = given.pop("weight", None), given.pop("query_id", np.array(queries))
+        # Queries that are no texts, such as images, have no name but their place in the batch.
+        texts = queries if all(isinstance(query, str) for query in queries) else None
+        weights, ids = given.pop("weight", None), given.pop("query_id", texts)
         score, batches = batches_of(self.model, pairs, self._loss.batching, prompt=prompt, task=task)
         return self._loss.of(score, batches, known, offsets, weights=weights, query_ids=ids, model=self.model, **given)
 
