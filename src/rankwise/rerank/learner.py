@@ -146,7 +146,7 @@ class RerankLearner:
         for group in self._stepper.param_groups:
             group["lr"] = rate
         self._stepper.step()
-        loss, moved = found.tolist() if self.processes.alone else self.processes.add(found)
+        loss, moved = (found if self.processes.alone else self.processes.add(found)).tolist()
         return loss, inputs.weight, moved
 
     def _gradients(
@@ -187,7 +187,7 @@ class RerankLearner:
             pairs, found = list(lists.pairs()), np.zeros(lists.n_docs)
             with torch_threads():
                 found[rank::count] = scored(self.encoder, pairs[rank::count], self.batching, mixed=self.mixed_scores)
-            self._found[number] = np.array(self.processes.add(found))
+            self._found[number] = self.processes.add(found)
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
