@@ -13,8 +13,9 @@ from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
-from rankwise.rerank.rows import Columns as TextColumns
-from rankwise.rerank.rows import Roles, gather
+from rankwise.rerank.columns import Columns as TextColumns
+from rankwise.rerank.columns import Roles
+from rankwise.rerank.rows import gather
 from rankwise.rerank.texts import is_text
 
 if TYPE_CHECKING:

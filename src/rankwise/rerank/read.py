@@ -8,8 +8,9 @@ from typing import Any, Unpack
 from rankwise import check
 from rankwise.data import compressed
 from rankwise.data.format_names import TABLES, ending
+from rankwise.rerank.columns import Columns, Roles
 from rankwise.rerank.lists import Lists
-from rankwise.rerank.rows import Columns, Roles, gather
+from rankwise.rerank.rows import gather
 from rankwise.rerank.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
