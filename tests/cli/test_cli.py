@@ -86,6 +86,7 @@ COMMANDS = [
     "explain",
     "export",
     *(f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")),
+    *(f"rerank {name}" for name in ("train", "score", "evaluate")),
 ]
 
 
@@ -123,6 +124,9 @@ def test_options_have_one_name_in_every_command():
         "recommend",
         "reproduce",
         "report",
+        "rerank train",
+        "rerank score",
+        "rerank evaluate",
     ):
         assert "--progress" in names[name]
 

@@ -1,6 +1,7 @@
 """``rankwise rerank``: what its commands write, print and refuse."""
 
 import json
+import sys
 
 import numpy as np
 import polars as pl
@@ -170,3 +171,9 @@ def test_what_will_not_do_is_said_before_the_work(place, tmp_path, trained):
     assert "there is no file" in refused(*train, "--model", place / "base", *new)
     words = ("rerank", "score", trained[0], place / "test.jsonl")
     assert "--run belongs to a BEIR folder" in refused(*words, "--run", tmp_path / "a.run")
+
+
+@pytest.mark.parametrize("words", ["train no.jsonl --model no -o new", "score no no.jsonl", "evaluate no.jsonl no"])
+def test_a_missing_extra_is_said_first(words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    assert "pip install 'rankwise[rerank]'" in refused("rerank", *words.split())

@@ -56,6 +56,7 @@ def score(
     [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
     [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
     """
+    texts.installed()
     outputs.free(output, force=force)
     if output is not None:
         outputs.scores_format(output)
@@ -106,6 +107,7 @@ def evaluate(
     [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
     [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
     """
+    texts.installed()
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     asked = inputs.items(",".join(metrics))

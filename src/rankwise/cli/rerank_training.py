@@ -119,6 +119,7 @@ def train(
     [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
     """
+    texts.installed()
     outputs.free_model(output, force=force)
     if checkpoint is not None:
         from rankwise.rankers.training import checkpoints

@@ -54,6 +54,12 @@ Read = Annotated[
 ]
 
 
+def installed() -> None:
+    """Say which extra to install before any work begins."""
+    for module in ("torch", "sentence_transformers"):
+        check.installed(module, "rerank")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How to read lists of texts, as the command line says."""
