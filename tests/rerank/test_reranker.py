@@ -276,6 +276,11 @@ def test_evaluate_and_compare_take_its_scores(trained, tiny_folder, parts):
 def test_what_is_no_text_is_refused(trained, tiny_folder, parts):
     with pytest.raises(ValueError, match=r"texts must be pairs: got 'a text' at number 1"):
         trained.predict([("a", "b"), "a text"])
+    for other in ("a text", parts[0].data):
+        with pytest.raises(ValueError, match=f"a reranker scores texts: got {type(other).__name__}"):
+            trained.predict(other)
+    with pytest.raises(ValueError, match=r"rw\.evaluate takes reranker\.predict\(lists\) and lists\.data"):
+        rw.evaluate(trained, parts[0].data)
     with pytest.raises(ValueError, match="train must be Lists: got RankingDataset"):
         reranker(tiny_folder).fit(parts[0].data)
     with pytest.raises(ValueError, match="valid must be Lists"):

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,6 +244,9 @@ def _bytes() -> "torch.dtype":
 
 
 def _pairs(texts: Any) -> list[tuple[str, str]]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        hint = "pass Lists, or [(query, document), …]; rw.evaluate takes reranker.predict(lists) and lists.data"
+        raise check.error("a reranker scores texts", got=type(texts).__name__, hint=hint)
     pairs = [tuple(one) if isinstance(one, list | tuple) else one for one in texts]
     for number, one in enumerate(pairs):
         if not isinstance(one, tuple) or len(one) != 2 or not all(isinstance(text, str) for text in one):
