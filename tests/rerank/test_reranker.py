@@ -312,6 +312,9 @@ def test_settings_are_shown(tiny_folder):
 
 
 def test_a_cross_encoder_is_trained_itself(cross_encoder, parts):
-    model = reranker(cross_encoder, epochs=1).fit(*parts)
+    model = reranker(cross_encoder, epochs=1, max_length=20).fit(*parts)
     assert model.encoder is cross_encoder
+    assert cross_encoder.max_seq_length == 20
+    scores = cross_encoder.predict(list(parts[1].pairs()), show_progress_bar=False)
+    np.testing.assert_allclose(model.predict(parts[1]), scores, atol=1e-5)  # logits, of both
     assert repr(model).startswith("Reranker(CrossEncoder, ")

@@ -17,6 +17,7 @@ from rankwise import check
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
+    import torch
     from sentence_transformers import CrossEncoder
 
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
@@ -127,8 +128,15 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
             where=str(folder),
             hint="begin from a model with one label, or from one without a head",
         )
-    encoder.activation_fn = torch.nn.Identity()
+    encoder.activation_fn = no_activation()
     return encoder
+
+
+def no_activation() -> "torch.nn.Module":
+    """What leaves logits as they are: the scores that a model is trained by, and that it is then to give."""
+    import torch
+
+    return torch.nn.Identity()
 
 
 @contextlib.contextmanager

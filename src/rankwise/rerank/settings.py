@@ -21,8 +21,9 @@ class Settings:
 
     model: "str | Path | CrossEncoder"
     """What training begins from: a folder, the name of a model on the Hugging Face Hub, or a ``CrossEncoder``, which is
-    then trained itself. Weights must be safetensors, and code of the model's own is not run. A model without a head for
-    scores gets a new one from the seed; one that has it can score before it is trained."""
+    then trained itself, and whose scores become logits. Weights must be safetensors, and code of the model's own is not
+    run. A model without a head for scores gets a new one from the seed; one that has it can score before it is trained.
+    """
     objective: ObjectiveLike = "softmax_ce"
     """An objective, its expression (``"0.5*xendcg + 0.5*distil"``), or a function that is called like one."""
     _: KW_ONLY

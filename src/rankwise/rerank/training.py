@@ -45,8 +45,12 @@ def opened(reranker: "Reranker") -> "CrossEncoder":
     check.extra("sentence_transformers", "rerank")  # noqa: S610 (not a query of Django)
     device = str(_device(reranker))
     if not isinstance(reranker.model, str | Path):
-        reranker.model.to(device)
-        return reranker.model
+        encoder = reranker.model
+        encoder.to(device)
+        encoder.activation_fn = encoders.no_activation()
+        if reranker.max_length is not None:
+            encoder.max_seq_length = reranker.max_length
+        return encoder
     place = encoders.folder_of(reranker.model)
     seed = check.integer("seed", reranker.seed, least=0)
     return encoders.open_encoder(place, device=device, seed=seed, max_length=reranker.max_length)
