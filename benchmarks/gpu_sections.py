@@ -122,7 +122,7 @@ def compare(
     print(
         f"{'':<30}" + "".join(f"{one:>19}" for one in titles) + f"{'times, steady/device':>36}{'MB':>8}{'eager MB':>9}"
     )
-    padded = functools.lru_cache(maxsize=2)(functools.partial(PaddedLists, made, bench.device))
+    padded = functools.cache(functools.partial(PaddedLists, made, bench.device))
     rows = []
     for name in names:
         ours = Ours(name, made, bench.device)
