@@ -57,8 +57,6 @@ class TorchLoss(torch.nn.Module):
         """Take up seed and step from ``load_state_dict``."""
         self.seed, self.step = (int(number) for number in state)
 
-    # A graph of torch.compile ends before the loss and continues after it: kernels of Numba are called in between.
-    @torch.compiler.disable
     def forward(
         self,
         scores: Tensor,
@@ -69,7 +67,9 @@ class TorchLoss(torch.nn.Module):
         **documents: TensorLike,
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
-        return self.prepare(labels, offsets, **documents).reduced(scores, weights, stream)
+        if torch.compiler.is_compiling():
+            return _outside(self.prepare, labels, offsets, **documents)(scores, weights, stream)
+        return self.prepare(labels, offsets, **documents)(scores, weights, stream)
 
     def prepare(self, labels: TensorLike, offsets: TensorLike, **documents: TensorLike) -> "PreparedLoss":
         """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
@@ -129,13 +129,13 @@ class PreparedLoss:
         self._sizes = (offsets[1:] - offsets[:-1])[slice(None) if queries is None else queries]
         self._n_docs = int(self._sizes.sum())
 
-    @torch.compiler.disable
     def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
         """Give the loss at ``scores``."""
-        return self.reduced(scores, weights, stream)
+        if torch.compiler.is_compiling():
+            return _outside(self._reduced, scores, weights, stream)
+        return self._reduced(scores, weights, stream)
 
-    def reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
-        """Give the loss at ``scores``, for callers that torch.compile keeps out of already."""
+    def _reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
         scores = _tensor(scores)
         if scores.ndim != 1 or scores.numel() != self._n_docs:
             raise check.error(
@@ -185,6 +185,15 @@ class PreparedLoss:
         if self._there is None or (self._there.lists.device, self._there.dtype) != (scores.device, _precision(scores)):
             self._there = whole.take(self._queries)
         return self._there
+
+
+@torch.compiler.disable
+def _outside(function: Callable[..., Given], *arguments: Any, **keywords: Any) -> Given:
+    """Call a function between two graphs of torch.compile, which cannot look into kernels of Numba.
+
+    Whoever does not compile is spared the decorator, which takes longer than the loss of a few lists.
+    """
+    return function(*arguments, **keywords)
 
 
 def _precision(scores: Tensor) -> torch.dtype:

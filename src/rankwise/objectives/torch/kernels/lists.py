@@ -90,7 +90,7 @@ class Taken(NamedTuple):
 
 TILE = 32
 """Documents of a tile whose pairs are summed: one for each thread of a warp."""
-_FULL = 8192
+_FULL = 2560
 """Warps that keep a device busy."""
 
 

@@ -22,7 +22,7 @@ from rankwise.objectives.torch.kernels.swaps import BY_SWAPS, swaps
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32
-MANY, SMALL = 4096, 2**16
+MANY, SMALL = 16384, 2**16
 """So many lists, of so few pairs each, are one program's each: fewer would not fill a device, or one make all wait."""
 
 
