@@ -18,7 +18,7 @@ import re
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ OVERLAP = {
     "synthetic": 0.0,
     "movielens": 0.2 / 0.6,
 }  # test queries for one to train on, where seeds split the same data
+TITLES = {"synthetic": "Synthetic texts", "movielens": "Tags and titles of MovieLens"}
 MARKS = re.compile(r"(<!-- rerank_learning:begin -->).*(<!-- rerank_learning:end -->)", re.DOTALL)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -248,45 +249,41 @@ def best_rates(found: Iterable[tuple[Job, float]]) -> dict[tuple[str, str], floa
     return {key: max(by_rate, key=by_rate.__getitem__) for key, by_rate in values.items()}
 
 
-def table(path: Path) -> str:
-    """Means over seeds and paired differences, with intervals of 95% over seeds (corrected where seeds share data).
+def table(path: Path, wanted: Collection[str] = (*THEIRS, *OURS)) -> str:
+    """A table for each data set: means over seeds, and paired differences with intervals of 95% over seeds.
 
-    Seeds that only some methods were trained with are left out.
+    Seeds that only some methods were trained with are left out. Intervals are corrected where seeds share data.
     """
-    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-    for data, method, seed, _, _, part, value in read(path):
-        if part == "test":
-            found[data, method][int(seed)] = float(value)
-    sets = list(dict.fromkeys(data for data, _ in found))
-    methods = [name for name in ("untrained", *THEIRS, *OURS) if (sets[0], name) in found]
-    for data in sets:
-        common = set.intersection(*(set(found[data, name]) for name in methods))
-        for name in methods:
-            found[data, name] = {seed: found[data, name][seed] for seed in sorted(common)}
-    rows = [["loss", *(f"{data}: {what}" for data in sets for what in ("NDCG@10", f"− {BASELINE}", "− same formula"))]]
-    for method in methods:
-        row = [method if method == "untrained" or method in THEIRS else f"`{method}`"]
-        for data in sets:
-            mine = found[data, method]
-            row.append(f"{np.mean(list(mine.values())):.4f}")
-            row += [
-                "" if other in (None, method) else difference(mine, found[data, other], OVERLAP[data])
-                for other in (BASELINE, TWINS.get(method))
-            ]
-        rows.append(row)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+    found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    rates: dict[tuple[str, str], str] = {}
+    for data, method, seed, rate, _, part, value in read(path):
+        if part == "test" and method in ("untrained", *wanted):
+            found[data][method][int(seed)] = float(value)
+            rates[data, method] = "" if method == "untrained" else f"{float(rate):g}"
+    tables = []
+    for data, by_method in found.items():
+        seeds = sorted(set.intersection(*(set(values) for values in by_method.values())))
+        rows = [["loss", "learning rate", f"NDCG@10, {len(seeds)} seeds", f"− {BASELINE}", "− same formula"]]
+        for method in (name for name in ("untrained", *wanted) if name in by_method):
+            mine, *others = (
+                [by_method[name][seed] for seed in seeds] if name else []
+                for name in (method, None if method == BASELINE else BASELINE, TWINS.get(method))
+            )
+            shown = [difference(mine, other, OVERLAP[data]) if other else "" for other in others]
+            name = f"`{method}`" if method in wanted else method
+            rows.append([name, rates[data, method], f"{np.mean(mine):.4f}", *shown])
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        tables.append("\n".join([f"{TITLES[data]}:", "", lines[0], "| --- " * len(rows[0]) + "|", *lines[1:]]))
+    return "\n\n".join(tables)
 
 
-def difference(mine: dict[int, float], other: dict[int, float], overlap: float) -> str:
+def difference(mine: Sequence[float], other: Sequence[float], overlap: float) -> str:
     """The mean difference over seeds and its interval."""
-    gaps = [mine[seed] - other[seed] for seed in mine]
-    if not np.any(gaps):
-        return "0 (identical)"
-    if len(gaps) < 2:
-        return f"{gaps[0]:+.4f}"
+    gaps = np.subtract(mine, other)
+    if gaps.size < 2 or not gaps.any():
+        return f"{gaps.mean():+.4f}"
     low, high = t_test(gaps, overlap=overlap).interval()
-    return f"{np.mean(gaps):+.4f} ({low:+.4f} to {high:+.4f})"
+    return f"{gaps.mean():+.4f} ({low:+.4f} to {high:+.4f})"
 
 
 def main() -> None:
@@ -304,7 +301,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="with --table: the page whose block is replaced by it")
     options = parser.parse_args()
     if options.table:
-        found = table(options.table)
+        found = table(options.table, options.methods)
         print(found)
         if options.page:
             page = options.page.read_text(encoding="utf-8")
@@ -328,7 +325,7 @@ def main() -> None:
     jobs = [job(*key, seed, rate, "test") for seed in seeds for key, rate in rates.items()]
     for done, value in trained(jobs, options.processes, options.out):
         print(f"{done.data} {done.method} {done.seed} {done.rate:g} {value:.4f}", flush=True)
-    print(table(options.out))
+    print(table(options.out, options.methods))
     print(f"{time.process_time() - start:.0f} s of CPU time in this process")
 
 

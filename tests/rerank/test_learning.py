@@ -85,8 +85,10 @@ def test_the_table_pairs_methods_by_seed(learning, tmp_path):
     rows = [("LambdaLoss", (0.6, 0.8)), ("ListNetLoss", (0.5, 0.7)), ("listnet", (0.5, 0.7)), ("xendcg", (0.61, 0.82))]
     lines = [f"synthetic,{name},{seed},0.01,9,test,{value}" for name, two in rows for seed, value in enumerate(two)]
     path.write_text("\n".join([*lines, "synthetic,xendcg,1000,0.01,9,valid,0.1"]), encoding="utf-8")
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in learning.table(path).splitlines()]
-    assert [row[0] for row in cells[2:]] == ["LambdaLoss", "ListNetLoss", "`listnet`", "`xendcg`"]
-    assert cells[4][1:] == ["0.6000", "-0.1000 (-0.1000 to -0.1000)", "0 (identical)"]
-    assert cells[5][1] == "0.7150"
-    assert cells[5][2].startswith("+0.0150 (-0.04")  # ± 12.7 standard errors of 0.005
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in learning.table(path).splitlines()[2:]]
+    assert [row[0] for row in cells[2:]] == ["`LambdaLoss`", "`ListNetLoss`", "`listnet`", "`xendcg`"]
+    assert cells[0][2] == "NDCG@10, 2 seeds"
+    assert cells[2][1:] == ["0.01", "0.7000", "", ""]
+    assert cells[4][1:] == ["0.01", "0.6000", "-0.1000 (-0.1000 to -0.1000)", "+0.0000"]
+    assert cells[5][2] == "0.7150"
+    assert cells[5][3].startswith("+0.0150 (-0.04")  # ± 12.7 standard errors of 0.005
