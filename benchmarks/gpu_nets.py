@@ -59,7 +59,7 @@ def main() -> None:
             compiled(train, settings | {"precision": "bf16"})
 
 
-def no_room(_: torch.device) -> int:
+def no_room(device: torch.device) -> int:  # noqa: ARG001
     """Let features be streamed, whatever memory there is."""
     return 0
 
@@ -109,7 +109,7 @@ def rounds(learner: Any, stream: rw.Stream, epochs: int) -> list[float]:
 
 def compiled(train: rw.RankingDataset, settings: dict[str, Any]) -> None:
     """Print what torch.compile would change."""
-    learner = rw.NeuralRanker("approx_ndcg", **settings)._learner(train, None, None)
+    learner: Any = rw.NeuralRanker("approx_ndcg", **settings)._learner(train, None, None)
     learner.forward = torch.compile(learner.forward, dynamic=True)
     first, *others = rounds(learner, train.stream(1), settings["epochs"])
     median = statistics.median(others or [first])
