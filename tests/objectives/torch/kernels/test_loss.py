@@ -130,7 +130,9 @@ def test_a_function_goes_through_the_cpu(lists, objective):
     np.testing.assert_allclose(scores.grad.cpu(), wanted.gradient, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("text", [*FEW, "plrank(samples=2)", "yeti", "clickwise(xendcg)", "approx_ndcg(kernel=laplace)"])
+@pytest.mark.parametrize(
+    "text", [*FEW, "plrank(samples=2)", "yeti", "clickwise(xendcg)", "approx_ndcg(kernel=laplace)"]
+)
 def test_no_lists_at_all(lists, text):
     prepared = rw.torch_loss(text).prepare(lists.labels, lists.offsets).take(np.array([], int))
     scores = tensor([])
