@@ -102,6 +102,25 @@ def test_one_column_needs_no_brackets(cross_encoder):
     assert loss([*lists.inputs, [1.0] * 5], lists.labels).item() == pytest.approx(plain)
 
 
+def test_labels_may_be_on_a_device(cross_encoder, monkeypatch):
+    """Where NumPy cannot read them, and whence all come back at once."""
+    lists = RandomLists()
+    cross_encoder.eval()
+    plain = value_and_gradient(cross_encoder, lists)[0]
+    back, cpu = [], torch.Tensor.cpu
+
+    def bring(tensor):
+        back.append(len(tensor))
+        return cpu(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", bring)
+    monkeypatch.setattr(torch.Tensor, "__array__", lambda *_, **__: pytest.fail("on a device"))
+    loss = rw.rerank.Loss(cross_encoder, "lambdarank")
+    assert loss(lists.inputs, lists.labels).item() == pytest.approx(plain)
+    assert back[0] == len(lists.pairs)
+    assert loss(lists.inputs, [row.bfloat16() for row in lists.labels]).item() == pytest.approx(plain)
+
+
 def test_a_teacher_is_learnt_from_without_labels(cross_encoder):
     lists = RandomLists()
     inputs = [*lists.inputs, [torch.rand(len(some)).tolist() for some in lists.documents]]

@@ -216,6 +216,9 @@ def _joined(name: str, lists: Sequence[Any], sizes: list[int]) -> NDArray[Any]:
             got=f"lengths {found[number : number + 1]} for {sizes[number : number + 1]} documents",
             where=f"list number {number} of a batch",
         )
+    if all(isinstance(values, Tensor) for values in lists):
+        joined = torch.cat(list(lists)).cpu()  # trainers send labels to the device: one way back for all of them
+        return (joined.float() if joined.dtype == torch.bfloat16 else joined).numpy()
     return np.concatenate([np.asarray(values) for values in lists])
 
 
