@@ -32,7 +32,9 @@ def times(row: dict[str, Any], kind: str) -> str:
 
 
 def both(taken: dict[str, float]) -> str:
-    return " / ".join(f"{taken[clock]:.3g}" for clock in CLOCKS) + " ms"
+    return (
+        " / ".join(f"{taken[clock]:.3f}" if taken[clock] < 1.0 else f"{taken[clock]:.3g}" for clock in CLOCKS) + " ms"
+    )
 
 
 def machine(found: dict[str, Any]) -> str:
