@@ -20,13 +20,14 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.base import AVERAGE, NO_CUTOFF, ROW, TIES, Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.ideal import longest, worths_and_ideal
+from rankwise.objectives.torch.kernels.launched import launched
 from rankwise.objectives.torch.kernels.lists import DeviceLists, to_device
 from rankwise.objectives.torch.kernels.order import ordered
 
 _BLOCK = 32
 
 
-@triton.jit
+@launched
 def _down_the_ranking(  # type: ignore[no-untyped-def]
     offsets, scores, ranked, worths, weights, depths, totals, n_queries, average: tl.constexpr, block: tl.constexpr
 ):
