@@ -147,22 +147,22 @@ class Evaluation:
         """One row per metric: mean, ends of the interval, how many queries are scored and skipped."""
         import polars as pl
 
-        return pl.DataFrame(
-            [
-                (name, self.mean[name], *self.interval[name], scored, self.query_ids.size - scored)
-                for name, scored in self.scored.items()
-            ],
-            schema=["metric", "mean", "low", "high", "scored", "skipped"],
-            orient="row",
-        )
+        return pl.DataFrame([{"metric": name, **row} for name, row in self._rows().items()])
 
     def to_dict(self) -> Json:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
-        rows = self.summary().to_dicts()
-        metrics = {row.pop("metric"): row for row in rows}
         about: Json = {"candidates": self.candidates} if self.candidates else {}
         about |= {"total": self.total} if self.total else {}
-        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": metrics}
+        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": self._rows()}
+
+    def _rows(self) -> dict[str, Json]:
+        """Metric -> its row of the summary."""
+        rows: dict[str, Json] = {}
+        for name, scored in self.scored.items():
+            low, high = self.interval[name]
+            skipped = self.query_ids.size - scored
+            rows[name] = {"mean": self.mean[name], "low": low, "high": high, "scored": scored, "skipped": skipped}
+        return rows
 
     def table(self, *, titles: Titles | None = None) -> tables.Table:
         """Give the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
