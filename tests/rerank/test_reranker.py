@@ -77,6 +77,10 @@ def test_fit_begins_from_the_model_again(tiny_folder, parts):
         np.testing.assert_array_equal(one, first[name])
 
 
+def test_a_trained_model_holds_no_gradients(trained):
+    assert all(one.grad is None for one in trained.encoder.parameters())
+
+
 def test_torchs_own_random_state_is_left_alone(tiny_folder, parts, monkeypatch):
     import torch
 

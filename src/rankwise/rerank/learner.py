@@ -195,9 +195,11 @@ class RerankLearner:
         return snapshot(self.encoder)
 
     def restore(self, kept: Weights) -> None:
-        """Put weights back."""
+        """Put weights back, and let go of what only training needs: it is several times as large as they are."""
         self.encoder.load_state_dict(kept)
         self.encoder.eval()
+        self.encoder.zero_grad(set_to_none=True)
+        self._stepper.state.clear()
 
     def model(self) -> "CrossEncoder":
         """Give what scores."""
