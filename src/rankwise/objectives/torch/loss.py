@@ -68,7 +68,8 @@ class TorchLoss(torch.nn.Module):
     ) -> Tensor:
         """Give the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
         if torch.compiler.is_compiling():
-            return _outside(self.prepare, labels, offsets, **documents)(scores, weights, stream)
+            prepared: PreparedLoss = _outside(self.prepare, labels, offsets, **documents)
+            return prepared(scores, weights, stream)
         return self.prepare(labels, offsets, **documents)(scores, weights, stream)
 
     def prepare(self, labels: TensorLike, offsets: TensorLike, **documents: TensorLike) -> "PreparedLoss":
@@ -132,7 +133,8 @@ class PreparedLoss:
     def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
         """Give the loss at ``scores``."""
         if torch.compiler.is_compiling():
-            return _outside(self._reduced, scores, weights, stream)
+            value: Tensor = _outside(self._reduced, scores, weights, stream)
+            return value
         return self._reduced(scores, weights, stream)
 
     def _reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
