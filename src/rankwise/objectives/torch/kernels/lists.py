@@ -12,6 +12,11 @@ from torch import Tensor
 from rankwise.arrays import Column, Offsets, offsets_of
 from rankwise.objectives.torch.kernels.launched import launched
 
+TILE = 32
+"""Documents of a tile whose pairs are summed: one for each thread of a warp."""
+_FULL = 8192
+"""Warps that keep a device busy, as many as it has room for at once four times over."""
+
 
 @launched
 def _fill_rows(offsets, starts, rows, block: tl.constexpr):  # type: ignore[no-untyped-def]
@@ -65,6 +70,21 @@ class DeviceLists:
         """The lists by length: what takes long begins early."""
         return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
 
+    @cached_property
+    def pair_shape(self) -> dict[str, int]:
+        """The shape of blocks of pairs, others times the documents of a tile, and the warps that share them.
+
+        A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
+        every sum would go through shared memory. A tile has several warps, which take turns with the others, where one
+        warp with a tile of the longest list would still be at work when all others are done.
+        """
+        sizes = self.host[1:] - self.host[:-1]
+        last = self.longest * (_FULL // 4) > int((-(-sizes // TILE) * sizes).sum())
+        warps = 1
+        while last and warps < 8 and self.tiles(TILE)[0].numel() * warps < _FULL:
+            warps *= 2
+        return {"tile": TILE, "step": 8 * warps, "num_warps": warps}
+
     def spread(self, values: Tensor) -> Tensor:
         """Give every document the value of its list."""
         return values.repeat_interleave(self.sizes, output_size=self.n_docs)
@@ -86,24 +106,6 @@ class Taken(NamedTuple):
     queries: NDArray[np.int64]
     numbers: Tensor
     rows: Tensor
-
-
-TILE = 32
-"""Documents of a tile whose pairs are summed: one for each thread of a warp."""
-_FULL = 2560
-"""Warps that keep a device busy."""
-
-
-def shape_of_pairs(lists: DeviceLists) -> dict[str, int]:
-    """The shape of blocks of pairs, others times the documents of a tile, and the warps that share them.
-
-    A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
-    every sum would go through shared memory. Few tiles have several warps each, which take turns with the others.
-    """
-    warps = 1
-    while warps < 8 and lists.tiles(TILE)[0].numel() * warps < _FULL:
-        warps *= 2
-    return {"tile": TILE, "step": 8 * warps, "num_warps": warps}
 
 
 def block_of(lists: DeviceLists, widest: int = 256) -> int:

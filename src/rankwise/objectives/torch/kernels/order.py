@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE, DeviceLists, shape_of_pairs
+from rankwise.objectives.torch.kernels.lists import TILE, DeviceLists
 
 COUNTED = 2048
 """Documents up to which each document of a list counts those before it: n² comparisons, but no pass over all lists."""
@@ -46,8 +46,8 @@ def ordered(lists: DeviceLists, keys: Tensor) -> tuple[Tensor, Tensor]:
     """
     places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device)
     if lists.longest <= COUNTED:
-        tiles, shape = lists.tiles(TILE), shape_of_pairs(lists)
-        shape["step"] *= 4  # a comparison is soon made
+        tiles, shape = lists.tiles(TILE), lists.pair_shape
+        shape = shape | {"step": 4 * shape["step"]}  # a comparison is soon made
         grid = (tiles[0].numel(), keys.shape[0])
         _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, **shape)
         return places, ranked

@@ -14,7 +14,7 @@ import triton.language as tl
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import log1p
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE, shape_of_pairs
+from rankwise.objectives.torch.kernels.lists import TILE
 from rankwise.objectives.torch.kernels.order import COUNTED, count_before, ordered
 from rankwise.objectives.torch.kernels.pairs import tile_sums
 from rankwise.objectives.torch.kernels.placed import Call
@@ -183,7 +183,7 @@ def launch(call: Call) -> None:
         "weight": settings.weight, "loss": settings.loss, "norm": settings.norm, "weighted": weighted,
         "by_distance": settings.distance_share > 0.0,
     }  # fmt: skip
-    tiles, shape = lists.tiles(TILE), shape_of_pairs(lists)
+    tiles, shape = lists.tiles(TILE), lists.pair_shape
     if (
         lists.n_queries >= MANY
         and lists.longest * truncation <= SMALL

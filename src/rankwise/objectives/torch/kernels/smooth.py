@@ -17,7 +17,7 @@ import triton.language as tl
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.torch.kernels.arithmetic import sigmoid
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE, shape_of_pairs
+from rankwise.objectives.torch.kernels.lists import TILE
 from rankwise.objectives.torch.kernels.placed import Call
 
 NDCG, AP, RBP = range(3)
@@ -169,7 +169,7 @@ def launch(metric: int, call: Call) -> None:
     counts, ideal = call.per_query[0], call.per_query[-1]
     (eta,) = call.settings
     scratch = call.scores.new_empty((6, call.lists.n_docs))
-    tiles, shape = call.lists.tiles(TILE), shape_of_pairs(call.lists)
+    tiles, shape = call.lists.tiles(TILE), call.lists.pair_shape
     lists = (call.lists.offsets, *tiles, call.scores, worths, order, counts)
     grid = (tiles[0].numel(),)
     wanted = call.hessian is not None
