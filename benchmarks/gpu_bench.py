@@ -87,7 +87,7 @@ class Ours:
     def loss(self) -> None:
         """Forwards and backwards."""
         self.leaf.grad = None
-        self.prepared(self.leaf).backward()
+        self.prepared(self.leaf).backward()  # type: ignore[no-untyped-call]
 
     def kernel(self) -> DeviceDerivatives:
         """Value and gradient."""

@@ -53,6 +53,8 @@ def test_without_a_hessian(text):
 @pytest.mark.parametrize("text", PLAIN)
 def test_results_repeat_bit_for_bit(text):
     for once, again in zip(on_device(brief(text), SMALL), on_device(brief(text), SMALL), strict=True):
+        assert once is not None
+        assert again is not None
         assert torch.equal(once, again)
 
 
