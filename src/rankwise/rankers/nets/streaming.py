@@ -2,7 +2,6 @@
 
 import itertools
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -16,22 +15,19 @@ from rankwise.sparse import dense
 Rows = slice | NDArray[np.int64]
 
 
-class Copied(NamedTuple):
-    """Rows on a device; whoever computes with them waits for ``event`` on the device, and nobody on the host."""
+class Coming(NamedTuple):
+    """Rows on their way; whoever computes with them waits for ``event`` on the device, and nobody on the host."""
 
     rows: torch.Tensor
     event: torch.cuda.Event | None
 
 
-Coming = Future[Copied]
-
-
 class Streaming:
     """Brings rows of a matrix to a device, one piece ahead of what is computed.
 
-    A thread gathers rows in pinned memory, from which a stream of its own copies them, while the host tells the device
-    what to compute. There are two such buffers: while one is copied, the other is filled. A buffer is filled again once
-    it was copied, and only the thread waits for that. On other devices than GPUs the same happens without streams.
+    The host gathers rows in pinned memory, from which a stream of its own copies them. There are two such buffers:
+    while one is copied, the other is filled. A buffer is filled again once it was copied, which is all that the host
+    waits for. On other devices than GPUs the same happens without streams, one after the other.
 
     >>> streaming = Streaming(np.arange(6, dtype=np.float32).reshape(3, 2), torch.device("cpu"))
     >>> coming = streaming.begin(np.array([2, 0]))
@@ -45,35 +41,32 @@ class Streaming:
         self._plain = _tensor(features) if in_memory(features) else None
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._buffers = itertools.cycle((_Buffer(), _Buffer()))
-        self._thread = ThreadPoolExecutor(1, "rankwise-rows")
 
     def begin(self, rows: Rows) -> Coming:
         """Start to copy rows."""
-        return self._thread.submit(self._copy, rows)
-
-    def arrived(self, coming: Coming) -> torch.Tensor:
-        """Give rows to what is computed from now on; their memory is free once that is done."""
-        rows, event = coming.result()
-        if event is not None:
-            current = torch.cuda.current_stream(self.device)
-            current.wait_event(event)
-            rows.record_stream(current)
-        return rows
-
-    def _copy(self, rows: Rows) -> Copied:
         count = len(range(*rows.indices(self.features.shape[0]))) if isinstance(rows, slice) else rows.size
         buffer = next(self._buffers)
         here = buffer.of(count, self.features.shape[1], pinned=self._side is not None)
-        if self._plain is not None and not isinstance(rows, slice):
+        if isinstance(rows, slice):
+            here.numpy()[:] = dense(self.features[rows])
+        elif self._plain is not None:
             torch.index_select(self._plain, 0, torch.from_numpy(rows), out=here)  # by several threads
         else:
             here.numpy()[:] = dense(self.features[rows])
         if self._side is None:
-            return Copied(here.to(self.device), None)
+            return Coming(here.to(self.device), None)
         with torch.cuda.stream(self._side):
             there = here.to(self.device, non_blocking=True)
             buffer.copied = self._side.record_event()
-        return Copied(there, buffer.copied)
+        return Coming(there, buffer.copied)
+
+    def arrived(self, coming: Coming) -> torch.Tensor:
+        """Give rows to what is computed from now on; their memory is free once that is done."""
+        if coming.event is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_event(coming.event)
+            coming.rows.record_stream(current)
+        return coming.rows
 
 
 class _Buffer:
@@ -88,7 +81,8 @@ class _Buffer:
         if self.copied is not None:
             self.copied.synchronize()
         if self._numbers.numel() < count * width:
-            self._numbers = torch.empty(count * width, pin_memory=pinned)
+            with torch.inference_mode(False):  # it may be filled again in training
+                self._numbers = torch.empty(count * width, pin_memory=pinned)
         return self._numbers[: count * width].view(count, width)
 
 
