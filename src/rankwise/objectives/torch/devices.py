@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankwise.arrays import Column
+
 if TYPE_CHECKING:
     from rankwise.objectives.base import Objective, Prepared
     from rankwise.objectives.torch.kernels.lists import DeviceLists
@@ -50,6 +52,16 @@ class OnDevice(NamedTuple):
         """Give the same for some of the lists."""
         taken = self.lists.take(queries)
         return OnDevice(taken.lists, self.dtype, self.placed.take(taken))
+
+
+def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy an array, without waiting for it to arrive."""
+    tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are not to be written
+    if dtype is not None and tensor.dtype.is_floating_point:
+        tensor = tensor.to(dtype)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def on_device(prepared: "Prepared", device: torch.device, dtype: torch.dtype) -> OnDevice | None:

@@ -9,7 +9,7 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.objectives.torch import devices
-from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.objectives.torch.devices import to_device
 from rankwise.rankers.nets.batches import Part
 from rankwise.rankers.nets.measures import NetScores
 from rankwise.rankers.nets.mlp import Perceptron

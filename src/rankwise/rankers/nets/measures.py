@@ -10,7 +10,7 @@ import torch
 
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.base import Metric
-from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.objectives.torch.devices import to_device
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 
 _LIMBS, _BITS = 5, 32

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from rankwise.objectives.torch.kernels.lists import to_device
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.loss import PreparedLoss
 from rankwise.rankers.nets.batches import Part
 

@@ -18,9 +18,8 @@ from rankwise.arrays import Array, Ids
 from rankwise.objectives.base import Derivatives, Prepared
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
-from rankwise.objectives.torch.devices import OnDevice, on_device
+from rankwise.objectives.torch.devices import OnDevice, on_device, to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import to_device
 from rankwise.objectives.torch.kernels.neumann import neumann
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from rankwise.objectives.smooth.bounded import PreparedBounded
 from rankwise.objectives.smooth.bounds import SATURATED, Bounds
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.arithmetic import sigmoid
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.torch.kernels.wrappers import chain
 from rankwise.stream import Stream

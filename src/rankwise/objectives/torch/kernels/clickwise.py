@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Offsets, rows_of
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.wrappers.clickwise import PreparedClickwise, clicks_stream
 from rankwise.stream import Stream

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.objectives.base import drawing
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed, PlacedKernel
 from rankwise.objectives.torch.kernels.race import Race
 from rankwise.objectives.torch.kernels.random import DeviceStream

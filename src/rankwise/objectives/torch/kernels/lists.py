@@ -9,7 +9,8 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.arrays import Offsets, offsets_of
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
 
 TILE = 32
@@ -111,13 +112,3 @@ class Taken(NamedTuple):
 def block_of(lists: DeviceLists, widest: int = 256) -> int:
     """How many documents a program looks at in one step along a list: no more than the longest has, a power of 2."""
     return min(max(4, 1 << (lists.longest - 1).bit_length()), widest)
-
-
-def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Copy an array, without waiting for it to arrive."""
-    tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are not to be written
-    if dtype is not None and tensor.dtype.is_floating_point:
-        tensor = tensor.to(dtype)
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)

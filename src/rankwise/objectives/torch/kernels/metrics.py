@@ -20,8 +20,9 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.base import AVERAGE, NO_CUTOFF, ROW, TIES, Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.ideal import longest, worths_and_ideal
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists
 from rankwise.objectives.torch.kernels.order import ordered
 
 _BLOCK = 32

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from rankwise.objectives.base import Objective, Prepared, drawing
 from rankwise.objectives.prepared import PreparedKernel
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.curvature import treat
-from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.random import DeviceStream
 from rankwise.stream import Stream
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.objectives.plackett_luce import draws as draws_of_cpu
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of
 from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
 
 ANTITHETIC, LATIN = tl.constexpr(draws_of_cpu.ANTITHETIC), tl.constexpr(draws_of_cpu.LATIN)

@@ -5,7 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.lists import DeviceLists, to_device
+from rankwise.objectives.torch.devices import to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists
 from rankwise.stream import Stream
 
 

@@ -8,8 +8,9 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.objectives.base import PreparedSum
+from rankwise.objectives.torch.devices import to_device
 from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken, to_device
+from rankwise.objectives.torch.kernels.lists import DeviceLists, Taken
 from rankwise.objectives.torch.kernels.placed import DeviceDerivatives, Place, Placed
 from rankwise.objectives.wrappers.weighted import PreparedWeighted
 from rankwise.stream import Stream
