@@ -107,7 +107,7 @@ def graphs(found: dict[str, Any]) -> str:
     return table(["objective", "1,024 lists, forwards and backwards"], lines)
 
 
-def targets(found: dict[str, Any]) -> str:
+def targets(found: dict[str, Any], what: str = "target") -> str:
     lines = [
         [
             line["what"],
@@ -117,7 +117,7 @@ def targets(found: dict[str, Any]) -> str:
         ]
         for line in found["targets"]
     ]
-    return table(["target", "found", "wanted", ""], lines)
+    return table([what, "found", "wanted", ""], lines)
 
 
 BLOCKS = {"machine": machine, "limits": limits, "losses": losses, "step": step, "boosting": boosting, "graphs": graphs,

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gpu_page import table
+from gpu_page import table, targets
 
 PAGE = Path(__file__).parents[1] / "docs" / "rerank.md"
 BLOCK = re.compile(r"<!-- rerank:begin -->.*?<!-- rerank:end -->", re.DOTALL)
@@ -27,19 +27,6 @@ def steps(found: dict[str, Any]) -> str:
     return table(["queries × longest list (pairs)", *names], lines)
 
 
-def targets(found: dict[str, Any]) -> str:
-    lines = [
-        [
-            line["what"],
-            f"{line['found']:.3g}",
-            f"{line['bound']} {line['wanted']:g}",
-            "met" if line["met"] else "missed",
-        ]
-        for line in found["targets"]
-    ]
-    return table(["for the longest lists", "found", "wanted", ""], lines)
-
-
 def block(found: dict[str, Any]) -> str:
     versions, unit, last = found["versions"], found["unit"], found["rows"][-1]
     machine = (
@@ -49,7 +36,7 @@ def block(found: dict[str, Any]) -> str:
         f"the smaller size takes {unit['GB']:.2f} GB at its peak, and of the longest lists tokenizing takes "
         f"{last['tokens ms']:.0f} ms and the loss {last['loss ms']:.1f} ms."
     )
-    return "\n\n".join([steps(found), machine, targets(found)])
+    return "\n\n".join([steps(found), machine, targets(found, "for the longest lists")])
 
 
 def main() -> None:

@@ -135,6 +135,18 @@ SCORES = (
 
 Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {FORMS}")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")]
+ScoresFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The file to write: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one "
+        "score per document (also .gz and .zst).",
+        show_default="standard output, one score per line",
+    ),
+]
+Tag = Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")]
 Valid = Annotated[
     str | None,
     typer.Option(metavar="DATA", help="Validation data, by which the best round is chosen; of a set, its own part."),

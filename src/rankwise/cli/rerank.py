@@ -31,18 +31,8 @@ def score(
     *,
     model: Model,
     data: texts.Data,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one "
-            "score per document (also .gz and .zst).",
-            show_default="standard output, one score per line",
-        ),
-    ] = None,
-    tag: Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")] = "rankwise",
+    output: options.ScoresFile = None,
+    tag: options.Tag = "rankwise",
     run: texts.Run = None,
     depth: texts.Depth = None,
     read: texts.Read = None,

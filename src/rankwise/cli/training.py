@@ -241,18 +241,8 @@ def predict(
     *,
     model: options.Model,
     data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one "
-            "score per document (also .gz and .zst).",
-            show_default="standard output, one score per line",
-        ),
-    ] = None,
-    tag: Annotated[str, typer.Option(metavar="NAME", help="The name of the system in a TREC run.")] = "rankwise",
+    output: options.ScoresFile = None,
+    tag: options.Tag = "rankwise",
     part: options.Part = None,
     fold: options.Fold = None,
     reading: Reading,
