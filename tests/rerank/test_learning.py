@@ -73,9 +73,9 @@ def test_a_reranker_learns_to_rank_queries_that_it_has_not_seen(easy):
 def test_ours_reach_what_theirs_learn_in_as_many_steps(easy):
     found = {
         method: np.mean([easy.measure(job(easy, method=method, steps=120, seed=seed)) for seed in range(2)])
-        for method in ("LambdaLoss", *easy.OURS)
+        for method in ("LambdaLoss", "ranknet", "xendcg")  # the others, and more seeds: benchmarks/rerank_learning.py
     }
-    ours = [found[method] for method in easy.OURS]
+    ours = [found["ranknet"], found["xendcg"]]
     assert max(ours) > found["LambdaLoss"] - 0.01
     assert min(ours) > found["LambdaLoss"] - 0.1
 

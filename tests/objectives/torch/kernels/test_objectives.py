@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from tests.objectives.test_objectives import ALL, PLAIN
+from tests.objectives.test_objectives import ALL, PLAIN, WRAPPED
 from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, brief, on_device
 
 from rankwise.objectives.torch.kernels import pairwise  # isort: skip
@@ -21,6 +21,16 @@ def contract(sizes) -> Lists:
     return made
 
 
+INTERPRETED = DEVICE.type == "cpu"
+# A kernel of every kind, and every wrapper: what the interpreter, which is slow, has time for where a GPU takes all.
+KINDS = [
+    *("softmax_ce", "xendcg", "approx_ndcg", "smooth_ap", "smooth_rbp", "approx_ndcg(kernel=laplace)", "lambdarank"),
+    *("lambdarank(metric=map)", "listmle", "yeti", "plrank", "0.7*xendcg + 0.3*approx_ndcg"),
+    *("stochastic(softmax_ce, samples=3)", "weighted(softmax_ce, by=ideal_dcg, power=-0.5)", "clickwise(softmax_ce)"),
+    "bounded(approx_ndcg)",
+]
+
+
 SMALL = contract([1, 2, 3, 8, 4, 1, 5])
 LONGER = contract([34, 2, 3, 1, 4])  # of more than a tile
 
@@ -30,7 +40,7 @@ def expected(text, lists, scores=None) -> rw.Derivatives:
     return brief(text)(lists.scores if scores is None else scores, lists.labels, lists.offsets, lists.stream)
 
 
-@pytest.mark.parametrize("text", ALL)
+@pytest.mark.parametrize("text", PLAIN + WRAPPED[:: 3 if INTERPRETED else 1])
 def test_the_numbers_are_those_of_the_cpu(text):
     found, wanted = on_device(brief(text), SMALL), expected(text, SMALL)
     if "method=distribution" in text:
@@ -41,7 +51,7 @@ def test_the_numbers_are_those_of_the_cpu(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", PLAIN)
+@pytest.mark.parametrize("text", KINDS if INTERPRETED else PLAIN)
 def test_without_a_hessian(text):
     found, again = (on_device(brief(text), LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
     assert_same(found, expected(text, LONGER), TOLERANCE[torch.float64])
@@ -49,7 +59,7 @@ def test_without_a_hessian(text):
     assert_same(again, expected(text, LONGER), TOLERANCE[torch.float64])
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="the interpreter runs one program after the other: needs a GPU")
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter runs one program after the other: needs a GPU")
 @pytest.mark.parametrize("text", PLAIN)
 def test_results_repeat_bit_for_bit(text):
     for once, again in zip(on_device(brief(text), SMALL), on_device(brief(text), SMALL), strict=True):
@@ -72,16 +82,7 @@ def test_extreme_scores(text):
         assert_same(on_device(brief(text), SMALL, scores=scores), wanted, TOLERANCE[torch.float32])
 
 
-# A kernel of every kind, and every wrapper; a GPU has time for all.
-KINDS = [
-    *("softmax_ce", "xendcg", "approx_ndcg", "smooth_ap", "smooth_rbp", "approx_ndcg(kernel=laplace)", "lambdarank"),
-    *("lambdarank(metric=map)", "listmle", "yeti", "plrank", "0.7*xendcg + 0.3*approx_ndcg"),
-    *("stochastic(softmax_ce, samples=3)", "weighted(softmax_ce, by=ideal_dcg, power=-0.5)", "clickwise(softmax_ce)"),
-    "bounded(approx_ndcg)",
-]
-
-
-@pytest.mark.parametrize("text", KINDS if DEVICE.type == "cpu" else ALL)
+@pytest.mark.parametrize("text", KINDS if INTERPRETED else ALL)
 def test_taken_lists(text):
     # In another order, one of them twice: as a net with several members takes them.
     queries = np.array([3, 0, 4, 3])
