@@ -4,9 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Three processes keep two cores busy, since many tests wait for others; files begin in their order, so that those with a
-# single long test are not left to the end.
-PARALLEL := -q -n 3 --dist loadfile --no-loadscope-reorder
+# Files begin in their order, so that those with a single long test are not left to the end.
+PARALLEL := -q -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test fast check format docs results benchmarks clean
 help:
