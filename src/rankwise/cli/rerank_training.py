@@ -12,7 +12,7 @@ from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
-    from rankwise.rerank.lists import Lists
+    from rankwise.rerank.data.lists import Lists
     from rankwise.rerank.reranker import Reranker
 
 Device = Annotated[

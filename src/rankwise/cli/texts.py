@@ -11,7 +11,7 @@ from rankwise.cli import inputs, options
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
-    from rankwise.rerank.lists import Lists
+    from rankwise.rerank.data.lists import Lists
 
 FORMS = (
     "lists of texts, .jsonl (query, documents, labels on each line), .csv, .tsv or .parquet (also .gz and .zst), - for "

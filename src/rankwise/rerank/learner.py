@@ -39,8 +39,8 @@ from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.rerank.ahead import ahead
 from rankwise.rerank.batching import Batching
+from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.inputs import MiniBatches
-from rankwise.rerank.lists import Lists
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.schedule import Steps
 from rankwise.rerank.scoring import batches_of, precision, scored

@@ -16,7 +16,7 @@ from rankwise.rankers import storage
 from rankwise.rankers.base import objective_expression
 from rankwise.rerank import encoders, folder, training
 from rankwise.rerank.card import Card
-from rankwise.rerank.lists import Lists
+from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.settings import Settings
 
 if TYPE_CHECKING:

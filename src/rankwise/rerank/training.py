@@ -24,7 +24,7 @@ from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.rerank import encoders, folder, watching
 from rankwise.rerank.batching import Batching
 from rankwise.rerank.card import VALIDATION
-from rankwise.rerank.lists import Lists
+from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.schedule import Steps
 from rankwise.threads import checked, thread_count, use_threads
 

@@ -8,10 +8,10 @@ from typing import Any, Unpack
 from rankwise import check
 from rankwise.data import compressed
 from rankwise.data.format_names import TABLES, ending
-from rankwise.rerank.columns import Columns, Roles
-from rankwise.rerank.lists import Lists
-from rankwise.rerank.rows import gather
-from rankwise.rerank.texts import read_objects
+from rankwise.rerank.data.columns import Columns, Roles
+from rankwise.rerank.data.lists import Lists
+from rankwise.rerank.data.rows import gather
+from rankwise.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", **TABLES}

@@ -13,10 +13,10 @@ from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
-from rankwise.rerank.columns import Columns as TextColumns
-from rankwise.rerank.columns import Roles
-from rankwise.rerank.rows import gather
-from rankwise.rerank.texts import is_text
+from rankwise.rerank.data.columns import Columns as TextColumns
+from rankwise.rerank.data.columns import Roles
+from rankwise.rerank.data.rows import gather
+from rankwise.rerank.data.texts import is_text
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream

@@ -8,11 +8,11 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import offsets_of
 from rankwise.plain import Json, Keywords
-from rankwise.rerank.columns import Roles
-from rankwise.rerank.texts import text_of
+from rankwise.rerank.data.columns import Roles
+from rankwise.rerank.data.texts import text_of
 
 if TYPE_CHECKING:
-    from rankwise.rerank.lists import Lists
+    from rankwise.rerank.data.lists import Lists
 
 Made = TypeVar("Made", bound="Lists")
 

@@ -10,8 +10,8 @@ from rankwise import check
 from rankwise.arrays import offsets_of
 from rankwise.data import compressed
 from rankwise.plain import Keywords
-from rankwise.rerank.lists import Lists
-from rankwise.rerank.texts import Texts, read_texts
+from rankwise.rerank.data.lists import Lists
+from rankwise.rerank.data.texts import Texts, read_texts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +81,7 @@ def read_trec(
     (('a hat', 'a shoe'), array([2., 0.]))
     """
     from rankwise.evaluation.trec import qrels_frame, run_frame  # bring polars, which takes long to load
-    from rankwise.rerank.candidates import Candidates
+    from rankwise.rerank.data.candidates import Candidates
 
     check.choice("way to treat missing texts (errors)", errors, ["raise", "skip"])
     plan = Candidates(depth=depth, skip=skip, negatives=negatives, add_judged=add_judged, seed=seed)
