@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import rankwise as rw
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
 
 

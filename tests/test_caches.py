@@ -122,7 +122,7 @@ def test_what_can_be_written(tmp_path: Path):
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give a way to import a module with one kernel again and again, as new processes would."""
     path = tmp_path / "doubling.py"
-    path.write_text("from rankwise.kernels import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
+    path.write_text("from rankwise.compiling import kernel\n\n\n@kernel\ndef double(x):\n    return 2.0 * x\n")
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
 
     def load() -> Any:

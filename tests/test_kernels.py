@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankwise import first_use
+from rankwise import compiling
 from rankwise.cli.app import app
-from rankwise.kernels import kernel
-from rankwise.linking import Kernel
+from rankwise.compiling import kernel
+from rankwise.compiling import Kernel
 
 SAID = "rankwise: compiling kernels for their first use (seconds each; kept for later runs)\n"
 
@@ -92,17 +92,17 @@ class Terminal(io.StringIO):
 def test_compiling_is_said_where_progress_is(
     wanted: list[bool | None], terminal: bool, said: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(first_use, "_said", [])
+    monkeypatch.setattr(compiling, "_announced", [])
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
 
     def inside(rest: list[bool | None]) -> None:
         if rest:
-            with first_use.telling(rest[0]):
+            with compiling.announce_compiling(rest[0]):
                 inside(rest[1:])
         else:
-            first_use.tell()
-            first_use.tell()
+            compiling._announce()
+            compiling._announce()
 
     inside(wanted)
     assert screen.getvalue() == (SAID if said else "")
@@ -115,9 +115,9 @@ def run(folder: Path, *command: str) -> Any:
 
 def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_path: Path):
     script = (
-        "from rankwise import first_use\n"
+        "from rankwise import compiling\n"
         "from rankwise.metrics.base import gains\n"
-        "with first_use.telling(True):\n"
+        "with compiling.announce_compiling(True):\n"
         "    print(gains([0, 1, 2]))\n"
     )
     for said in (SAID, ""):

@@ -1,7 +1,5 @@
-"""Arrays in the forms that the whole package works with: their types, ragged rows, and memory that is used again."""
+"""Arrays in the forms that the whole package works with: their types, and ragged rows."""
 
-import sys
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,11 +22,8 @@ UNWANTED = np.empty(0)
 
 BLOCK = 2**20
 """How many numbers of a matrix are worked on at a time, so that one on disk is never in memory as a whole."""
-_POOLED = 8
-_APART = 64
-_POOLED_BYTES = 32 * 2**20
-_pool: list[Array] = []
-_taking = threading.Lock()
+APART = 64
+"""Elements to leave between arrays that one loop reads and writes; see :func:`separate`."""
 
 
 def read_only(array: Column) -> Column:
@@ -101,27 +96,10 @@ def rows_at_once(width: int, numbers: int) -> int:
     return max(1, numbers // max(1, width))
 
 
-def reusable(size: int) -> Array:
-    """Give an array with anything in it: one that was given before and that nobody holds any more, or a new one.
+def separate(size: int) -> Array:
+    """Return an uninitialised array with nothing else within 512 bytes of it.
 
-    A trainer asks for the same arrays round after round, and fresh pages cost as much time as a fast kernel. Nothing
-    else lies within 512 bytes of an array: see ``kernels.APART``.
+    Compiled loops take another path, with other rounding, where two arrays lie within a few vectors of each other, and
+    results must not depend on where arrays happen to lie.
     """
-    if size * 8 > _POOLED_BYTES:
-        return np.empty(size + 2 * _APART)[_APART : size + _APART]
-    with _taking:
-        for at in range(len(_pool)):
-            if _pool[at].size == size + 2 * _APART and _references(_pool, at) == _ALONE:
-                return _pool[at][_APART : size + _APART]
-        _pool.append(np.empty(size + 2 * _APART))
-        del _pool[:-_POOLED]
-        return _pool[-1][_APART : size + _APART]
-
-
-def _references(pool: list[Array], at: int) -> int:
-    """How many hold an array of the pool or a view of it, the pool itself and this question among them."""
-    return sys.getrefcount(pool[at])
-
-
-_ALONE = _references([np.empty(0)], 0)
-"""What the count is for an array that only a pool holds: asked, not known, as it differs among versions of Python."""
+    return np.empty(size + 2 * APART)[APART : size + APART]

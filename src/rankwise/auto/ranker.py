@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, first_use
+from rankwise import check, compiling
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.auto import kept, portfolio
 from rankwise.auto.blending import blends
@@ -149,7 +149,7 @@ class AutoRanker(Ranker):
         named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
         tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
         with (
-            first_use.telling(self.progress),
+            compiling.announce_compiling(self.progress),
             showing(self.progress, metric) as report,
             kept.opened(self.study, about) as folder,
         ):

@@ -5,6 +5,7 @@ that the rest of the package works with, so that a caller reads ``labels = check
 """
 
 from rankwise.check.documents import (
+    LARGEST_SCORE,
     diverged,
     document_values,
     document_weights,
@@ -28,6 +29,7 @@ from rankwise.check.queries import (
     metric_values,
     offsets,
     query_ids,
+    query_numbers,
     query_of_row,
     query_values,
     query_weights,
@@ -37,6 +39,7 @@ from rankwise.check.queries import (
 from rankwise.check.settings import affordable, choice, distribution, fractions, integer, number, probabilities
 
 __all__ = [
+    "LARGEST_SCORE",
     "MissingExtraError",
     "affordable",
     "categories",
@@ -75,6 +78,7 @@ __all__ = [
     "probabilities",
     "propensities",
     "query_ids",
+    "query_numbers",
     "query_of_row",
     "query_values",
     "query_weights",

@@ -8,7 +8,7 @@ from rankwise.check.errors import error
 from rankwise.check.queries import query_of_row
 
 _DIVERGED = "look at the learning rate and the features: a trainer that diverges produces such scores"
-_LARGEST_SCORE = 1e15
+LARGEST_SCORE = 1e15
 
 
 def document_values(
@@ -82,8 +82,7 @@ def scores(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids |
 def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
     """Check the scores that a loss is taken of: finite; what is beyond ±1e15 counts as ±1e15.
 
-    Squares of larger differences, times a parameter, or summed over pairs, would not be finite, in single precision at
-    last.
+    Squares of larger differences, times a parameter or summed over pairs, would overflow float32 at the latest.
     """
     return _clipped(document_values("scores", values, query_offsets, hint=_DIVERGED))
 
@@ -100,8 +99,8 @@ def teacher_scores(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids
 
 
 def _clipped(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    if array.size and (array.max() > _LARGEST_SCORE or array.min() < -_LARGEST_SCORE):
-        return array.clip(-_LARGEST_SCORE, _LARGEST_SCORE)
+    if array.size and (array.max() > LARGEST_SCORE or array.min() < -LARGEST_SCORE):
+        return array.clip(-LARGEST_SCORE, LARGEST_SCORE)
     return array
 
 

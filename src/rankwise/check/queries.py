@@ -145,6 +145,23 @@ def runs(
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
 
+def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64]:
+    """Check which of ``n_queries`` queries are meant: a slice, a mask or numbers."""
+    if isinstance(values, slice):
+        return np.arange(n_queries)[values]
+    chosen = np.asarray(values)
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    try:
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise IndexError(f"shape {chosen.shape} of {chosen.dtype}")
+        numbers: NDArray[np.int64] = np.arange(n_queries)[chosen]
+    except IndexError as outside:
+        what = f"queries must be a slice, a mask or numbers of the {n_queries} queries"
+        raise error(what, got=str(outside), hint="pass [5] for a single query") from None
+    return numbers
+
+
 def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:
     """Say where a row is: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1

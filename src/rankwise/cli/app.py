@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwise import first_use
+from rankwise import compiling
 from rankwise._version import __version__
 from rankwise.cli import (
     auto,
@@ -46,7 +46,7 @@ class Commands(Group):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with first_use.telling(False if self.silent else None):
+        with compiling.announce_compiling(False if self.silent else None):
             return super().invoke(ctx)
 
 

@@ -212,21 +212,8 @@ class RankingDataset:
         return replace(self, **changes)
 
     def query_numbers(self, queries: ArrayLike | slice) -> NDArray[np.int64]:
-        """Turn a slice, a mask or numbers into an array of query numbers."""
-        if isinstance(queries, slice):
-            return np.arange(self.n_queries)[queries]
-        chosen: Column = np.asarray(queries)
-        numbers: NDArray[np.int64] = np.arange(self.n_queries)
-        if chosen.size == 0:
-            chosen = chosen.astype(np.int64)
-        try:
-            if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
-                raise IndexError(f"shape {chosen.shape} of {chosen.dtype}")
-            taken: NDArray[np.int64] = numbers[chosen]
-        except IndexError as outside:
-            what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
-            raise check.error(what, got=str(outside), hint="pass [5] for a single query") from None
-        return taken
+        """Return the numbers of the queries that a slice, a mask or numbers select."""
+        return check.query_numbers(queries, self.n_queries)
 
     def with_(self, **changes: Unpack[Changes]) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared).

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankwise import threads
 from rankwise.arrays import offsets_of, read_only
 from rankwise.data.interactions.parts import Flags, Share
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.stream import Stream, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is

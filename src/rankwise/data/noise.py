@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankwise import check, threads
 from rankwise.arrays import offsets_of, part_of, read_only
 from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.plain import Keywords
 from rankwise.stream import Stream, uniform, uniform_pair
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.stream import Stream, philox
 
 FLIPS = 100_000

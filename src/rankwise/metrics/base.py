@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar
 from rankwise.arrays import Array, read_only
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.contract import Metric
 from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for, sort_down
 from rankwise.threads import Kernel, over_queries

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import Call, RankMetric, clean, fill_worths, longest_of, relevance_rule
 from rankwise.metrics.dcg import PLAIN, weighted_sum
 from rankwise.metrics.precision import Binary

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.stream import Stream, philox_word, split_mix
 from rankwise.threads import over_queries
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import (
     Call,
     RankMetric,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import NO_CUTOFF, Gain, Rule, bad_label, discounts, fill_worths, gain_rule, ideal
 from rankwise.threads import over_queries
 

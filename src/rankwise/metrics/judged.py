@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import (
     Call,
     RankMetric,

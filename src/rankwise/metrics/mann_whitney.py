@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from rankwise.arrays import Array
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 
 _COUNTED_UP_TO = 2**20  # steps of the recurrence
 _FEWEST = 8  # with fewer documents on one side, φ falls too slowly, and the recurrence is short

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import discounts
 from rankwise.metrics.drawn import drawn, favoured, worth_of
 from rankwise.metrics.ideal import gains_and_ideal

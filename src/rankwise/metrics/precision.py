@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise import check
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import (
     AVERAGE,
     BEST,

@@ -6,16 +6,18 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import UNWANTED, Array, read_only, rows_of
+from rankwise.arrays import Array, read_only
 from rankwise.metrics.base import Metric
-from rankwise.objectives.base import Derivatives, Objective, Prepared
-from rankwise.objectives.prepared import Lists, checked_lists, refuse_columns
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Derivatives, Selection, Values
+from rankwise.objectives.prepared import NoDeviceKernelError, PerDocument, Prepared, checked_lists, reject_columns
 from rankwise.stream import Stream
 
 _EXPECTED = (
@@ -25,7 +27,7 @@ _EXPECTED = (
 
 
 def as_objective(thing: object, wrapper: str = "") -> Objective:
-    """Give an objective as it is, and a function as one; an error names the ``wrapper`` that goes around it.
+    """Return an objective as it is, and a function as one; an error names the ``wrapper`` that goes around it.
 
     >>> def squares(scores, labels, offsets):
     ...     return scores - labels, np.ones_like(scores)
@@ -51,59 +53,67 @@ class Adapted(Objective):
 
     @property
     def exact_hessian(self) -> bool:
-        """What the function says of itself, if it does."""
+        """Whether the function has an attribute that says so."""
         return bool(getattr(self.function, "exact_hessian", False))
 
     @property
     def estimator(self) -> bool:
-        """What the function says of itself, if it does."""
+        """Whether the function has an attribute that says so."""
         return bool(getattr(self.function, "estimator", False))
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check the labels, and find out how the function is called."""
         parameters = _parameters(self.function)
-        lists = checked_lists(labels, offsets)
+        checked, lists = checked_lists(labels, offsets)
         if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            refuse_columns(self, documents, tuple(parameter.name for parameter in parameters))
-        columns = {
-            name: read_only(check.document_values(name.replace("_", " "), values, lists.offsets))
-            for name, values in documents.items()
-        }
-        return _PreparedFunction(self, lists, columns, _takes_stream(parameters))
+            reject_columns(self, columns, tuple(parameter.name for parameter in parameters))
+        further = {name: lists.checked(name.replace("_", " "), values) for name, values in columns.items()}
+        streamed = _takes_stream(parameters)
+        return _PreparedFunction(lists=lists, objective=self, labels=checked, columns=further, streamed=streamed)
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", None)
         return str(name) if name else repr(self.function)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _PreparedFunction(Prepared):
-    def __init__(self, objective: Adapted, lists: Lists, columns: dict[str, Array], streamed: bool) -> None:
-        self.objective, self.lists, self.columns, self.streamed = objective, lists, columns, streamed
-        self.offsets = lists.offsets
+    objective: Adapted
+    labels: PerDocument
+    columns: dict[str, Array]
+    streamed: bool
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
-        """Call the function, and bring what it returns into the one form."""
-        drawn = (stream,) if self.streamed else ()
-        found = self.objective.function(scores, self.lists.labels, self.offsets, *drawn, **self.columns)
-        parts = list(found) if isinstance(found, tuple | list) else []
+    @property
+    def own_numerator(self) -> bool:
+        """A function may return one."""
+        return True
+
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
+        """Call the function, and copy what it returns."""
+        random = (stream,) if self.streamed else ()
+        result = self.objective.function(scores, self.labels, self.offsets, *random, **self.columns)
+        parts = list(result) if isinstance(result, tuple | list) else []
         if len(parts) == 2:
             parts.insert(0, np.full(self.n_queries, np.nan))  # it does not say what it minimises
         if len(parts) == 3:
             parts.append(parts[1])
         if len(parts) != 4:
-            raise self._unexpected(f"{type(found).__name__}" + (f" of {len(parts)}" if parts else ""))
-        value, gradient, diagonal = (
-            self._column(*part) for part in zip(("value", "gradient", "hessian"), parts, strict=False)
-        )
-        numerator = gradient if parts[3] is parts[1] else self._column("numerator", parts[3])
-        return Derivatives(value, gradient, diagonal if hessian else UNWANTED, numerator if hessian else gradient)
+            raise self._unexpected(f"{type(result).__name__}" + (f" of {len(parts)}" if parts else ""))
+        out.value[:] = self._column("value", parts[0])
+        out.gradient[:] = self._column("gradient", parts[1])
+        if len(out.hessian):
+            out.hessian[:] = self._column("hessian", parts[2])
+        if out.numerator is not out.gradient:
+            out.numerator[:] = self._column("numerator", parts[3])
 
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Give the function the lists of these queries."""
-        rows, offsets = rows_of(queries, self.offsets)
-        lists = Lists(read_only(self.lists.labels[rows]), read_only(offsets))
-        columns = {name: read_only(column[rows]) for name, column in self.columns.items()}
-        return _PreparedFunction(self.objective, lists, columns, self.streamed)
+    def select(self, selection: Selection) -> Self:
+        """Return the function with the lists of these queries."""
+        columns = {name: selection.per_document(column) for name, column in self.columns.items()}
+        return replace(super().select(selection), columns=columns)
+
+    def move(self, lists: object) -> NoReturn:
+        """Raise, as a function of arrays is computed on the CPU."""
+        raise NoDeviceKernelError(self.objective)
 
     def _column(self, name: str, values: ArrayLike) -> Array:
         array = np.asarray(values)

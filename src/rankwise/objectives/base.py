@@ -1,130 +1,81 @@
-"""The contract of an objective: derivatives, what is prepared once, and how objectives combine.
+"""The contract of an objective, and sums of objectives.
 
-An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` looks at labels once and gives a
-:class:`Prepared`, which is called with the scores of every round. ``prepared.py`` holds the form of it that runs
-kernels, ``adapted.py`` that around a user's function.
+An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` looks at labels once and returns a
+:class:`Prepared`, which is called with the scores of every round.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check, grammar
-from rankwise.arrays import Array, Offsets, read_only
-
-if TYPE_CHECKING:
-    from rankwise.stream import Stream
-
-
-_LARGE = 1e15
-
-
-class Derivatives(NamedTuple):
-    """What an objective says about a set of scores."""
-
-    value: Array
-    """(n_queries,) loss of each query, minimised."""
-    gradient: Array
-    """(n_docs,) d value / d score."""
-    hessian: Array
-    """(n_docs,) diagonal of the second derivative, or what stands for it (see ``exact_hessian``); empty if left out."""
-    numerator: Array
-    """(n_docs,) what trees divide by the Hessian; the gradient itself unless there is a better Newton step."""
-
-
-class Prepared(ABC):
-    """An objective that has seen the labels: everything that scores do not change is done.
-
-    It may keep what only saves time. Results never depend on that.
-    """
-
-    offsets: Offsets
-
-    @property
-    def n_queries(self) -> int:
-        """Number of lists."""
-        return int(self.offsets.size - 1)
-
-    def __call__(self, scores: ArrayLike, stream: "Stream | None" = None, *, hessian: bool = True) -> Derivatives:
-        """Give value, gradient and curvature at ``scores``; without ``hessian`` only value and gradient."""
-        return self.differentiate(self._checked(scores), stream, hessian)
-
-    @abstractmethod
-    def differentiate(self, scores: Array, stream: "Stream | None", hessian: bool) -> Derivatives:
-        """Do what a call does for scores that are finite, float64 and not to be written."""
-
-    @abstractmethod
-    def take(self, queries: NDArray[np.int64]) -> "Prepared":
-        """Give the same for some of the queries, by number: a mini-batch."""
-
-    def _checked(self, scores: ArrayLike) -> Array:
-        array = np.asarray(scores)
-        # The extremes tell at once that all is well (no comparison holds for NaN); else all is looked at again. Not a
-        # product of arrays: the threads of BLAS go on spinning after it, and take the tree learner a core.
-        plain = array.dtype == np.float64 and array.shape == (self.offsets[-1],) and array.size > 0
-        with np.errstate(invalid="ignore"):
-            fine = plain and array.min() > -_LARGE and array.max() < _LARGE
-        return read_only(array if fine else check.loss_scores(array, self.offsets))
+from rankwise.objectives.lists import Derivatives, Values
+from rankwise.objectives.prepared import Prepared
+from rankwise.stream import Stream
 
 
 @dataclass(frozen=True, repr=False)
 class Objective(ABC):
-    """A loss of ranked lists, with its gradient and curvature: what every ranker, wrapper and trainer takes.
+    """A loss of ranked lists with its gradient and curvature, for every ranker, wrapper and trainer.
 
-    A subclass is a frozen dataclass of plain, keyword-only settings that has a ``name`` and a :meth:`prepare`. From
-    here it has its expression (``repr``), which :func:`rankwise.objective` reads back, and its operators:
+    A subclass is a frozen dataclass of plain, keyword-only settings with a ``name`` and a :meth:`prepare`. It inherits
+    its expression (``repr``), which :func:`rankwise.objective` reads back, and its operators:
     ``0.7 * XENDCG() + 0.3 * ApproxNDCG()``.
     """
 
     name: ClassVar[str] = ""
-    """What it is called in expressions."""
+    """Its name in expressions."""
     paper: ClassVar[str] = ""
-    """Where it comes from."""
+    """The paper that it comes from."""
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
 
     @property
-    def inside(self) -> "tuple[Objective, ...]":
+    def children(self) -> "tuple[Objective, ...]":
         """The objectives that this one is made of: a wrapper's, or the terms of a sum."""
         return ()
 
     @property
     def exact_hessian(self) -> bool:
-        """Whether the Hessian is exact; if not, the docstring says what stands there instead."""
-        return bool(self.inside) and all(part.exact_hessian for part in self.inside)
+        """Whether the Hessian is exact; if not, the docstring says what replaces it."""
+        return bool(self.children) and all(child.exact_hessian for child in self.children)
 
     @property
     def estimator(self) -> bool:
         """Whether it is unbiased over the stream but not differentiable draw by draw."""
-        return any(part.estimator for part in self.inside)
+        return any(child.estimator for child in self.children)
 
     @property
     def held_fixed(self) -> str:
         """What depends on the scores and is held fixed when derivatives are taken."""
-        return ", ".join(dict.fromkeys(part.held_fixed for part in self.inside if part.held_fixed))
+        return ", ".join(dict.fromkeys(child.held_fixed for child in self.children if child.held_fixed))
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns of the data that it looks at beside labels and weights, which :meth:`prepare` is then handed."""
-        return tuple(dict.fromkeys(name for part in self.inside for name in part.reads))
+        """The columns of the data that :meth:`prepare` needs beside labels and weights."""
+        return tuple(dict.fromkeys(name for child in self.children for name in child.reads))
+
+    @property
+    def prepares_on_device(self) -> bool:
+        """Whether labels that are on a device are prepared there; otherwise they are copied to the host."""
+        return bool(self.children) and all(child.prepares_on_device for child in self.children)
 
     @property
     def score_scale(self) -> float:
         """The difference of scores that matters to the loss: 1/σ or 1/η where it has such a steepness, else 1."""
         if self.steepness:
             return 1.0 / float(getattr(self, self.steepness))
-        return min((part.score_scale for part in self.inside), default=1.0)
+        return min((child.score_scale for child in self.children), default=1.0)
 
     @abstractmethod
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check labels and do once what scores do not change.
 
-        ``documents`` are further columns of single documents, such as ``document_weights``; an objective refuses those
-        that it has no use for.
+        ``columns`` are further columns of documents, such as ``document_weights``; an objective rejects those that it
+        does not take.
         """
 
     def __call__(
@@ -132,16 +83,16 @@ class Objective(ABC):
         scores: ArrayLike,
         labels: ArrayLike,
         offsets: ArrayLike,
-        stream: "Stream | None" = None,
-        **documents: ArrayLike,
+        stream: Stream | None = None,
+        **columns: ArrayLike,
     ) -> Derivatives:
-        """Give value, gradient and curvature at ``scores``, for a single look; trainers prepare once instead."""
-        return self.prepare(labels, offsets, **documents)(scores, stream)
+        """Return value, gradient and curvature at ``scores``, for a single look; trainers prepare once instead."""
+        return self.prepare(labels, offsets, **columns)(scores, stream)
 
     def __repr__(self) -> str:
-        inside = grammar.arguments(self)
+        arguments = grammar.arguments(self)
         name = self.name or type(self).__name__
-        return f"{name}({inside})" if inside else name
+        return f"{name}({arguments})" if arguments else name
 
     def __add__(self, other: object) -> "Sum":
         return Sum((*_terms(self), *_terms(other))) if isinstance(other, Objective) else NotImplemented
@@ -153,7 +104,7 @@ class Objective(ABC):
         if isinstance(factor, bool) or not isinstance(factor, int | float):
             return NotImplemented
         factor = check.number("the factor of an objective", factor)
-        return Sum(tuple((factor * own, term) for own, term in _terms(self)))
+        return Sum(tuple((factor * inner, term) for inner, term in _terms(self)))
 
     __rmul__ = __mul__
 
@@ -162,13 +113,13 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
     return objective.terms if isinstance(objective, Sum) else ((1.0, objective),)
 
 
-def handed(whole: Objective, part: Objective, documents: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
-    """What is told of single documents to an objective inside another.
+def columns_for(child: Objective, parent: Objective, columns: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
+    """Return the columns to pass on to a nested objective.
 
-    What the whole reads goes only to parts that read it. All other columns go to every part, which refuses those that
-    it has no use for.
+    What the parent reads goes only to children that read it. All other columns go to every child, which rejects those
+    that it does not take.
     """
-    return {name: column for name, column in documents.items() if name not in whole.reads or name in part.reads}
+    return {name: column for name, column in columns.items() if name not in parent.reads or name in child.reads}
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,15 +129,17 @@ class Sum(Objective):
     terms: tuple[tuple[float, Objective], ...]
 
     @property
-    def inside(self) -> tuple[Objective, ...]:
+    def children(self) -> tuple[Objective, ...]:
         """The terms."""
         return tuple(term for _, term in self.terms)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare every term."""
+        if not self.terms:
+            raise check.error("a sum of objectives needs at least one term")
         factors = tuple(factor for factor, _ in self.terms)
-        parts = [term.prepare(labels, offsets, **handed(self, term, documents)) for term in self.inside]
-        return PreparedSum(factors, parts)
+        parts = tuple(term.prepare(labels, offsets, **columns_for(term, self, columns)) for term in self.children)
+        return PreparedSum(lists=parts[0].lists, factors=factors, parts=parts)
 
     def __repr__(self) -> str:
         expression = ""
@@ -198,53 +151,21 @@ class Sum(Objective):
         return expression
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedSum(Prepared):
-    """The terms of a sum, prepared, and their factors."""
+    """The terms of a sum and their factors."""
 
-    def __init__(self, factors: tuple[float, ...], parts: Sequence[Prepared]) -> None:
-        self.factors, self.parts = factors, parts
-        self.offsets = parts[0].offsets
+    factors: tuple[float, ...]
+    parts: tuple[Prepared, ...]
 
-    def differentiate(self, scores: Array, stream: "Stream | None", hessian: bool) -> Derivatives:
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Add up the terms, each with a random stream of its own."""
-        total: Derivatives | None = None
-        for k, (factor, part) in enumerate(zip(self.factors, self.parts, strict=True)):
-            own = None if stream is None else stream.child("term", k)
-            found = part.differentiate(scores, own, hessian)
-            total = add(total, factor, found)
-        if total is None:
-            raise check.error("a sum of objectives needs at least one term")
-        return total
-
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Take the queries of every term."""
-        return PreparedSum(self.factors, [part.take(queries) for part in self.parts])
-
-
-def add(total: Derivatives | None, factor: float, part: Derivatives) -> Derivatives:
-    """Add ``factor`` times derivatives to a total of our own, in place; the first of them begins it.
-
-    The numerator stays the gradient itself while every part's is.
-    """
-    if total is None:
-        value, gradient, hessian = (factor * array for array in part[:3])
-        numerator = gradient if part.numerator is part.gradient else factor * part.numerator
-        return Derivatives(value, gradient, hessian, numerator)
-    numerator = total.numerator
-    if numerator is not total.gradient or part.numerator is not part.gradient:
-        numerator = numerator.copy() if numerator is total.gradient else numerator
-        numerator += part.numerator if factor == 1.0 else factor * part.numerator
-    for sum_, array in zip(total[:3], part[:3], strict=True):
-        sum_ += array if factor == 1.0 else factor * array
-    return Derivatives(*total[:3], total.gradient if numerator is total.gradient else numerator)
-
-
-def drawing(stream: "Stream | None", who: object) -> "Stream":
-    """Give the stream of an objective that draws, or say that it needs one."""
-    if stream is None:
-        raise check.error(
-            f"{who} draws random numbers and needs a stream",
-            got="None",
-            hint="pass stream=rw.Stream(seed, round, query_ids)",
-        )
-    return stream
+        part_out = self.lists.outputs_like(out) if len(self.parts) > 1 else out
+        for number, (factor, part) in enumerate(zip(self.factors, self.parts, strict=True)):
+            child = None if stream is None else stream.child("term", number)
+            if number == 0:
+                part.fill(scores, child, out)
+                out.scale(factor, factor, factor)
+            else:
+                part.fill(scores, child, part_out)
+                self.lists.add(out, factor, part_out)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.arrays import Array, offsets_of, rows_of
-from rankwise.objectives.base import Derivatives, Objective
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.stream import Stream

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.threads import over_queries
 
 TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")

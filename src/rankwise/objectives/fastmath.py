@@ -1,4 +1,4 @@
-"""exp, log, log1p, sigmoid and softplus that compilers can vectorise.
+"""exp, log, log1p and sigmoid that compilers can vectorise.
 
 The C library's functions are calls, and a loop with a call in it runs one element at a time. These are straight lines
 of arithmetic, accurate to about 1e-15 (relative), so that a loop around them runs several elements at once. They are
@@ -10,14 +10,14 @@ reductions of the argument below would not survive reordering.
 
 import numpy as np
 
-from rankwise.kernels import FUSED, kernel
+from rankwise.compiling import FUSED, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ends in zeros: its product with an exponent is exact
 _LN2_LOW = 1.90821492927058770002e-10
-_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to a whole number, held in the lowest bits
-_BIAS = 1023
-_MANTISSA = 52
+ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to a whole number, held in the lowest bits
+BIAS = 1023
+MANTISSA = 52
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _MANTISSA_MASK = 0xFFFFFFFFFFFFF
 _LARGEST = 709.782712893384
@@ -28,8 +28,8 @@ _SMALLEST = -708.3964185322641
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x; below the smallest normal number, about 2e-308, it is 0."""
     inside = min(max(x, _SMALLEST), _LARGEST)
-    rounded = inside * _LOG2_E + _ROUNDER
-    whole = rounded - _ROUNDER
+    rounded = inside * _LOG2_E + ROUNDER
+    whole = rounded - ROUNDER
     r = (inside - whole * _LN2_HIGH) - whole * _LN2_LOW
     # Taylor's series on |r| ≤ log(2)/2; the next term is below 2e-17.
     high = 1.0 / 40320 + r * (
@@ -40,10 +40,10 @@ def exp(x):  # type: ignore[no-untyped-def]
         + r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * high))))))
     )
     # Multiply by 2^whole in two steps, as 2^1024 has no float of its own.
-    bits = np.float64(rounded).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
+    bits = np.float64(rounded).view(np.int64) - np.float64(ROUNDER).view(np.int64)
     half = bits >> 1
-    first = np.int64((half + _BIAS) << _MANTISSA).view(np.float64)
-    second = np.int64((bits - half + _BIAS) << _MANTISSA).view(np.float64)
+    first = np.int64((half + BIAS) << MANTISSA).view(np.float64)
+    second = np.int64((bits - half + BIAS) << MANTISSA).view(np.float64)
     result = series * first * second
     result = 0.0 if x < _SMALLEST else result
     return np.inf if x > _LARGEST else result
@@ -65,7 +65,7 @@ def atanh_ratio(square):  # type: ignore[no-untyped-def]
 def log(x):  # type: ignore[no-untyped-def]
     """Log x of a positive normal number: its exponent, and a mantissa around 1."""
     bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
-    exponent = np.float64(bits >> _MANTISSA)
+    exponent = np.float64(bits >> MANTISSA)
     mantissa = np.int64((bits & _MANTISSA_MASK) + _SQRT_HALF_BITS).view(np.float64)
     z = (mantissa - 1.0) / (mantissa + 1.0)
     return exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + exponent * _LN2_LOW)
@@ -85,7 +85,7 @@ def log1p(x):  # type: ignore[no-untyped-def]
     # What rounding 1 + x lost; it matters where x is small.
     lost = x - (sum_ - 1.0) if x < 1.0 else 1.0 - (sum_ - x)
     bits = np.float64(sum_).view(np.int64) - _SQRT_HALF_BITS
-    exponent = bits >> _MANTISSA
+    exponent = bits >> MANTISSA
     mantissa = np.int64((bits & _MANTISSA_MASK) + _SQRT_HALF_BITS).view(np.float64)
     z = (mantissa - 1.0) / (mantissa + 1.0)
     whole = np.float64(exponent)
@@ -98,9 +98,3 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
     """1/(1 + e^−x), with full relative accuracy on both sides."""
     small = exp(-abs(x))
     return (1.0 if x >= 0.0 else small) / (1.0 + small)
-
-
-@kernel(fastmath=FUSED)
-def softplus(x):  # type: ignore[no-untyped-def]
-    """log(1 + e^x), with full relative accuracy on both sides."""
-    return max(x, 0.0) + log1p_unit(exp(-abs(x)))

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.objectives.prepared import checked_lists
-from rankwise.objectives.softmax.losses import XENDCG, SoftmaxCE
+from rankwise.objectives.softmax.objectives import XENDCG, SoftmaxCE
 
 
 class Guarantee(NamedTuple):
@@ -46,25 +45,25 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
     ndcg  >= 0.000  XENDCG with tight gamma, theorem 1 (2021)
     ndcg  >= 0.665  XENDCG at gamma = 1, direct
     """
-    lists = checked_lists(labels, offsets)
-    gains, ideal_dcg = gains_and_ideal(*lists)
+    checked, lists = checked_lists(labels, offsets)
+    gains, ideal_dcg = lists.gains_and_ideal(checked)
     total = lists.sums(gains)
     scored = total > 0.0
     if not scored.any():
         raise check.error("no list has a relevant document, so there is nothing to guarantee")
     found = []
-    if np.isin(lists.labels, (0.0, 1.0)).all():
-        loss = SoftmaxCE()(scores, *lists).value
+    if np.isin(checked, (0.0, 1.0)).all():
+        loss = SoftmaxCE()(scores, checked, lists.offsets).value
         found += [
             _guarantee("rr", "SoftmaxCE, theorems 1 and 2 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
             _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
         ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss, inverse, share = XENDCG(gamma="tight")(scores, *lists).value, 1.0 / ideal_dcg, total / ideal_dcg
+        loss, inverse, share = XENDCG(gamma="tight")(scores, checked, lists.offsets).value, 1.0 / ideal_dcg, total / ideal_dcg
         mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
         source = "XENDCG with tight gamma, theorem 1 (2021)"
         found.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
-        loss = XENDCG(gamma="one")(scores, *lists).value
+        loss = XENDCG(gamma="one")(scores, checked, lists.offsets).value
         bound = share * np.exp(-loss)
         found.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
     return found

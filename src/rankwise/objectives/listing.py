@@ -14,7 +14,7 @@ from typing import Any
 
 from rankwise import check, grammar
 from rankwise.files import replacing
-from rankwise.objectives.smooth.metrics import ApproxNDCG
+from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.plain import Keywords
 

@@ -1,19 +1,30 @@
-"""Lists that were checked once, and the frame that runs a kernel over them in every round."""
+"""Objectives that have seen the labels: a tree of dataclasses over lists, on the CPU or on a device.
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+Everything that scores do not change is done once, in :meth:`Objective.prepare`. What is left are the nodes here: kernels
+with their arguments, and wrappers around them. Each fills the derivatives at some scores into arrays that its caller
+owns. Taking a mini-batch and moving to a device are maps over the fields of the tree.
+"""
+
+import functools
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import NONE, UNWANTED, Array, Column, Floats, Offsets, read_only, reusable, rows_of
-from rankwise.objectives import curvature
-from rankwise.objectives.base import Derivatives, Objective, Prepared, drawing
+from rankwise.arrays import NONE, Array, Column, read_only
+from rankwise.objectives.lists import FIRST, Derivatives, DeviceKernel, Lists, Random, Selection, Values, parameters
 from rankwise.stream import Stream
-from rankwise.threads import Kernel, over_queries
+from rankwise.threads import Kernel
+
+PerDocument = Annotated[Values, "document"]
+"""A field with one element per document, or none at all."""
+PerQuery = Annotated[Values, "query"]
+"""A field with one element per query."""
 
 _COLUMNS = {
     "document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise",
@@ -21,104 +32,225 @@ _COLUMNS = {
     "groups": "fair",
     "teacher_scores": "Distil and MarginMSE",
 }
-"""The columns of single documents that there are, and who takes them."""
+"""The columns of documents that there are, and the objectives that take them."""
+_OUTPUTS = ("value", "gradient", "hessian")
 
 
-class Lists(NamedTuple):
-    """Checked labels of lists, in the types that kernels are compiled for."""
+class NoDeviceKernelError(LookupError):
+    """A prepared objective that only the CPU can compute."""
 
-    labels: Array
-    offsets: Offsets
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared(ABC):
+    """An objective that has seen the labels.
+
+    A subclass is a frozen dataclass that defines :meth:`fill`. Its fields may be other prepared objectives, and columns
+    that are annotated ``PerDocument`` or ``PerQuery``.
+    """
+
+    lists: Lists
 
     @property
     def n_queries(self) -> int:
-        """Number of lists."""
-        return int(self.offsets.size - 1)
+        """Number of queries."""
+        return self.lists.n_queries
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of documents of each list."""
-        return self.offsets[1:] - self.offsets[:-1]  # np.diff takes several times as long for a few lists
+    def offsets(self) -> Values:
+        """Where the documents of each query begin."""
+        return self.lists.offsets
 
-    def sums(self, values: Array) -> Array:
-        """Add up one number per document over each list."""
-        return np.add.reduceat(values, self.offsets[:-1]) if values.size else np.zeros(self.n_queries)
+    @property
+    def children(self) -> "tuple[Prepared, ...]":
+        """The prepared objectives that this one is made of."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        flat = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+        return tuple(part for part in flat if isinstance(part, Prepared))
+
+    @property
+    def own_numerator(self) -> bool:
+        """Whether trees divide something better than the gradient."""
+        return any(child.own_numerator for child in self.children)
+
+    def __call__(
+        self, scores: Any, stream: Stream | None = None, *, hessian: bool = True, out: Derivatives | None = None
+    ) -> Derivatives:
+        """Return value, gradient and curvature at ``scores``; without ``hessian`` only value and gradient.
+
+        ``out``, of :meth:`empty`, receives the result, so that a training loop allocates no memory.
+        """
+        scores = self.lists.checked_scores(scores)
+        out = self.empty(hessian=hessian) if out is None else out
+        self.fill(scores, stream, out)
+        return out
+
+    def empty(self, *, hessian: bool = True) -> Derivatives:
+        """Return uninitialised arrays for the result of a call."""
+        return self.lists.outputs(hessian=hessian, numerator=hessian and self.own_numerator)
+
+    @abstractmethod
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
+        """Fill the derivatives at finite scores; an empty Hessian and a numerator that is the gradient are left out."""
+
+    def take(self, queries: ArrayLike) -> Self:
+        """Return the same for some of the queries, by number: a mini-batch."""
+        return self.select(self.lists.select(check.query_numbers(queries, self.n_queries)))
+
+    def select(self, selection: Selection) -> Self:
+        """Return the same for a selection of the queries."""
+
+        def taken(value: Any, role: str) -> Any:
+            if role == "document":
+                return None if value is None else selection.per_document(value)
+            if role == "query":
+                return None if value is None else selection.per_query(value)
+            if isinstance(value, Lists):
+                return selection.lists
+            return value.select(selection) if isinstance(value, Prepared) else value
+
+        return _mapped(self, taken)
+
+    def to(self, device: Any, dtype: Any = None) -> Self:
+        """Return the same on a device, by torch's name; floating-point columns in a precision, single by default."""
+        return self.move(self.lists.to(device, dtype))
+
+    def move(self, lists: Any) -> Self:
+        """Return the same on the device of ``lists``."""
+
+        def moved(value: Any, _: str) -> Any:
+            if isinstance(value, Lists):
+                return lists
+            if isinstance(value, Prepared):
+                return value.move(lists)
+            return lists.column(value) if isinstance(value, np.ndarray) else value
+
+        return _mapped(self, moved)
 
 
-def checked_lists(labels: ArrayLike, offsets: ArrayLike) -> Lists:
-    """Check labels and offsets; an error names the query."""
-    cuts = check.offsets(offsets, int(np.size(labels)))
-    return Lists(read_only(check.labels(labels, cuts)), read_only(cuts))
+def _mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
+    """Return a dataclass or named tuple with ``function(value, role)`` for every field, and for fields of those."""
+    changes = {}
+    for name, role in _roles(type(node)).items():
+        value = getattr(node, name)
+        if isinstance(value, tuple) and not role:
+            changes[name] = _mapped_tuple(value, function)
+        else:
+            changes[name] = function(value, role)
+    return node._replace(**changes) if isinstance(node, tuple) else replace(node, **changes)
 
 
-def refuse_columns(who: object, documents: Mapping[str, ArrayLike], taken: tuple[str, ...] = ()) -> None:
-    """Say that an objective has no use for a column of single documents, rather than leave it out silently."""
-    for name in documents:
-        if name not in taken:
-            known = ", ".join(f"{column} go to {takers}" for column, takers in _COLUMNS.items())
-            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
+def _mapped_tuple(values: Any, function: Callable[[Any, str], Any]) -> Any:
+    return _mapped(values, function) if hasattr(values, "_fields") else tuple(function(value, "") for value in values)
 
 
-def document_weights(documents: Mapping[str, ArrayLike], lists: Lists) -> Array:
-    """Check the weights of single documents; an empty array stands for none."""
-    values = documents.get("document_weights")
-    if values is None:
-        return NONE
-    return read_only(check.document_values("document weights", values, lists.offsets, least=0.0))
+@functools.cache
+def _roles(kind: type) -> dict[str, str]:
+    """Return the fields of a dataclass or named tuple, with "document", "query" or nothing for each."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields  # type: ignore[attr-defined]
+    return {name: _role(hints.get(name)) for name in names}
+
+
+def _role(hint: Any) -> str:
+    if hasattr(hint, "__metadata__"):
+        return str(hint.__metadata__[0])
+    return next((role for role in map(_role, typing.get_args(hint)) if role), "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedKernel(Prepared):
     """A kernel with its arguments, but for the scores.
 
-    The kernel is called as ``kernel(first, last, offsets, scores, *per_document, *per_query, *settings[, *random],
-    value, gradient, hessian[, numerator])`` and fills every element of its outputs for queries ``first`` to
-    ``last``. A Hessian of size 0 is not wanted, and neither is the numerator then.
+    The kernel's parameters are ``first, last, offsets, scores``, then the fields of ``arguments`` by name, ``keys`` and
+    ``queries`` if it draws random numbers, and ``value, gradient, hessian``, possibly ``numerator``. It fills every
+    element of these outputs for the queries ``first`` to ``last``. A Hessian or numerator of size 0 is not wanted.
     """
 
-    objective: Objective
+    objective: object
+    """The objective, for messages."""
     kernel: Kernel
-    offsets: Offsets
-    per_document: tuple[Column, ...] = ()
-    """Arrays of one element per document."""
-    per_query: tuple[Column, ...] = ()
-    """Arrays of one element per query."""
-    settings: tuple[object, ...] = ()
-    """What is the same for all lists."""
-    keys: Callable[[Stream], object] | None = None
-    """What the kernel draws with: the key or keys of a stream, given to it with the word of each query."""
-    numerator: bool | None = None
-    """Whether a numerator is filled too; None where the kernel knows none."""
+    arguments: Any
+    """A named tuple: what the kernel reads beside the scores, on the CPU and on a device."""
+    device_kernel: DeviceKernel = ""
+    """The same computation on a device: a launch, or ``"package.module:function"``."""
+    streams: Callable[[Stream], Sequence[Stream]] | None = None
+    """The streams whose keys the kernel draws with, if it draws."""
+    numerator: bool = False
+    """Whether the kernel's numerator is to be used."""
     curvature: str = ""
-    """What is done to the Hessian afterwards (``curvature.py``)."""
-    work: Array | Floats | None = None
-    """The cost of each query, as :func:`rankwise.threads.over_queries` counts it."""
+    """Treatment of the Hessian (``curvature.py``)."""
+    work: Annotated[Column | None, "query"] = None
+    """The cost of each query on the CPU, as :func:`rankwise.threads.over_queries` counts it."""
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
+    def __post_init__(self) -> None:
+        _check_parameters(self.kernel, type(self.arguments))
+
+    @property
+    def own_numerator(self) -> bool:
+        """Whether the kernel's numerator is used."""
+        return self.numerator
+
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Run the kernel."""
-        n_docs = scores.size
-        outputs = [np.empty(self.n_queries), reusable(n_docs), reusable(n_docs) if hessian else UNWANTED]
-        own_numerator = bool(self.numerator) and hessian
-        if self.numerator is not None:
-            outputs.append(reusable(n_docs) if own_numerator else UNWANTED)
-        random: tuple[object, ...] = ()
-        if self.keys is not None:
-            stream = drawing(stream, self.objective)
-            random = (self.keys(stream), read_only(stream.queries(self.n_queries)))
-        arguments = (scores, *self.per_document, *self.per_query, *self.settings, *random, *outputs)
-        over_queries(self.kernel, self.offsets, *arguments, work=self.work)
-        value, gradient, diagonal = outputs[:3]
-        if hessian and self.curvature:
-            curvature.treat(self.curvature, self.offsets, gradient, diagonal)
-        return Derivatives(value, gradient, diagonal, outputs[3] if own_numerator else gradient)
+        random: Random | None = None
+        if self.streams is not None:
+            stream = require_stream(stream, self.objective)
+            random = self.lists.random(stream, self.streams(stream))
+        separate = out.numerator is not out.gradient
+        kernel_out = out if separate and self.numerator else out._replace(numerator=None)
+        self.lists.run(self.kernel, self.device_kernel, scores, self.arguments, random, kernel_out, self.work)
+        if len(out.hessian) and self.curvature:
+            self.lists.treat(self.curvature, out)
+        if separate and not self.numerator:
+            out.numerator[:] = out.gradient
 
-    def take(self, queries: NDArray[np.int64]) -> Self:
-        """Give the same kernel with the arrays of these queries."""
-        rows, offsets = rows_of(queries, self.offsets)
-        return dataclasses.replace(
-            self,
-            offsets=read_only(offsets),
-            per_document=tuple(read_only(column[rows]) if column.size else column for column in self.per_document),
-            per_query=tuple(read_only(column[queries]) for column in self.per_query),
-            work=None if self.work is None else self.work[queries],
+    def move(self, lists: Any) -> Self:
+        """Return the same on the device of ``lists``."""
+        if not self.device_kernel:
+            raise NoDeviceKernelError(self.objective)
+        return replace(super().move(lists), work=None)
+
+
+@functools.cache
+def _check_parameters(kernel: Any, arguments: Any) -> None:
+    """Raise if a kernel does not read the arguments that it is given, in their order."""
+    expected = (*FIRST, *arguments._fields)
+    rest = [*_OUTPUTS, "numerator"]
+    names = parameters(kernel)
+    after = tuple(name for name in names[len(expected) :] if name not in ("keys", "queries"))
+    if names[: len(expected)] != expected or after not in (tuple(rest), tuple(rest[:-1])):
+        raise TypeError(
+            f"{getattr(kernel, '__name__', kernel)} must have the parameters {', '.join(expected)}[, keys, queries], "
+            f"{', '.join(rest[:-1])}[, numerator]: got {', '.join(names)}"
         )
+
+
+def require_stream(stream: Stream | None, who: object) -> Stream:
+    """Return the stream of an objective that draws, or raise if there is none."""
+    if stream is None:
+        raise check.error(
+            f"{who} draws random numbers and needs a stream",
+            got="None",
+            hint="pass stream=rw.Stream(seed, round, query_ids)",
+        )
+    return stream
+
+
+def checked_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[Array, Lists]:
+    """Return checked labels and their lists; an error names the query."""
+    checked = check.offsets(offsets, int(np.size(labels)))
+    return read_only(check.labels(labels, checked)), Lists(read_only(checked))
+
+
+def reject_columns(who: object, columns: Mapping[str, ArrayLike], taken: tuple[str, ...] = ()) -> None:
+    """Raise if there is a column of documents that an objective does not take."""
+    for name in columns:
+        if name not in taken:
+            known = ", ".join(f"{column} go to {takers}" for column, takers in _COLUMNS.items())
+            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
+
+
+def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Array:
+    """Return the checked weights of documents; an empty array if there are none."""
+    weights = columns.get("document_weights")
+    return NONE if weights is None else read_only(check.document_weights(weights, lists.offsets))

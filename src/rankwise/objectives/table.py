@@ -5,15 +5,14 @@ from collections.abc import Callable
 from rankwise import grammar
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import Objective
-from rankwise.objectives.distil import Distil, MarginMSE
-from rankwise.objectives.pairwise.bpr import BPR
-from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise, RankNet
+from rankwise.objectives.distil.objectives import Distil, MarginMSE
+from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, RankNet
 from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.listmle import ListMLE
 from rankwise.objectives.plackett_luce.plrank import PLRank
-from rankwise.objectives.smooth.bounded import bounded
-from rankwise.objectives.smooth.metrics import ApproxNDCG, SmoothAP, SmoothRBP
-from rankwise.objectives.softmax.losses import XENDCG, ListNet, SoftmaxCE
+from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
+from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
+from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
 from rankwise.objectives.wrappers.stochastic import stochastic

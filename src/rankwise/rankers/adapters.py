@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.objectives.base import Prepared
+from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights

@@ -221,7 +221,7 @@ class Ranker(Estimator, ABC):
         Rows are documents' numbers within their query, best first; the columns of a query follow those of the query
         before it (as many as it has documents, or ``cutoff`` if that is fewer).
         """
-        from rankwise.objectives.wrappers.stochastic_scores import sample_rankings
+        from rankwise.objectives.noise import sample_rankings
 
         lists = self._lists(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")

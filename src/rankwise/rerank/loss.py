@@ -231,5 +231,5 @@ def _numbers(name: str, values: Sequence[Any], n_lists: int) -> NDArray[Any]:
 
 def _taught(objective: Objective) -> bool:
     """Whether a teacher's scores are all that it learns from."""
-    inside = objective.inside
+    inside = objective.children
     return all(map(_taught, inside)) if inside else "teacher_scores" in objective.reads

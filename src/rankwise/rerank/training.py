@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, first_use
+from rankwise import check, compiling
 from rankwise.arrays import Array
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
@@ -83,7 +83,7 @@ def fit(
         if not isinstance(lists, Lists | None) or (lists is None and name == "train"):
             hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
             raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
-    with Interrupts() as interrupts, _own_threads(reranker), first_use.telling(reranker.progress):
+    with Interrupts() as interrupts, _own_threads(reranker), compiling.announce_compiling(reranker.progress):
         with interrupts.allowed():
             metrics = find_metrics(reranker.metrics)
             validation = None if valid is None else Validation(valid.data, metrics, debias=reranker.debias)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise import threads
 from rankwise.arrays import offsets_of, read_only, rows_of
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.stream import Stream, uniform
 
 Flags = NDArray[np.bool_]

@@ -15,7 +15,7 @@ from rankwise.data.interactions.text import read_text
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
 from rankwise.data.tables.text import TextTable
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.plain import Keywords
 
 SPELLINGS = {

@@ -15,7 +15,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 
 POWERS = np.array([float(f"1e{power}") for power in range(81)])
 """Powers of ten: exact up to 1e22, correctly rounded beyond."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankwise.arrays import Column
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24

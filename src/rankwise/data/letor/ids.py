@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from rankwise.arrays import Column
 from rankwise.data.letor.decimals import is_digit
 from rankwise.data.letor.growing import Growing
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 
 
 @kernel

@@ -7,7 +7,7 @@ float32 than to its neighbours.
 import numpy as np
 
 from rankwise.data.letor.decimals import POWERS
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 
 MOST_BYTES = 16
 

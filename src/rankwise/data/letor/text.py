@@ -19,7 +19,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
 from rankwise.data.letor.reader import MAX_LINE_BYTES, Reader
 from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22

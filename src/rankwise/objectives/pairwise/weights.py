@@ -1,23 +1,63 @@
-"""Weights of pairs that are not simply (difference of worths)·|difference of discounts|.
+"""Weights of pairs: which there are, and how they are computed.
 
-Swapping two documents changes a metric by (difference of worths)·(upper − lower), where ``upper`` depends on the rank
-of the upper document and ``lower`` on that of the lower one. For a sum of worth · discount both are the discount.
+Swapping two documents changes a metric by (difference of gains)·(upper − lower), where ``upper`` depends on the rank
+of the upper document and ``lower`` on that of the lower one. For a sum of gain · discount both are the discount.
 """
 
 import numpy as np
 
-from rankwise.kernels import FUSED, kernel
-from rankwise.objectives.pairwise.losses import SHIFT, SPAN
+from rankwise.arrays import Array
+from rankwise.compiling import FUSED, kernel
+from rankwise.metrics.base import discounts as dcg_discounts
+from rankwise.objectives.pairwise.tiles import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
-"""What weighs a pair: the change of a metric if the two are swapped, or 1. Discounted ones are Σ worth · discount."""
+"""How a kernel finds the weight of a pair: a change of Σ gain · discount, of another metric, or 1."""
+WEIGHTS = {
+    "none": (COUNT, 1.0, 0.0),
+    "ndcg": (DISCOUNTED, 1.0, 0.0),
+    "ndcg2": (DISCOUNTED, 0.0, 1.0),
+    "ndcg2++": (DISCOUNTED, 1.0, 10.0),
+    "map": (AVERAGE_PRECISION, 1.0, 0.0),
+    "mrr": (RECIPROCAL_RANK, 1.0, 0.0),
+    "precision": (DISCOUNTED, 1.0, 0.0),
+    "recall": (DISCOUNTED, 1.0, 0.0),
+    "arp": (DISCOUNTED, 1.0, 0.0),
+    "lambdagap_s": (DISCOUNTED, 0.0, 1.0),
+    "lambdagap_x": (DISCOUNTED, 0.0, 1.0),
+}
+"""Each weight: how the kernel finds it, the share of the metric's change, the share of the rank distance."""
+
+
+def rank_weights(weight: str, cutoff: int, longest: int) -> Array:
+    """Return what a metric gives to each rank: the discount, 1 up to the cutoff, or minus the ranks from the cutoff to it.
+
+    >>> rank_weights("recall", 2, 4), rank_weights("arp", 2, 4)
+    (array([1., 1., 0., 0.]), array([ 0.,  0., -1., -2.]))
+    """
+    ranks = np.arange(1, longest + 1)
+    if weight in ("precision", "recall"):
+        return (ranks <= cutoff).astype(np.float64)
+    return np.minimum(cutoff - ranks, 0).astype(np.float64) if weight == "arp" else dcg_discounts(longest)
+
+
+def distance_weights(weight: str, cutoff: int, longest: int) -> Array:
+    """Return the weight of documents 0, 1, 2, … ranks apart: LambdaGap's mask, or LambdaLoss's drop of the discount.
+
+    >>> distance_weights("lambdagap_s", 2, 4), distance_weights("lambdagap_x", 2, 4)
+    (array([0., 0., 1., 0.]), array([0., 0., 1., 1.]))
+    """
+    apart, discounts = np.arange(longest), dcg_discounts(longest)
+    if weight.startswith("lambdagap"):
+        return (apart == cutoff if weight == "lambdagap_s" else apart >= cutoff).astype(np.float64)
+    return np.concatenate(([0.0], discounts[:-1] - discounts[1:]))
 
 
 @kernel
-def fill_swaps(weight, first, last, heavy, discounts, tiles, upper, lower):  # type: ignore[no-untyped-def]
+def fill_swaps(weight, first, last, weights, discounts, tiles, upper, lower):  # type: ignore[no-untyped-def]
     """Fill what the weights of pairs are made of, for documents at the places ``first`` to ``last``.
 
-    ``heavy`` are weights of documents by row, or nothing; ``upper`` and ``lower`` are scratch for one number per rank.
+    ``weights`` are those of documents by row, or empty; ``upper`` and ``lower`` are scratch for one number per rank.
     """
     n = last - first
     for place in range(first, last):
@@ -33,7 +73,7 @@ def fill_swaps(weight, first, last, heavy, discounts, tiles, upper, lower):  # t
     for place in range(first, last):
         tile, j = tiles[0, place >> SHIFT], place & (SPAN - 1)
         tile.upper[j], tile.lower[j] = upper[tile.rank[j]], lower[tile.rank[j]]
-        tile.heavy[j] = heavy[tile.row[j]] if heavy.size else 1.0
+        tile.weight[j] = weights[tile.row[j]] if weights.size else 1.0
 
 
 @kernel
@@ -62,11 +102,11 @@ def _swaps_of_reciprocal_rank(n, upper, lower):  # type: ignore[no-untyped-def]
     A document above the first relevant one changes places with any relevant one; or the first relevant one with one
     below it, and then what counts is where it comes to or the second relevant one.
     """
-    found, first, second = 0, 0.0, 0.0
+    count, first, second = 0, 0.0, 0.0
     for k in range(n):
-        if upper[k] > 0.0 and found < 2:
-            found += 1
-            first, second = (1.0 / (k + 1.0), 0.0) if found == 1 else (first, 1.0 / (k + 1.0))
+        if upper[k] > 0.0 and count < 2:
+            count += 1
+            first, second = (1.0 / (k + 1.0), 0.0) if count == 1 else (first, 1.0 / (k + 1.0))
     for k in range(n):
         here = 1.0 / (k + 1.0)
         lower[k] = 0.0 if upper[k] > 0.0 else max(here, second)
@@ -74,18 +114,18 @@ def _swaps_of_reciprocal_rank(n, upper, lower):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def first_relevant(rows, worths, ranks):  # type: ignore[no-untyped-def]
-    """The rank of the first relevant document: from the next on, no document's swap changes the reciprocal rank."""
-    first = ranks[rows[0]]
-    for k in range(rows.size):
-        if worths[k] > 0.0:
-            first = min(first, ranks[rows[k]])
+def first_relevant(gains, ranks):  # type: ignore[no-untyped-def]
+    """Return the rank of the first relevant document: no swap behind it changes the reciprocal rank."""
+    first = gains.size - 1
+    for i in range(gains.size):
+        if gains[i] > 0.0:
+            first = min(first, ranks[i])
     return first
 
 
 @kernel(fastmath=FUSED)
-def weigh(side, settings, heavy, distances, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
-    """Fill the weights of the pairs of one document with a stretch of others; the others are better on side 1.
+def weigh(side, settings, weighted, distances, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
+    """Fill the weights of the pairs of one document with a range of others; the others are better on side 1.
 
     ``distances`` has what a pair weighs by how many ranks the two are apart, where that counts.
     """
@@ -107,6 +147,6 @@ def weigh(side, settings, heavy, distances, own, i, others, first, last, weights
             if settings.weight == RECIPROCAL_RANK and leaves == 0.0:
                 swap = 0.0
             weights[j] = abs(value - others.value[j]) * swap
-    if heavy:
+    if weighted:
         for j in range(first, last):
-            weights[j] *= own.heavy[i] if side == 0 else others.heavy[j]
+            weights[j] *= own.weight[i] if side == 0 else others.weight[j]

@@ -1,28 +1,27 @@
 """YetiLoss: neighbours of rankings drawn around the scores, weighed by what swapping them does to a metric.
 
-Swapping the documents at ranks r and r + 1 moves nobody else, so the metric's change is the difference of what the two
-are worth, times a number that depends on the rank and, for MAP and MRR, on what lies above it. A ranking of n documents
-therefore costs a sort and n − 1 pairs: no pair is looked at that is not a neighbour, and no matrix of pairs is kept.
+Swapping the documents at ranks r and r + 1 moves no other document, so the metric's change is the difference of the two
+gains, times a number that depends on the rank and, for MAP and MRR, on what is ranked above. A ranking of n documents
+therefore costs a sort and n − 1 pairs.
 """
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
-from rankwise.kernels import APART, FUSED, kernel
+from rankwise.arrays import APART, Array
+from rankwise.compiling import FUSED, kernel
 from rankwise.metrics.base import Gain, checked_gain, discounts, longest_of
-from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.order import order_in, scratch_for
-from rankwise.objectives.base import Objective, Prepared
+from rankwise.objectives.base import Objective
 from rankwise.objectives.fastmath import exp, log1p_unit
-from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
-from rankwise.objectives.wrappers.stochastic_scores import NOISES, check_noise, perturb_list
-from rankwise.stream import Stream
+from rankwise.objectives.lists import Lists, Values
+from rankwise.objectives.noise import NOISES, check_noise, noise_streams, perturb_list
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 
 _METRICS = ("ndcg", "map", "mrr", "classic")
 MAP, MRR = _METRICS.index("map"), _METRICS.index("mrr")
@@ -67,6 +66,7 @@ class Yeti(Objective):
     relevant: float = 1.0
     """Labels from this on are relevant in map and mrr."""
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "yeti"
     steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
@@ -86,41 +86,40 @@ class Yeti(Objective):
         object.__setattr__(self, "gain", checked_gain(self.gain))
         check.number("relevant", self.relevant, least=0.0, open_ends=True)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Compute what documents are worth, relative to the best that their list allows."""
-        refuse_columns(self, documents)
-        lists = checked_lists(labels, offsets)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the gains of documents, relative to the ideal of their list."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
         return PreparedKernel(
+            lists=lists,
             objective=self,
             kernel=yeti_kernel,
-            offsets=lists.offsets,
-            per_document=(read_only(self._worths(lists)),),
-            settings=(
-                read_only(self._drops(int(lists.sizes.max(initial=1)))),
-                _METRICS.index(self.metric),
-                NOISES.index(self.noise),
-                float(self.scale),
-                float(self.sigma),
+            device_kernel="rankwise.objectives.pairwise.yeti_triton:yeti",
+            arguments=YetiArguments(
+                gains=lists.as_argument(self._gains(checked, lists)),
+                drops=lists.table(self._drops(lists.longest)),
+                metric=_METRICS.index(self.metric),
+                noise=NOISES.index(self.noise),
+                scale=float(self.scale),
+                sigma=float(self.sigma),
             ),
-            keys=partial(_keys, permutations=self.permutations),
-            work=20.0 * self.permutations * lists.sizes,
+            streams=partial(noise_streams, samples=self.permutations),
+            work=20.0 * self.permutations * lists.sizes if lists.device is None else None,
         )
 
-    def _worths(self, lists: Lists) -> Array:
-        """What documents are worth, in units in which a swap changes the metric itself."""
+    def _gains(self, labels: Values, lists: Lists) -> Values:
+        """Return gains in units in which a swap changes the metric itself."""
         if self.metric == "classic":
-            return gains_and_ideal(lists.labels, lists.offsets, "linear").gains
+            return lists.gains_and_ideal(labels, "linear").gains
         if self.metric == "ndcg":
-            best = gains_and_ideal(lists.labels, lists.offsets, self.gain, self.cutoff)
-            shares: Array = best.gains / np.repeat(np.where(best.dcg > 0.0, best.dcg, 1.0), lists.sizes)
-            return shares
-        relevant: Array = (lists.labels >= self.relevant).astype(np.float64)
+            return lists.gain_shares(labels, self.gain, self.cutoff)
+        relevant = lists.floats(labels >= self.relevant)
         if self.metric == "map":
-            relevant = relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
+            relevant = relevant / lists.spread(lists.positive_or_one(lists.sums(relevant)))
         return relevant
 
     def _drops(self, longest: int) -> Array:
-        """How much less each rank weighs than the one before it, as far down as pairs count."""
+        """Return how much less each rank weighs than the one before it, as far down as pairs count."""
         ranks = longest if self.cutoff is None else min(longest, self.cutoff + 1)
         if self.metric == "classic":
             return np.array((1.0 - self.decay) * self.decay ** np.arange(ranks - 1))
@@ -130,18 +129,25 @@ class Yeti(Objective):
         return weights[:-1] - weights[1:]
 
 
-def _keys(stream: Stream, permutations: int) -> NDArray[np.uint64]:
-    """The key of each ranking's noise, which is that of the samples of :func:`rankwise.sample_scores`."""
-    return read_only(np.array([stream.child("noise", k).key for k in range(permutations)], np.uint64))
+class YetiArguments(NamedTuple):
+    """What the pairs of drawn rankings are made of, beside the scores."""
+
+    gains: PerDocument
+    drops: Array
+    """How much less each rank weighs than the one before it."""
+    metric: int
+    noise: int
+    scale: float
+    sigma: float
 
 
-# What is kept of each place of a drawn ranking, and of the pair of that place and the next.
-_NOISY, _SCORE, _WORTH, _WEIGHT, _LOSS, _PULL, _BEND, _ARRAYS = range(8)
+# Columns of the ranks of a drawn ranking, and of the pairs of a rank and the next.
+_NOISY, _SCORE, _GAIN, _WEIGHT, _LOSS, _GRADIENT, _HESSIAN, _ARRAYS = range(8)
 
 
 @kernel
 def yeti_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, worths, drops, metric, noise, scale, sigma, keys, queries, value, gradient, hessian
+    first, last, offsets, scores, gains, drops, metric, noise, scale, sigma, keys, queries, value, gradient, hessian
 ):
     """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
@@ -149,61 +155,61 @@ def yeti_kernel(  # type: ignore[no-untyped-def]
     places, spare = np.empty((_ARRAYS, longest + APART)), np.empty(0 if hessian.size else longest)
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
-        n, score, worth = end - start, scores[start:end], worths[start:end]
-        slope, bend = gradient[start:end], hessian[start:end] if hessian.size else spare[: end - start]
+        n, score, gain = end - start, scores[start:end], gains[start:end]
+        slope, diagonal = gradient[start:end], hessian[start:end] if hessian.size else spare[: end - start]
         slope[:] = 0.0
-        bend[:] = 0.0
+        diagonal[:] = 0.0
         value[q] = 0.0
-        if worth.min() == worth.max():
+        if gain.min() == gain.max():
             continue
         for key in keys:
             noisy = places[_NOISY, :n]
             perturb_list(key, queries[q], noise, scale, 1.0, score, noisy)
             order_in(noisy, ranked[:n], sorting)
-            value[q] += _ranking(ranked[:n], score, worth, drops, metric, sigma, places, slope, bend)
+            value[q] += _ranking(ranked[:n], score, gain, drops, metric, sigma, places, slope, diagonal)
         value[q] /= keys.size
         slope *= sigma / keys.size
-        bend *= sigma * sigma / keys.size
+        diagonal *= sigma * sigma / keys.size
 
 
 @kernel
-def _ranking(ranked, score, worth, drops, metric, sigma, places, slope, bend):  # type: ignore[no-untyped-def]
-    """Add the pairs of one drawn ranking to the derivatives, but for the factors of σ, and give their loss."""
+def _ranking(ranked, score, gain, drops, metric, sigma, places, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Add the pairs of one drawn ranking to the derivatives, but for the factors of σ, and return their loss."""
     pairs = min(ranked.size - 1, drops.size)
     for k in range(pairs + 1):
         row = np.uint64(ranked[k])
-        places[_SCORE, k], places[_WORTH, k] = sigma * score[row], worth[row]
-    pairs = _weigh(pairs, metric, drops, places[_WORTH], places[_WEIGHT])
-    _fill_losses(pairs, places[_SCORE], places[_WEIGHT], places[_LOSS], places[_PULL], places[_BEND])
-    total, pull, curve = 0.0, 0.0, 0.0  # of the pair before
+        places[_SCORE, k], places[_GAIN, k] = sigma * score[row], gain[row]
+    pairs = _weigh(pairs, metric, drops, places[_GAIN], places[_WEIGHT])
+    _fill_losses(pairs, places[_SCORE], places[_WEIGHT], places[_LOSS], places[_GRADIENT], places[_HESSIAN])
+    total, first, second = 0.0, 0.0, 0.0  # derivatives of the pair before
     for k in range(pairs):
         row = np.uint64(ranked[k])
         total += places[_LOSS, k]
-        slope[row] += pull - places[_PULL, k]
-        bend[row] += curve + places[_BEND, k]
-        pull, curve = places[_PULL, k], places[_BEND, k]
-    slope[ranked[pairs]] += pull
-    bend[ranked[pairs]] += curve
+        gradient[row] += first - places[_GRADIENT, k]
+        hessian[row] += second + places[_HESSIAN, k]
+        first, second = places[_GRADIENT, k], places[_HESSIAN, k]
+    gradient[ranked[pairs]] += first
+    hessian[ranked[pairs]] += second
     return total
 
 
 @kernel
-def _weigh(pairs, metric, drops, worth, weight):  # type: ignore[no-untyped-def]
-    """Fill how much the metric falls when each pair is swapped, below 0 where it rises; give how many pairs count."""
+def _weigh(pairs, metric, drops, gain, weight):  # type: ignore[no-untyped-def]
+    """Fill the metric's loss by a swap of each pair, negative where it gains; return how many pairs count."""
     above = 0.0  # relevant documents above the pair
     for k in range(pairs):
-        weight[k] = (worth[k] - worth[k + 1]) * drops[k]
+        weight[k] = (gain[k] - gain[k + 1]) * drops[k]
         if metric == MAP:  # the one of the two that is relevant is relevant document number above + 1
             weight[k] *= 1.0 + above
-            above += worth[k] > 0.0
-        elif metric == MRR and worth[k] > 0.0:  # nothing below the first relevant document counts
+            above += gain[k] > 0.0
+        elif metric == MRR and gain[k] > 0.0:  # nothing below the first relevant document counts
             return k + 1
     return pairs
 
 
 @kernel(fastmath=FUSED)
-def _fill_losses(pairs, score, weight, losses, pulls, bends):  # type: ignore[no-untyped-def]
-    """Fill each pair's loss, by how much it pulls its upper document up, and its curvature, by a signed weight."""
+def _fill_losses(pairs, score, weight, losses, gradients, hessians):  # type: ignore[no-untyped-def]
+    """Fill each pair's loss, minus its derivative by the upper score, and its second derivative."""
     for k in range(pairs):
         w = weight[k]
         sign = 1.0 if w > 0.0 else -1.0
@@ -212,5 +218,5 @@ def _fill_losses(pairs, score, weight, losses, pulls, bends):  # type: ignore[no
         whole = 1.0 / (1.0 + small)
         wrong = whole * (small if margin > 0.0 else 1.0)  # 1/(1 + e^margin)
         losses[k] = abs(w) * (max(-margin, 0.0) + log1p_unit(small))
-        pulls[k] = w * wrong
-        bends[k] = abs(w) * (small * whole * whole)
+        gradients[k] = w * wrong
+        hessians[k] = abs(w) * (small * whole * whole)

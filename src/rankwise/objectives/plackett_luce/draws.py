@@ -1,6 +1,6 @@
 """Draw rankings from a Plackett-Luce distribution, exactly: each next document by the softmax of those that are left.
 
-Two samplers. ``sequence`` draws rank by rank from a table (see ``plackett_luce_table``). A number below ``mass[h]``, h
+Two samplers. ``sequence`` draws rank by rank from a table (see ``table.py``). A number below ``mass[h]``, h
 being the first position not yet taken, falls into the interval of one document: a guide finds it in the tail, a short
 search in the head; a document that is taken already is drawn again. What is left is always ``mass[h]`` less the few
 taken behind h, each lighter than document h, so that no step loses digits, however dominant the first documents are.
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of, read_only
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import sort_down
 from rankwise.objectives.plackett_luce.table import (
@@ -75,14 +75,15 @@ def sample(
     ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
     starts = offsets_of(ranks)
     drawn = np.empty((n, int(starts[-1])), np.int64)
-    settings = (keys(stream), read_only(stream.queries(sizes.size)), values, starts, drawn)
+    keys = read_only(np.array([child.key for child in draw_streams(stream)], np.uint64))
+    settings = (keys, read_only(stream.queries(sizes.size)), values, starts, drawn)
     over_queries(_sample, read_only(cuts), *settings, work=20.0 * (sizes + n * ranks))
     return drawn
 
 
-def keys(stream: Stream) -> NDArray[np.uint64]:
-    """The keys of the numbers that place documents, that draw again, and that lay out strata."""
-    return read_only(np.array([stream.child(purpose).key for purpose in ("place", "retry", "strata")], np.uint64))
+def draw_streams(stream: Stream) -> list[Stream]:
+    """Return the streams of the numbers that place documents, that draw again, and that lay out strata."""
+    return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
 
 
 @kernel

@@ -1,18 +1,18 @@
 """ListMLE: the likelihood of the ideal order."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import order
-from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
+from rankwise.objectives.base import Objective
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 
+_DEVICE = "rankwise.objectives.plackett_luce.listmle_triton"
 _TIES = ("apart", "row")
 
 
@@ -36,63 +36,86 @@ class ListMLE(Objective):
 
     ties: str = "apart"
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listmle"
     paper: ClassVar[str] = "Xia et al. 2008"
 
     def __post_init__(self) -> None:
         check.choice("way to treat ties", self.ties, _TIES)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Check the labels: their order is what counts."""
-        refuse_columns(self, documents)
-        lists = checked_lists(labels, offsets)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the ideal order, which is all that counts."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
+        order = lists.order(checked)
+        starts, stops = lists.empty_documents(integer=True), lists.empty_documents(integer=True)
+        arguments = (order, self.ties == "apart")
+        lists.run(_fill_groups, f"{_DEVICE}:fill_groups", checked, arguments, None, (starts, stops))
         return PreparedKernel(
+            lists=lists,
             objective=self,
             kernel=listmle_kernel,
-            offsets=lists.offsets,
-            per_document=(lists.labels,),
-            settings=(self.ties == "apart",),
-            work=40.0 * lists.sizes,
+            device_kernel=f"{_DEVICE}:listmle",
+            arguments=ListMLEArguments(order, lists.as_argument(starts), lists.as_argument(stops)),
+            work=40.0 * lists.sizes if lists.device is None else None,
         )
 
 
+class ListMLEArguments(NamedTuple):
+    """The ideal order of each list, in groups: the documents after a group come after all of it."""
+
+    order: PerDocument
+    """The document at each place."""
+    starts: PerDocument
+    """The first place of the group of each place."""
+    stops: PerDocument
+    """The first place behind the group of each place."""
+
+
 @kernel
-def listmle_kernel(first, last, offsets, scores, labels, apart, value, gradient, hessian):  # type: ignore[no-untyped-def]
+def _fill_groups(first, last, offsets, labels, order, apart, starts, stops):  # type: ignore[no-untyped-def]
+    """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
+    for q in range(first, last):
+        mine = slice(offsets[q], offsets[q + 1])
+        label, row, start, stop = labels[mine], order[mine], starts[mine], stops[mine]
+        n = row.size
+        mixed = label[row[0]] > label[row[n - 1]]
+        begin = 0
+        for k in range(1, n + 1):
+            if k == n or (mixed and (not apart or label[row[k]] != label[row[k - 1]])):
+                start[begin:k] = begin
+                stop[begin:k] = k
+                begin = k
+
+
+@kernel
+def listmle_kernel(first, last, offsets, scores, order, starts, stops, value, gradient, hessian):  # type: ignore[no-untyped-def]
     """Fill value, gradient and Hessian of these queries."""
     n = longest_of(first, last, offsets)
-    rows, rest, spare = np.empty(n, np.int64), np.empty(n), np.empty(0 if hessian.size else n)
+    rest, spare = np.empty(n), np.empty(0 if hessian.size else n)
     for q in range(first, last):
         mine = slice(offsets[q], offsets[q + 1])
         diagonal = hessian[mine] if hessian.size else spare[: offsets[q + 1] - offsets[q]]
-        value[q] = _likelihood(scores[mine], labels[mine], apart, rows, rest, gradient[mine], diagonal)
+        value[q] = _likelihood(scores[mine], order[mine], starts[mine], stops[mine], rest, gradient[mine], diagonal)
 
 
 @kernel
-def _likelihood(scores, labels, apart, rows, rest, gradient, hessian):  # type: ignore[no-untyped-def]
+def _likelihood(scores, rows, starts, stops, rest, gradient, hessian):  # type: ignore[no-untyped-def]
     n = scores.size
-    gradient[:] = 0.0
-    hessian[:] = 0.0
-    order(labels, rows[:n])
-    if labels[rows[0]] == labels[rows[n - 1]]:
-        return 0.0
-    # rest[k]: the log of the sum over those who come after place k. Sums stay in logs, as scores may be far apart.
-    sum_, k = -np.inf, n
-    while k > 0:
-        stop = k
-        k -= 1
-        while apart and k > 0 and labels[rows[k - 1]] == labels[rows[k]]:
-            k -= 1
-        rest[k:stop] = sum_
-        for j in range(k, stop):
+    # rest[k]: the log of the sum over those that come after place k. Sums stay in logs, as scores may be far apart.
+    sum_, stop = -np.inf, n
+    while stop > 0:
+        start = starts[stop - 1]
+        rest[start:stop] = sum_
+        for j in range(start, stop):
             sum_ = _log_add(sum_, scores[rows[j]])
-    # Those who come before with their Z: logs of Σ 1/Z and of Σ 1/Z². A document has been passed over by each of them
-    # with p = e^s/Z, and at last been picked with its own p; every pick adds p to its gradient and p(1 − p) to its
-    # Hessian. 1 − p of its own pick is the rest's share, which needs no subtraction.
-    total, once, twice, k = 0.0, -np.inf, -np.inf, 0
-    while k < n:
-        start, stop = k, k + 1
-        while apart and stop < n and labels[rows[stop]] == labels[rows[start]]:
-            stop += 1
+        stop = start
+    # Of those that come before, the logs of Σ 1/Z and of Σ 1/Z². A document has been passed over by each of them with
+    # p = e^s/Z, and at last been picked with its own p; every pick adds p to its gradient and p(1 − p) to its Hessian.
+    # 1 − p of its own pick is the share of the rest, which needs no subtraction.
+    total, once, twice, start = 0.0, -np.inf, -np.inf, 0
+    while start < n:
+        stop = stops[start]
         for k in range(start, stop):
             score = scores[rows[k]]
             passed = np.exp(score + once)
@@ -104,7 +127,7 @@ def _likelihood(scores, labels, apart, rows, rest, gradient, hessian):  # type: 
         for k in range(start, stop):
             log_z = _log_add(scores[rows[k]], rest[k])
             once, twice = _log_add(once, -log_z), _log_add(twice, -2.0 * log_z)
-        k = stop
+        start = stop
     return total
 
 

@@ -16,21 +16,21 @@ All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and do
 share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets, read_only
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import Gain, checked_gain, discounts, longest_of
 from rankwise.metrics.ideal import gains_and_ideal
 from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Objective
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, keys
+from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, draw_streams
 from rankwise.objectives.plackett_luce.table import (
     AFTER,
     BEFORE,
@@ -43,7 +43,8 @@ from rankwise.objectives.plackett_luce.table import (
     tabulate,
     working_memory,
 )
-from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
+from rankwise.objectives.lists import Lists, Values
+from rankwise.objectives.prepared import PerDocument, PreparedKernel, checked_lists, reject_columns
 
 _METRICS = ("ndcg", "dcg", "precision", "rbp")
 
@@ -101,58 +102,70 @@ class PLRank(Objective):
         curvature.choose(self.curvature, "estimated")
 
     @property
+    def prepares_on_device(self) -> bool:
+        """Whether labels that are on a device are prepared there."""
+        return self.discounts is None
+
+    @property
     def exact_hessian(self) -> bool:
         """The estimated Hessian is unbiased; what replaces it is described in ``curvature``."""
         return self.curvature == "estimated"
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> PreparedKernel:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> PreparedKernel:
         """Compute the reward of every document.
 
-        ``document_rewards``, one number per document, negative ones included, take the place of what the labels are
-        worth and are used as they are: exposure fairness, for instance, gives each group's documents the price of its
-        exposure. Rank weights stay those of the metric.
+        ``document_rewards``, one number per document, negative ones included, replace the gains of the labels and are
+        used as they are: exposure fairness, for instance, gives each group's documents the price of its exposure.
+        Discounts stay those of the metric.
         """
-        refuse_columns(self, documents, ("document_rewards",))
-        lists = checked_lists(labels, offsets)
-        sizes = lists.sizes
-        thetas = self.rank_weights(int(sizes.max(initial=1)))
-        column = documents.get("document_rewards")
-        if column is None:
-            rewards = self.orderings(lists.labels, lists.offsets).worths
-        else:
-            rewards = check.document_values("document rewards", column, lists.offsets)
-        per_ranking = sizes if self.sampler == "race" else np.minimum(sizes, thetas.size)
+        reject_columns(self, columns, ("document_rewards",))
+        checked, lists = checked_lists(labels, offsets)
+        rewards = columns.get("document_rewards")
+        rank_weights = self.rank_weights(lists.longest)
         return PreparedKernel(
+            lists=lists,
             objective=self,
             kernel=plrank_kernel,
-            offsets=lists.offsets,
-            per_document=(read_only(rewards),),
-            settings=(
-                read_only(thetas),
-                self.samples,
-                self.sampler == "race",
-                DRAWS.index(self.draws),
-                self.baseline,
+            device_kernel="rankwise.objectives.plackett_luce.plrank_triton:plrank",
+            arguments=PLRankArguments(
+                rewards=lists.as_argument(
+                    self._gains(checked, lists) if rewards is None else lists.checked("document rewards", rewards)
+                ),
+                discounts=lists.table(rank_weights),
+                samples=self.samples,
+                race=self.sampler == "race",
+                draws=DRAWS.index(self.draws),
+                baseline=self.baseline,
             ),
-            keys=keys,
+            streams=draw_streams,
             curvature=self.curvature,
-            work=20.0 * (sizes + self.samples * per_ranking),
+            work=self._work(lists, rank_weights.size) if lists.device is None else None,
         )
 
+    def _work(self, lists: Lists, ranks: int) -> Array:
+        per_ranking = lists.sizes if self.sampler == "race" else np.minimum(lists.sizes, ranks)
+        return 20.0 * (lists.sizes + self.samples * per_ranking)
+
+    def _gains(self, labels: Values, lists: Lists) -> Values:
+        """Return the reward of each document at discount 1."""
+        if self.metric in ("precision", "rbp"):
+            return lists.floats(labels >= self.relevant)
+        if self.metric == "dcg":
+            return lists.gains_and_ideal(labels, self.gain).gains
+        if self.discounts is None:
+            return lists.gain_shares(labels, self.gain, self.cutoff)
+        # Discounts that do not fall with the rank have another ideal order.
+        gains = lists.gains_and_ideal(labels, self.gain).gains
+        ideal = Orderings(LINEAR, lists.offsets, gains, self.rank_weights(lists.longest)).extremes().most
+        return gains / lists.spread(lists.positive_or_one(ideal))
+
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """The lists as the metric sees them, for bounding: what a certain order of each is worth."""
-        sizes = np.diff(offsets)
-        graded = self.metric in ("ndcg", "dcg")
-        relevant = (labels >= self.relevant).astype(np.float64)
-        worths: Array = gains_and_ideal(labels, offsets, self.gain).gains if graded else relevant
-        seen = Orderings(LINEAR, offsets, worths, self.rank_weights(int(sizes.max(initial=1))))
-        if self.metric != "ndcg":
-            return seen
-        best = seen.extremes().most
-        return replace(seen, worths=worths / np.repeat(np.where(best > 0.0, best, 1.0), sizes))
+        """Return the lists as the metric sees them, for bounding."""
+        lists = Lists(offsets)
+        return Orderings(LINEAR, offsets, self._gains(labels, lists), self.rank_weights(lists.longest))
 
     def rank_weights(self, longest: int) -> Array:
-        """The weights θ of the ranks that can count in lists of up to ``longest`` documents."""
+        """Return the discounts of the ranks that count in lists of up to ``longest`` documents."""
         if self.discounts is not None:
             return np.array(self.discounts[:longest])
         ranks = min(self.cutoff, longest)
@@ -170,38 +183,49 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
     return tuple(check.number("a rank's weight", value, least=0.0, most=1e300) for value in values)
 
 
-# What is summed for each document.
+class PLRankArguments(NamedTuple):
+    """What rankings are drawn and rewarded by, beside the scores."""
+
+    rewards: PerDocument
+    discounts: Array
+    samples: int
+    race: bool
+    draws: int
+    baseline: bool
+
+
+# Columns that are summed for each document.
 PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
 
 
 @kernel
 def plrank_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, given, thetas, samples, race, draws, baseline, key, queries, value, gradient, hessian
-):
-    """Fill value, gradient and Hessian of these queries, from rankings that the key draws."""
+    first, last, offsets, scores, rewards, discounts, samples, race, draws, baseline, keys, queries, value, gradient, hessian,
+):  # fmt: skip
+    """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
     numbers, whole, batch, at = working_memory(longest)
     sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
     bends = hessian.size > 0
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
-        n, rewards = end - start, given[start:end]
+        n, reward = end - start, rewards[start:end]
         value[q] = 0.0
         gradient[start:end] = 0.0
         if bends:
             hessian[start:end] = 0.0
-        head = min(n, thetas.size)
+        head = min(n, discounts.size)
         if n == 1:
-            value[q] = -thetas[0] * rewards[0]
-        elif _any(rewards):
-            steep = tabulate(scores[start:end], rewards, head, numbers, whole)
+            value[q] = -discounts[0] * reward[0]
+        elif _any(reward):
+            steep = tabulate(scores[start:end], reward, head, numbers, whole)
             sums[:n] = 0.0
             shared[:] = 0.0
             total = 0.0
             for i in range(0, samples, samples_at_once(head)):
                 count = min(samples_at_once(head), samples - i)
-                draw(race or steep, key, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
-                total += _add(count, baseline, bends, head, thetas, numbers[WORTH], batch, at, sums, ranks, shared)
+                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
+                total += _add(count, baseline, bends, head, discounts, numbers[WORTH], batch, at, sums, ranks, shared)
             _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
             value[q] = -total / samples
             for j in range(n):
@@ -220,7 +244,7 @@ def _any(rewards):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add(count, baseline, bends, head, thetas, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
+def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
     """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
     chance, keep = batch[CHANCE], batch[KEEP]
     rewards, following, onward = ranks
@@ -229,7 +253,7 @@ def _add(count, baseline, bends, head, thetas, worth, batch, at, sums, ranks, sh
         row, mean, share = sample * head, batch[AFTER, sample], 1.0 / batch[BEFORE, sample]
         to_come, to_weigh = 0.0, 0.0
         for k in range(head - 1, -1, -1):
-            theta, reward = thetas[k], worth[np.uint64(at[row + k])]
+            theta, reward = discounts[k], worth[np.uint64(at[row + k])]
             mean = chance[row + k] * reward + keep[row + k] * mean
             earned, expected = theta * reward, theta * mean if baseline else theta * reward
             rewards[k] = reward
@@ -241,7 +265,7 @@ def _add(count, baseline, bends, head, thetas, worth, batch, at, sums, ranks, sh
         # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
         dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(head):
-            theta, reward, after, from_here, p = thetas[k], rewards[k], following[k], onward[k], chance[row + k]
+            theta, reward, after, from_here, p = discounts[k], rewards[k], following[k], onward[k], chance[row + k]
             dn = 1.0 + kept * dn
             dr = theta + kept * dr
             ri = from_here + kept * ri

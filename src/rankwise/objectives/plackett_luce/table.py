@@ -7,7 +7,7 @@ score of the last document of the head), so that those of the tail are at most 1
 
 import numpy as np
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.order import order
 
 STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64

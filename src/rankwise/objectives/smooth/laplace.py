@@ -16,13 +16,13 @@ two more sweeps.
 
 import numpy as np
 
-from rankwise.kernels import APART, FUSED, kernel
+from rankwise.arrays import APART
+from rankwise.compiling import FUSED, kernel
 from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import order_in, scratch_for
 from rankwise.objectives.fastmath import exp
+from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
-NDCG, AP, RBP = range(3)
-_LN2 = np.log(2.0)
 
 # What is kept of each place of a sorted list. The sums are over others that are not relevant, and over those that are.
 _SCORE, _FALL, _WORTH, _RANK, _NEAR, _TILT, _PULL, _BEND, _SLOPE, _CURVE, _ROWS = range(11)
@@ -30,8 +30,10 @@ _SIDES = 2
 
 
 @kernel
-def laplace_kernel(first, last, offsets, scores, worths, best, eta, metric, value, gradient, hessian):  # type: ignore[no-untyped-def]
-    """Smooth metrics of these queries; ``best`` is the ideal DCG of each, or how many documents are relevant."""
+def laplace_kernel(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian
+):
+    """Fill minus NDCG, minus AP, or the rank-biased loss, with their derivatives."""
     longest = longest_of(first, last, offsets)
     ranked, sorting = np.empty(longest, np.int64), scratch_for(longest)
     places = np.empty((_ROWS, _SIDES, longest + APART))
@@ -42,13 +44,13 @@ def laplace_kernel(first, last, offsets, scores, worths, best, eta, metric, valu
         gradient[start:end] = 0.0
         if hessian.size:
             hessian[start:end] = 0.0
-        if metric == AP and best[q] == n:
-            value[q] = -1.0  # every order is the best one
-        elif n > 1 and best[q] > 0.0:
+        if counts[q] == SETTLED:
+            value[q] = -1.0
+        elif counts[q] > 0:
             order_in(scores[start:end], ranked[:n], sorting)
             for k in range(n):
                 places[_SCORE, 0, k] = scores[start + ranked[k]]
-                places[_WORTH, 0, k] = worths[start + ranked[k]]
+                places[_WORTH, 0, k] = gains[start + ranked[k]]
             value[q] = _smooth(n, metric, best[q], eta, hessian.size > 0, places)
             for k in range(n):
                 gradient[start + ranked[k]] = places[_SLOPE, 0, k]
@@ -95,7 +97,7 @@ def _part(metric, worth, best, eta, others, relevant):  # type: ignore[no-untype
     """
     rank = 1.0 + others + relevant
     if metric == NDCG:  # gain/ideal · −1/log2(1 + rank)
-        log, share = np.log(1.0 + rank), worth * _LN2 / best
+        log, share = np.log(1.0 + rank), worth * LN2 / best
         pull = share * eta / ((1.0 + rank) * log * log)
         return -share / log, pull, pull, -eta * (log + 2.0) / ((1.0 + rank) * log)
     if metric == AP:  # −1/count · rank among the relevant / rank

@@ -1,16 +1,16 @@
 """Learning from clicks without bias: every click is a list of its own, in which it alone is relevant."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, offsets_of, read_only, rows_of
-from rankwise.objectives.adapted import as_objective
-from rankwise.objectives.base import Derivatives, Objective, Prepared
-from rankwise.objectives.prepared import checked_lists, document_weights, refuse_columns
+from rankwise.arrays import Offsets, offsets_of, read_only, rows_of
+from rankwise.objectives.lists import Derivatives, Selection, Values
+from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
+from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads the numbers of documents over 64 bits
@@ -18,7 +18,7 @@ _LARGEST = 1e9  # clicks of one document
 
 
 @dataclass(frozen=True, repr=False)
-class clickwise(Objective):  # noqa: N801 (wrappers are adjectives)
+class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The sum over clicks of the inner loss of the list with that click alone, times the click's weight.
 
     With ``document_weights`` = 1/propensity this is unbiased, click by click and whatever the inner loss: a click on
@@ -32,94 +32,94 @@ class clickwise(Objective):  # noqa: N801 (wrappers are adjectives)
 
     >>> from rankwise import SoftmaxCE
     >>> d = clickwise(SoftmaxCE())([0.0, 0.0], [1, 1], [0, 2], document_weights=[1.0, 4.0])
-    >>> d.value.round(4), d.gradient  # (1 + 4) log 2; a click at each place, 1/2 and four times 1/2
+    >>> d.value.round(4), d.gradient  # (1 + 4) log 2; a click on each document, 1/2 and four times 1/2
     (array([3.4657]), array([ 1.5, -1.5]))
     """
 
-    inner: Objective
     clip: float | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
+    prepares_on_device: ClassVar[bool] = False  # how many clicks there are would have to be known
 
     def __post_init__(self) -> None:
         if self.clip is not None:
             check.number("clip", self.clip, least=0.0, open_ends=True)
-        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
+        super().__post_init__()
 
-    @property
-    def inside(self) -> tuple[Objective, ...]:
-        """The inner objective."""
-        return (self.inner,)
-
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Make a list of every click, and prepare the inner objective for these."""
-        refuse_columns(self, documents, ("document_weights",))
-        lists = checked_lists(labels, offsets)
-        clicked = np.flatnonzero(lists.labels > 0.0)
+        reject_columns(self, columns, ("document_weights",))
+        counts, lists = checked_lists(labels, offsets)
+        clicked = np.flatnonzero(counts > 0.0)
         queries = np.searchsorted(lists.offsets, clicked, side="right") - 1
-        weights = lists.labels[clicked]
+        weights = counts[clicked]
         if weights.max(initial=0.0) > _LARGEST:
             raise check.error(
                 "a label is too large for a number of clicks", got=f"{weights.max():g}", hint="label clicks with 1"
             )
-        factors = document_weights(documents, lists)
+        factors = document_weights(columns, lists)
         if factors.size:
             largest = np.inf if self.clip is None else self.clip
             weights = weights * np.minimum(factors[clicked], largest)
-        places = clicked - lists.offsets[queries]
-        own = offsets_of(lists.sizes[queries])
-        alone = np.zeros(int(own[-1]))
-        alone[own[:-1] + places] = 1.0
-        counts = np.bincount(queries, minlength=lists.n_queries)
-        inner = self.inner.prepare(alone, own)
-        return PreparedClickwise(inner, lists.offsets, offsets_of(counts), places, weights)
+        positions = clicked - lists.offsets[queries]
+        copies = lists.select(queries)
+        alone = np.zeros(copies.lists.n_docs)
+        alone[copies.lists.offsets[:-1] + positions] = 1.0
+        return PreparedClickwise(
+            lists=lists,
+            inner=self.inner.prepare(alone, copies.lists.offsets),
+            copies=copies,
+            clicks=offsets_of(np.bincount(queries, minlength=lists.n_queries)),
+            positions=positions,
+            weights=weights,
+        )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedClickwise(Prepared):
-    """The lists of clicks, and where they belong."""
+    """An objective on the lists of clicks."""
 
-    def __init__(
-        self, inner: Prepared, offsets: Offsets, clicks: Offsets, places: NDArray[np.int64], weights: Array
-    ) -> None:
-        self.inner, self.offsets, self.clicks, self.places, self.weights = inner, offsets, clicks, places, weights
-        self.queries = np.repeat(np.arange(self.n_queries), np.diff(clicks))
-        rows, _ = rows_of(self.queries, offsets)
-        self.rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    inner: Prepared
+    copies: Selection
+    """The list of each click: those of a query follow each other."""
+    clicks: Offsets
+    """Where the clicks of each query begin, on the host."""
+    positions: NDArray[np.int64]
+    """The position of each click in its list, on the host."""
+    weights: Values
+    """The weight of each click."""
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
-        """Add up the inner derivatives of the lists of a query's clicks."""
-        own = clicks_stream(stream, self.n_queries, self.queries, self.places)
-        part = self.inner.differentiate(read_only(scores[self.rows]), own, hessian)
-        value = _summed(self.queries, self.weights * part.value, self.n_queries)
-        gradient, diagonal = (self._gathered(array) for array in part[1:3])
-        better = part.numerator is not part.gradient
-        return Derivatives(value, gradient, diagonal, self._gathered(part.numerator) if better else gradient)
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
+        """Sum the inner derivatives over the lists of a query's clicks."""
+        part = self.copies.lists.outputs_like(out)
+        self.inner.fill(self.copies.per_document(scores), self._stream(stream), part)
+        self.lists.gather(self.copies, self.clicks, self.weights, part, out)
 
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Take the queries, with the lists of their clicks."""
-        numbers, clicks = rows_of(queries, self.clicks)
-        chosen = np.arange(self.weights.size)[numbers]
-        offsets = read_only(rows_of(queries, self.offsets)[1])
-        return PreparedClickwise(self.inner.take(chosen), offsets, clicks, self.places[numbers], self.weights[numbers])
+    def _stream(self, stream: Stream | None) -> Stream | None:
+        """Return random numbers of its own for every click, keyed by its query and its position in the list."""
+        if stream is None:
+            return None
+        words = stream.queries(self.n_queries)[self.copies.queries]
+        return replace(stream.child("click"), query_ids=words + _GOLDEN * (self.positions + 1).astype(np.uint64))
 
-    def _gathered(self, array: Array) -> Array:
-        """Add what each list of a click says about a document; what was left out stays out."""
-        if array.size < self.rows.size:
-            return array
-        factors = np.repeat(self.weights, np.diff(self.inner.offsets))
-        return _summed(self.rows, factors * array, int(self.offsets[-1]))
+    def select(self, selection: Selection) -> Self:
+        """Return some of the queries, with the lists of their clicks."""
+        rows, clicks = rows_of(selection.queries, self.clicks)
+        numbers = np.arange(self.positions.size)[rows]
+        queries = np.repeat(np.arange(selection.queries.size), np.diff(clicks))
+        chosen = self.copies.lists.select(numbers)
+        return replace(
+            self,
+            lists=selection.lists,
+            inner=self.inner.select(chosen),
+            copies=selection.lists.select(queries),
+            clicks=clicks,
+            positions=self.positions[rows],
+            weights=chosen.per_query(self.weights),
+        )
 
-
-def clicks_stream(
-    stream: Stream | None, n_queries: int, queries: NDArray[np.int64], places: NDArray[np.int64]
-) -> Stream | None:
-    """Give every click random numbers of its own, known by its query and its place in the list."""
-    if stream is None:
-        return None
-    words = stream.queries(n_queries)[queries] + _GOLDEN * (places + 1).astype(np.uint64)
-    return replace(stream.child("click"), query_ids=words)
-
-
-def _summed(places: NDArray[np.int64], values: Array, count: int) -> Array:
-    """Add up the values of each of ``count`` places."""
-    return np.bincount(places, values, count).astype(np.float64, copy=False)
+    def move(self, lists: Any) -> Self:
+        """Return the same on the device of ``lists``."""
+        copies = lists.select(self.copies.queries)
+        inner, weights = self.inner.move(copies.lists), lists.column(self.weights)
+        return replace(self, lists=lists, inner=inner, copies=copies, weights=weights)

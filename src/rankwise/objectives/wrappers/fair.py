@@ -3,28 +3,28 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only, reusable, rows_of
-from rankwise.kernels import kernel
+from rankwise.arrays import Array, read_only
+from rankwise.compiling import kernel
 from rankwise.metrics.base import Gain, checked_gain, longest_of
 from rankwise.metrics.exposure import MERITS, group_shares
-from rankwise.objectives.adapted import as_objective
-from rankwise.objectives.base import Derivatives, Objective, Prepared, add, drawing, handed
-from rankwise.objectives.plackett_luce.draws import draw, keys
+from rankwise.objectives.base import Objective, columns_for
+from rankwise.objectives.lists import Derivatives, Values
+from rankwise.objectives.plackett_luce.draws import draw, draw_streams
 from rankwise.objectives.plackett_luce.plrank import PLRank
 from rankwise.objectives.plackett_luce.table import PLACE, samples_at_once, tabulate, working_memory
-from rankwise.objectives.prepared import PreparedKernel, checked_lists
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
+from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
-from rankwise.threads import over_queries
 
 
 @dataclass(frozen=True, repr=False)
-class fair(Objective):  # noqa: N801 (wrappers are adjectives)
+class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The inner loss plus ``weight`` times the disparity of exposure between groups (Singh and Joachims 2019).
 
     Exposure is that of rankings drawn from the scores by Plackett and Luce: the expected 1/log2(1 + rank), 0 beyond the
@@ -46,7 +46,6 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
     (array([-0.25]), array([-0.5625,  0.5625]))
     """
 
-    inner: Objective
     weight: float = field(default=1.0, kw_only=True)
     merit: str = field(default="equal", kw_only=True)
     gain: Gain = field(default="exponential", kw_only=True)
@@ -56,6 +55,7 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
     paper: ClassVar[str] = "Singh and Joachims 2019"
     estimator: ClassVar[bool] = True
     exact_hessian: ClassVar[bool] = False
+    prepares_on_device: ClassVar[bool] = False  # groups are names, which the host numbers
 
     def __post_init__(self) -> None:
         check.number("weight", self.weight, least=0.0)
@@ -64,12 +64,7 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
         for name in ("cutoff", "samples"):
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), least=1)
-        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
-
-    @property
-    def inside(self) -> tuple[Objective, ...]:
-        """The inner objective."""
-        return (self.inner,)
+        super().__post_init__()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -85,79 +80,93 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
             own["discounts"] = None
         return dataclasses.replace(drawn, metric="dcg", curvature="gradient", baseline=True, **own)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Prepare the inner objective, and find the groups of every list and what they deserve."""
-        lists = checked_lists(labels, offsets)
-        if "groups" not in documents:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Prepare the inner objective, and compute the groups of every list and their merit."""
+        checked, lists = checked_lists(labels, offsets)
+        if "groups" not in columns:
             raise check.error(
                 f"{self.name} needs the group of every document",
                 got="data without groups",
                 hint="set groups=…, their column, in RankingDataset, from_frame, read_csv or read_parquet",
             )
-        shares = group_shares(documents["groups"], *lists, self.merit, self.gain)
-        inner = self.inner.prepare(*lists, **handed(self, self.inner, documents))
-        priced = self.exposing.prepare(*lists, document_rewards=np.zeros(lists.labels.size))
+        shares = group_shares(columns["groups"], checked, lists.offsets, self.merit, self.gain)
+        inner = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))
+        exposing = self.exposing.prepare(checked, lists.offsets, document_rewards=np.zeros(lists.n_docs))
         # Numbers of groups from 0 in each list; −1 for those without merit.
         has_merit = shares.merit > 0.0
         before = np.concatenate(([0], np.cumsum(has_merit)))
         first = before[np.searchsorted(shares.queries, np.arange(lists.n_queries))]
         number = np.where(has_merit, before[:-1] - first[shares.queries], -1)
-        columns = read_only(number[shares.cells]), read_only(shares.merit[shares.cells])
-        return PreparedFair(self, inner, priced, columns)
+        return PreparedFair(
+            lists=inner.lists,
+            objective=self,
+            inner=inner,
+            exposing=exposing,
+            groups=read_only(number[shares.cells]),
+            merits=read_only(shares.merit[shares.cells]),
+        )
 
 
 def _parts(objective: Objective) -> Iterator[Objective]:
     yield objective
-    for part in objective.inside:
+    for part in objective.children:
         yield from _parts(part)
 
 
+class PriceArguments(NamedTuple):
+    """What the prices of exposure are computed from, beside the scores."""
+
+    groups: PerDocument
+    merits: PerDocument
+    discounts: Array
+    samples: int
+    race: bool
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedFair(Prepared):
-    """An objective and what exposes documents, both prepared, with the groups of documents."""
+    """An objective, PL-Rank as the model of exposure, and the groups of documents."""
 
-    def __init__(
-        self,
-        objective: fair,
-        inner: Prepared,
-        priced: PreparedKernel,
-        columns: tuple[NDArray[np.int64], Array],
-    ) -> None:
-        self.objective, self.inner, self.priced, self.columns = objective, inner, priced, columns
-        self.offsets = inner.offsets
+    objective: fair
+    inner: Prepared
+    exposing: PreparedKernel
+    groups: PerDocument
+    """The number of each document's group in its list, −1 for groups without merit."""
+    merits: PerDocument
+    """The merit of each document's group."""
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Add the disparity to the inner derivatives, which draw what they would draw alone."""
-        part = self.inner.differentiate(scores, stream, hessian)
+        self.inner.fill(scores, stream, out)
         weight = float(self.objective.weight)
         if not weight:
-            return part
-        own = drawing(stream, self.objective).child("fair")
-        rewards = self._rewards(scores, own.child("prices"))
-        at_prices = dataclasses.replace(self.priced, per_document=(read_only(rewards),))
-        found = at_prices.differentiate(scores, own.child("rankings"), hessian)
-        # D is quadratic in the exposure and its own prices are dD/d exposure: Σ price · exposure is 2 D.
-        found = found._replace(value=0.5 * found.value)
-        return add(add(None, 1.0, part), weight, found)
+            return
+        child = require_stream(stream, self.objective).child("fair")
+        rewards = self._rewards(scores, child.child("prices"))
+        priced = dataclasses.replace(self.exposing, arguments=self.exposing.arguments._replace(rewards=rewards))
+        disparity = self.lists.outputs_like(out)
+        priced.fill(scores, child.child("rankings"), disparity)
+        # The disparity D is quadratic in the exposure and prices are dD/d exposure: Σ price · exposure is 2 D.
+        disparity.scale(0.5, 1.0, 1.0)
+        self.lists.add(out, weight, disparity)
 
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Take the queries of the inner objective, with their groups."""
-        rows = rows_of(queries, self.offsets)[0]
-        columns = read_only(self.columns[0][rows]), read_only(self.columns[1][rows])
-        return PreparedFair(self.objective, self.inner.take(queries), self.priced.take(queries), columns)
-
-    def _rewards(self, scores: Array, stream: Stream) -> Array:
-        """Minus the price of each document's exposure: −dD / d exposure, from rankings of its own."""
-        rewards = reusable(scores.size)
-        words = read_only(stream.queries(self.n_queries))
-        thetas, samples, race, draws, _ = self.priced.settings
-        columns = (scores, *self.columns, thetas, samples, race, draws, keys(stream), words, rewards)
-        over_queries(_price, self.offsets, *columns, work=self.priced.work)
-        return rewards
+    def _rewards(self, scores: Values, stream: Stream) -> Values:
+        """Return minus the price of each document's exposure, −dD / d exposure, from rankings of its own."""
+        model = self.exposing.arguments
+        rewards = self.lists.empty_documents()
+        arguments = PriceArguments(self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
+        random = self.lists.random(stream, draw_streams(stream))
+        self.lists.run(
+            _price, "rankwise.objectives.wrappers.fair_triton:price", scores, arguments, random, (rewards,),
+            self.exposing.work,
+        )  # fmt: skip
+        return self.lists.as_argument(rewards)
 
 
 @kernel
 def _price(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, numbers, merits, thetas, samples, race, draws, key, queries, rewards
+    first, last, offsets, scores, groups, merits, discounts, samples, race, draws, keys, queries, rewards
 ):
     """Fill 2 (ā − a) / (exposure of the list) for every document, with a and ā estimated from rankings."""
     longest = longest_of(first, last, offsets)
@@ -165,25 +174,25 @@ def _price(  # type: ignore[no-untyped-def]
     seen = np.empty(longest)
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
-        number, merit, out = numbers[start:end], merits[start:end], rewards[start:end]
+        number, merit, out = groups[start:end], merits[start:end], rewards[start:end]
         out[:] = 0.0
         n_groups = number.max() + 1
         if n_groups < 2:
             continue
         n = end - start
-        head = min(n, thetas.size)
+        head = min(n, discounts.size)
         values = scores[start:end]
         steep = tabulate(values, values, head, table, whole)
         seen[:n_groups] = 0.0
         for i in range(0, samples, samples_at_once(head)):
             count = min(samples_at_once(head), samples - i)
-            draw(race or steep, key, queries[q], i, count, samples, draws, n, head, table, whole, batch, at)
+            draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, table, whole, batch, at)
             for a in range(count):
                 for k in range(head):
                     group = number[whole[PLACE, at[a * head + k]]]
                     if group >= 0:
-                        seen[group] += thetas[k]
-        total = thetas[:head].sum()
+                        seen[group] += discounts[k]
+        total = discounts[:head].sum()
         if total <= 0.0:
             continue
         mean = seen[:n_groups].sum() / (samples * total)

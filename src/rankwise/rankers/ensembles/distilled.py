@@ -13,7 +13,7 @@ from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
-from rankwise.objectives.distil import Distil, MarginMSE
+from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted

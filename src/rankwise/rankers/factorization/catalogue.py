@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, rows_of
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.objectives.base import Objective
 from rankwise.rankers.factorization.lists import Source
 from rankwise.rankers.nets.base import MODEL

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from rankwise.arrays import Array
-from rankwise.kernels import REORDERED, kernel
+from rankwise.compiling import REORDERED, kernel
 from rankwise.threads import over_queries
 
 _SIDE = 64  # OpenBLAS takes one thread for products of up to 64³ terms

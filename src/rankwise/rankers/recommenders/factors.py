@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
-from rankwise.kernels import FUSED, kernel
+from rankwise.compiling import FUSED, kernel
 from rankwise.rankers.recommenders.content import arrays_of, of_arrays
 from rankwise.rankers.recommenders.known import Known, best
 from rankwise.rankers.recommenders.products import product

@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Ids, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries

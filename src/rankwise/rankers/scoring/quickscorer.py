@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, offsets_of
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, first_use
+from rankwise import check, compiling
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -136,7 +136,7 @@ class Trained(Ranker):
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
-        with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
+        with Interrupts() as interrupts, use_threads(self._thread_count()), compiling.announce_compiling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()  # a wrong name is an error without validation data, too
                 validation = None if valid is None else self._validation(valid, metrics)

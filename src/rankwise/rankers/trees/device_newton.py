@@ -15,7 +15,8 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Ids
-from rankwise.objectives.base import Derivatives, Prepared
+from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.prepared import PreparedKernel
 from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
 from rankwise.objectives.torch.devices import OnDevice, on_device, to_device

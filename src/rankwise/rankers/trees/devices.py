@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rankwise.arrays import Array, Ids
-from rankwise.objectives.base import Prepared
+from rankwise.objectives.prepared import Prepared
 
 if TYPE_CHECKING:
     from rankwise.rankers.trees.device_newton import DeviceNewton

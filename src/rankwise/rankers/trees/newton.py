@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids
-from rankwise.kernels import REORDERED, kernel
+from rankwise.compiling import REORDERED, kernel
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
-    from rankwise.objectives.base import Derivatives
+    from rankwise.objectives.lists import Derivatives
 
 SHARE = 1e-3  # of the mean size of a list's Hessians
 LONGEST_STEP = 1e-2  # one document asks for a step of at most 100
@@ -36,7 +36,7 @@ def newton(
 ) -> tuple[Floats, Floats]:
     """Give numerator and Hessian as finite float32, weighted by query; with ``floor_hessian`` the Hessian is positive.
 
-    >>> from rankwise.objectives.base import Derivatives
+    >>> from rankwise.objectives.lists import Derivatives
     >>> gradient = np.array([-1.0, 1.0, 0.5])
     >>> given = Derivatives(np.zeros(1), gradient, np.array([0.5, -0.25, 0.0]), gradient)
     >>> newton(given, np.array([0, 3]), weights=np.array([2.0]))

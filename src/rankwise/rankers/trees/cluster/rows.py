@@ -12,7 +12,7 @@ from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.columns import category_lists
 from rankwise.data.tables.polars import as_polars
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs
 from rankwise.stream import hashed_ids

@@ -1,32 +1,44 @@
 """What the orderings of lists can reach, and the maps that bring a metric to that scale (thesis, chapter 3)."""
 
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, offsets_of, read_only
-from rankwise.kernels import REORDERED, kernel
+from rankwise.compiling import REORDERED, kernel
 from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
 from rankwise.objectives.fastmath import sigmoid
+from rankwise.objectives.prepared import PerQuery
 from rankwise.threads import over_queries
 
 SATURATED = 40.0  # σ(−40) is lost in the last digit of anything that it is added to
 _LEAST_SLOPE = 0.05  # of the distribution function at the best ordering, as a share of its mean slope
 
 
+class Tables(NamedTuple):
+    """Distributions one after another, and which of them each query has."""
+
+    which: PerQuery
+    offsets: NDArray[np.int64]
+    values: Array
+    shares: Array
+    """The share of orderings whose value is at most each value."""
+    gains: Array
+
+
 class Bounds(NamedTuple):
-    """The map of each list, in units of its weight; ``scale`` is 0 where there is nothing to learn."""
+    """The map of each query's value, in units of its weight; ``scale`` is 0 where there is nothing to learn."""
 
     sign: float
-    scale: Array
-    shift: Array
-    slope: Array
-    tables: "_Tables | None"
+    scale: PerQuery
+    shift: PerQuery
+    slope: PerQuery
+    tables: Tables | None
 
     def apply(self, values: Array) -> tuple[Array, Array, Array]:
-        """Give the bounded value and its first and second derivative with respect to the inner value."""
+        """Return the bounded value and its first and second derivative by the inner value."""
         metric = self.sign * values * self.scale
         if self.tables is None:
             first, second = self.slope.copy(), np.zeros_like(metric)
@@ -42,12 +54,6 @@ class Bounds(NamedTuple):
             np.where(alive, self.sign * second * self.scale**2, 0.0),
         )
 
-    def take(self, queries: NDArray[np.int64]) -> Self:
-        """Give the maps of these lists."""
-        tables = None if self.tables is None else self.tables._replace(which=read_only(self.tables.which[queries]))
-        scale, shift, slope = (column[queries] for column in (self.scale, self.shift, self.slope))
-        return self._replace(scale=scale, shift=shift, slope=slope, tables=tables)
-
 
 class Rule(NamedTuple):
     """How a distribution is made and smoothed."""
@@ -55,17 +61,6 @@ class Rule(NamedTuple):
     gain: str
     orderings: int
     favour: float
-
-
-class _Tables(NamedTuple):
-    """Distributions one after another, and which of them each list has."""
-
-    which: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    values: Array
-    shares: Array
-    """How many orderings are worth as much as each value or less."""
-    gains: Array
 
 
 def bounds(seen: Orderings, weights: Array, method: str, *, gain: str, orderings: int, favour: float = 1.0) -> Bounds:
@@ -87,7 +82,7 @@ def bounds(seen: Orderings, weights: Array, method: str, *, gain: str, orderings
     return Bounds(sign, scale, np.where(alive, shift, 0.0), slope, tables)
 
 
-def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array, most: Array, sign: float) -> _Tables:
+def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array, most: Array, sign: float) -> Tables:
     known: dict[bytes, int] = {}
     found: list[Distribution] = []
     gains: list[float] = []
@@ -109,7 +104,7 @@ def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array,
     starts = offsets_of([one.values.size for one in found])
     values = np.concatenate([one.values for one in found])
     shares = np.concatenate([np.cumsum(one.chances) for one in found])
-    return _Tables(*map(read_only, (which, starts, values, shares, np.array(gains))))
+    return Tables(*map(read_only, (which, starts, values, shares, np.array(gains))))
 
 
 def _smoothed(

@@ -1,24 +1,25 @@
 """The kernel of pairwise losses Σ w·ℓ(σ(s_better − s_worse)): any loss of a pair with any weight of a pair.
 
 What makes it fast: documents are ranked once; e^σs is taken once per document, not per pair; and the documents of a
-list are laid out by worth. Those among the first ranks, which are paired with all others, come first, from the most
-worth to the least, then the rest, from the least to the most. For one of the first, all worse documents then lie in one
-stretch, from behind its equals to before its equals among the rest, and the better ones of the rest in another, at the
-end; so no pair of equals is looked at, each pair once, and who is the better never has to be asked. Stretches begin and
-end where vectors do: see ``pair_losses.py``.
+list are laid out by gain. Those among the first ranks, which are paired with all others, come first, from the largest
+gain to the least, then the rest, from the least to the largest. For one of the first, all worse documents then lie in
+one range, from behind its equals to before its equals among the rest, and the better ones of the rest in another, at
+the end; so no pair of equals is looked at, each pair once, and which of two is better never has to be asked. Ranges
+begin and end at vector boundaries: see ``tiles.py``.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.kernels import kernel
+from rankwise.compiling import kernel
 from rankwise.metrics.base import longest_of
 from rankwise.metrics.order import order_in, scratch_for
 from rankwise.objectives.fastmath import exp
-from rankwise.objectives.pairwise.losses import (
+from rankwise.objectives.pairwise.tiles import (
     LANES,
     LOGISTIC,
+    NORM_BIAS,
     SHIFT,
     SPAN,
     TILE,
@@ -29,42 +30,28 @@ from rankwise.objectives.pairwise.losses import (
 )
 from rankwise.objectives.pairwise.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
 
-_NORM_BIAS = 0.01
-_BEYOND = 1e300  # the worth of places that belong to no stretch: pairs have no weight there
+_BEYOND = 1e300  # the gain of places outside of a range: pairs have no weight there
 
 
 class Settings(NamedTuple):
-    """What tells one pairwise loss from another."""
+    """The settings of a loss, as the functions below share them (see ``PairArguments``)."""
 
     sigma: float
     truncation: int
-    """Pairs count whose upper document is among this many first."""
     norm: bool
     loss: int
     weight: int
     swap_share: float
-    """How much of a pair's weight is the metric's change when the two are swapped …"""
     distance_share: float
-    """… and how much is a number that depends on how many ranks the two are apart (LambdaLoss, LambdaGap)."""
-
-
-@kernel
-def sort_worths(first, last, offsets, worths, rows, ranked):  # type: ignore[no-untyped-def]
-    """Fill the rows of each list from the most worth to the least, and their worths."""
-    n = longest_of(first, last, offsets)
-    out, scratch = np.empty(n, np.int64), scratch_for(n)
-    for q in range(first, last):
-        a, n = offsets[q], offsets[q + 1] - offsets[q]
-        order_in(worths[a : a + n], out[:n], scratch)
-        for k in range(n):
-            rows[a + k], ranked[a + k] = out[k], worths[a + out[k]]
 
 
 @kernel
 def pairwise(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, rows, worths, weights, discounts, distances, settings, value, gradient, hessian
-):
-    """Fill the derivatives of queries ``first`` to ``last``; ``rows`` and ``worths`` are as sorted by worth."""
+    first, last, offsets, scores, rows, gains, document_weights, discounts, distances, sigma, truncation, norm, loss,
+    weight, swap_share, distance_share, value, gradient, hessian,
+):  # fmt: skip
+    """Fill the derivatives of queries ``first`` to ``last``; ``rows`` are sorted by gain."""
+    settings = Settings(sigma, truncation, norm, loss, weight, swap_share, distance_share)
     n = longest_of(first, last, offsets)
     tiles = np.empty((2, ((n + LANES) >> SHIFT) + 1), TILE)
     ranked, ranks, sorting = np.empty(n, np.int64), np.empty(n, np.int64), scratch_for(n)
@@ -72,12 +59,13 @@ def pairwise(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         mine = slice(offsets[q], offsets[q + 1])
         n = offsets[q + 1] - offsets[q]
-        if worths[offsets[q]] == worths[offsets[q + 1] - 1]:
+        gain, row = gains[mine], rows[mine]
+        if gain[row[0]] == gain[row[n - 1]]:
             value[q], gradient[mine] = 0.0, 0.0
             if hessian.size:
                 hessian[mine] = 0.0
             continue
-        score, heavy = scores[mine], weights[mine] if weights.size else weights
+        score, weights = scores[mine], document_weights[mine] if document_weights.size else document_weights
         order_in(score, ranked[:n], sorting)
         spread = settings.sigma * (score[ranked[0]] - score[ranked[n - 1]])
         start = LANES - n % LANES  # so that the last document ends a vector
@@ -85,17 +73,17 @@ def pairwise(  # type: ignore[no-untyped-def]
         for k in range(n):
             ranks[np.uint64(ranked[k])] = k
         if settings.weight == RECIPROCAL_RANK:
-            reach = min(reach, first_relevant(rows[mine], worths[mine], ranks) + 1)
+            reach = min(reach, first_relevant(gain, ranks) + 1)
         top, stop = start + reach, start + n
-        _lay_out(start, reach, settings.sigma, score[ranked[0]], score, rows[mine], worths[mine], ranks, tiles)
-        plain = settings.weight == DISCOUNTED and settings.distance_share == 0.0 and heavy.size == 0
+        _lay_out(start, reach, settings.sigma, score[ranked[0]], score, row, gain, ranks, tiles)
+        plain = settings.weight == DISCOUNTED and settings.distance_share == 0.0 and weights.size == 0
         _fill_tiles(start, top, stop, plain, discounts, tiles)
         if not plain:
-            fill_swaps(settings.weight, start, stop, heavy, discounts, tiles, upper, lower)
+            fill_swaps(settings.weight, start, stop, weights, discounts, tiles, upper, lower)
         # The norm's division is left out where all scores are equal, as in LightGBM.
-        bias, slope = (_NORM_BIAS, 1.0 / settings.sigma) if settings.norm and spread > 0.0 else (1.0, 0.0)
+        bias, slope = (NORM_BIAS, 1.0 / settings.sigma) if settings.norm and spread > 0.0 else (1.0, 0.0)
         wide = spread > WIDEST
-        total, pull = _pair_up(start, top, stop, bias, slope, wide, plain, heavy.size > 0, distances, settings, tiles)
+        total, pull = _pair_up(start, top, stop, bias, slope, wide, plain, weights.size > 0, distances, settings, tiles)
         factor = 1.0
         if settings.norm and pull > 0.0:
             pull *= 2.0 * settings.sigma
@@ -106,8 +94,8 @@ def pairwise(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _lay_out(start, reach, sigma, highest, scores, rows, worths, ranks, tiles):  # type: ignore[no-untyped-def]
-    """Give every document its place."""
+def _lay_out(start, reach, sigma, highest, scores, rows, gains, ranks, tiles):  # type: ignore[no-untyped-def]
+    """Assign a place to every document."""
     n, one = np.uint64(rows.size), np.uint64(1)
     here, there = np.uint64(start), np.uint64(start) + n - one
     for k in range(n):
@@ -119,7 +107,7 @@ def _lay_out(start, reach, sigma, highest, scores, rows, worths, ranks, tiles): 
         there -= one - among_first
         tile, j = tiles[0, np.uint64(place >> np.uint64(SHIFT))], place & np.uint64(SPAN - 1)
         tile.row[j], tile.rank[j] = row, rank
-        tile.score[j], tile.value[j] = sigma * (scores[row] - highest), worths[k]
+        tile.score[j], tile.value[j] = sigma * (scores[row] - highest), gains[row]
 
 
 @kernel
@@ -138,36 +126,36 @@ def _fill_tiles(start, top, stop, plain, discounts, tiles):  # type: ignore[no-u
             worse.gradient[j] = better.gradient[j] = worse.hessian[j] = better.hessian[j] = 0.0
         if plain:
             for j in range(n):
-                worse.worth[j], better.worth[j] = worse.value[j], -worse.value[j]
+                worse.gain[j], better.gain[j] = worse.value[j], -worse.value[j]
                 worse.discount[j] = better.discount[j] = discounts[np.uint64(worse.rank[j])]
             for j in range(max(start - at, 0)):  # in front of the first document
-                worse.worth[j] = _BEYOND
+                worse.gain[j] = _BEYOND
             for j in range(min(max(top - at, 0), SPAN)):  # better ones are those of the rest
-                better.worth[j] = _BEYOND
+                better.gain[j] = _BEYOND
         else:
             for j in range(n):
-                worse.worth[j] = better.worth[j] = 0.0
+                worse.gain[j] = better.gain[j] = 0.0
 
 
 @kernel
-def _pair_up(start, top, stop, bias, slope, wide, plain, heavy, distances, settings, tiles):  # type: ignore[no-untyped-def]
-    """Pair each of the first documents with all that are worth less, and with the rest's that are worth more."""
+def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, settings, tiles):  # type: ignore[no-untyped-def]
+    """Pair each of the first documents with all of smaller gain, and with those of the rest of larger gain."""
     total, pulls = 0.0, 0.0
     begin, end, after = start, start, stop
-    while begin < top:  # documents of one worth, from the most to the least
-        worth = _value(tiles, begin)
-        while end < top and _value(tiles, end) == worth:
+    while begin < top:  # documents of equal gain, from the largest to the least
+        gain = _value(tiles, begin)
+        while end < top and _value(tiles, end) == gain:
             end += 1
-        while after > top and _value(tiles, after - 1) > worth:
+        while after > top and _value(tiles, after - 1) > gain:
             after -= 1
         before = after
-        while before > top and _value(tiles, before - 1) == worth:
+        while before > top and _value(tiles, before - 1) == gain:
             before -= 1
         for side in range(2):
             first, last = (end, before) if side == 0 else (after, stop)
             if first < last:
-                loss, pull = _stretch(
-                    begin, end, side, first, last, bias, slope, wide, plain, heavy, distances, settings, tiles
+                loss, pull = _pair_range(
+                    begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles
                 )
                 total += loss
                 pulls += pull
@@ -181,10 +169,10 @@ def _value(tiles, place):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _stretch(begin, end, side, first, last, bias, slope, wide, plain, heavy, distances, settings, tiles):  # type: ignore[no-untyped-def]
-    """Pair documents of one worth with a stretch of others."""
+def _pair_range(begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles):  # type: ignore[no-untyped-def]
+    """Pair documents of equal gain with a range of others."""
     sign = 1.0 - 2.0 * side
-    worth = sign * _value(tiles, begin) if plain else 1.0
+    gain = sign * _value(tiles, begin) if plain else 1.0
     total, pulls = 0.0, 0.0
     for number in range(first >> SHIFT, ((last - 1) >> SHIFT) + 1):
         at = number << SHIFT
@@ -202,15 +190,15 @@ def _stretch(begin, end, side, first, last, bias, slope, wide, plain, heavy, dis
             if plain:
                 discount = own.discount[i]
             else:
-                weigh(side, settings, heavy, distances, own, i, others, begins, ends, tile.discount)
+                weigh(side, settings, weighted, distances, own, i, others, begins, ends, tile.discount)
             if wide:
                 fill_powers(a, b, score, tile)
             else:
                 power = tiles[1 - side, place >> SHIFT].power[i]
             if settings.loss == LOGISTIC:
-                loss, pull, bend = logistic(a, b, score, worth, power, discount, 2.0 * bias, 2.0 * slope, tile)
+                loss, pull, bend = logistic(a, b, score, gain, power, discount, 2.0 * bias, 2.0 * slope, tile)
             else:
-                loss, pull, bend = by_margin(settings.loss, a, b, score, worth, discount, bias, slope, tile)
+                loss, pull, bend = by_margin(settings.loss, a, b, score, gain, discount, bias, slope, tile)
             total += loss
             pulls += pull
             own.own_gradient[i] -= sign * pull

@@ -6,17 +6,16 @@ Both losses look at differences of scores within a list alone. They are mixed wi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
-from rankwise.kernels import kernel
-from rankwise.objectives.base import Derivatives, Objective, Prepared
-from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, refuse_columns
-from rankwise.objectives.softmax.losses import ListNet
+from rankwise.objectives.base import Objective
+from rankwise.objectives.distil.cpu import margins_kernel
+from rankwise.objectives.lists import Derivatives, Lists, Values
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.softmax.objectives import ListNet
 from rankwise.stream import Stream
 
 _LEAST = 1e-6  # temperature; as far beyond 1, what is left of ρ − φ is rounding
@@ -42,6 +41,7 @@ class Distil(Objective):
     temperature: float = 1.0
     newton: str = "neumann"
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("teacher_scores",)
     name: ClassVar[str] = "distil"
     paper: ClassVar[str] = "Hinton et al. 2015"
@@ -55,14 +55,15 @@ class Distil(Objective):
         """The temperature, which scores are divided by."""
         return float(self.temperature)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution."""
-        lists, teacher = _taught(self, labels, offsets, documents)
+        lists, teacher = _checked(self, labels, offsets, columns)
         # ListNet's target is the softmax of labels, which are not negative: the least score of a list becomes 0.
-        least = np.minimum.reduceat(teacher, lists.offsets[:-1]) if teacher.size else teacher
-        targets = (teacher - np.repeat(least, lists.sizes)) / self.temperature
+        targets = (teacher - lists.spread(lists.minima(teacher))) / self.temperature
         inner = ListNet(newton=self.newton).prepare(targets, lists.offsets)
-        return inner if self.temperature == 1.0 else PreparedTempered(inner, float(self.temperature))
+        if self.temperature == 1.0:
+            return inner
+        return PreparedTempered(lists=inner.lists, inner=inner, temperature=float(self.temperature))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -82,68 +83,53 @@ class MarginMSE(Objective):
     """
 
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("teacher_scores",)
     name: ClassVar[str] = "margin_mse"
     paper: ClassVar[str] = "Hofstätter et al. 2020"
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check the teacher's scores."""
-        lists, teacher = _taught(self, labels, offsets, documents)
+        lists, teacher = _checked(self, labels, offsets, columns)
         return PreparedKernel(
-            objective=self, kernel=margins_kernel, offsets=lists.offsets, per_document=(read_only(teacher),)
+            lists=lists,
+            objective=self,
+            kernel=margins_kernel,
+            device_kernel="rankwise.objectives.distil.triton:margins",
+            arguments=MarginArguments(teacher),
         )
 
 
-def _taught(
-    objective: Objective, labels: ArrayLike, offsets: ArrayLike, documents: Mapping[str, ArrayLike]
-) -> tuple[Lists, Array]:
-    """Check lists, and the teacher's scores of their documents."""
-    refuse_columns(objective, documents, objective.reads)
-    lists = checked_lists(labels, offsets)
-    if "teacher_scores" not in documents:
+class MarginArguments(NamedTuple):
+    """The scores to learn."""
+
+    teacher: PerDocument
+
+
+def _checked(
+    objective: Objective, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
+) -> tuple[Lists, Values]:
+    """Return lists, and the teacher's scores of their documents."""
+    reject_columns(objective, columns, objective.reads)
+    _, lists = checked_lists(labels, offsets)
+    if "teacher_scores" not in columns:
         raise check.error(
             f"{objective.name} needs the teacher's score of every document",
             got="data without teacher scores",
             hint="set teacher_score=…, their column, in from_frame, read_csv or read_parquet, or train on "
             "data.with_(teacher_scores=teacher.predict(data))",
         )
-    return lists, check.teacher_scores(documents["teacher_scores"], lists.offsets)
+    return lists, lists.as_argument(lists.teacher_scores(columns["teacher_scores"]))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedTempered(Prepared):
     """A loss of scores / T, times T², with its derivatives by the scores."""
 
-    def __init__(self, inner: Prepared, temperature: float) -> None:
-        self.inner, self.temperature, self.offsets = inner, temperature, inner.offsets
+    inner: Prepared
+    temperature: float
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Multiply the value by T² and first derivatives by T; second ones stay."""
-        found = self.inner.differentiate(read_only(scores / self.temperature), stream, hessian)
-        value, gradient = self.temperature**2 * found.value, self.temperature * found.gradient
-        own = found.numerator is not found.gradient
-        return Derivatives(value, gradient, found.hessian, self.temperature * found.numerator if own else gradient)
-
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Take the queries of the inner loss."""
-        return PreparedTempered(self.inner.take(queries), self.temperature)
-
-
-@kernel
-def margins_kernel(first, last, offsets, scores, teacher, value, gradient, hessian):  # type: ignore[no-untyped-def]
-    """Fill twice the variance of scores − teacher, and its derivatives."""
-    for q in range(first, last):
-        start, end = offsets[q], offsets[q + 1]
-        n = end - start
-        value[q] = 0.0
-        mean = 0.0
-        for i in range(start, end):
-            gradient[i] = scores[i] - teacher[i]
-            mean += gradient[i]
-        mean /= max(n, 1)
-        pairs = max(n - 1, 1)
-        for i in range(start, end):
-            gap = gradient[i] - mean if n > 1 else 0.0
-            value[q] += 2.0 * gap * gap / pairs
-            gradient[i] = 4.0 * gap / pairs
-            if hessian.size:
-                hessian[i] = 4.0 / n if n > 1 else 0.0
+        self.inner.fill(self.lists.as_argument(scores / self.temperature), stream, out)
+        out.scale(self.temperature**2, self.temperature, 1.0)

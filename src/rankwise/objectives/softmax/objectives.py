@@ -6,16 +6,22 @@ diagonal Hessian ρ(1 − ρ). ListNet, SoftmaxCE and XE-NDCG differ in φ alone
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import read_only
-from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.prepared import PreparedKernel, checked_lists, document_weights, refuse_columns
-from rankwise.objectives.softmax.cross_entropy import (
+from rankwise.objectives.base import Objective
+from rankwise.objectives.prepared import (
+    PerDocument,
+    PerQuery,
+    Prepared,
+    PreparedKernel,
+    checked_lists,
+    document_weights,
+    reject_columns,
+)
+from rankwise.objectives.softmax.cpu import (
     EXP,
     GAMMA_ONE,
     GAMMA_TIGHT,
@@ -23,14 +29,13 @@ from rankwise.objectives.softmax.cross_entropy import (
     GAMMA_ZERO,
     SHARE,
     cross_entropy_kernel,
-    fill_masses,
+    fill_targets,
 )
 from rankwise.stream import Stream
-from rankwise.threads import over_queries
 
 _NEWTON = ("neumann", "diagonal")
+_DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
-_NO_KEY, _NO_QUERIES = np.uint64(0), read_only(np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,15 +54,16 @@ class ListNet(Objective):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
 
     def __post_init__(self) -> None:
         _check(self.newton, self.epsilon)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution."""
-        return _prepare(self, EXP, labels, offsets, documents)
+        return _prepare(self, EXP, labels, offsets, columns)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,15 +83,16 @@ class SoftmaxCE(Objective):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "softmax_ce"
     paper: ClassVar[str] = "Bruch et al. 2019"
 
     def __post_init__(self) -> None:
         _check(self.newton, self.epsilon)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution."""
-        return _prepare(self, SHARE, labels, offsets, documents, ("document_weights",))
+        return _prepare(self, SHARE, labels, offsets, columns, ("document_weights",))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,6 +118,7 @@ class XENDCG(Objective):
     newton: str = "neumann"
     epsilon: float = 0.0
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "xendcg"
     paper: ClassVar[str] = "Bruch 2021"
 
@@ -118,9 +126,9 @@ class XENDCG(Objective):
         check.choice("gamma", self.gamma, _GAMMAS)
         _check(self.newton, self.epsilon)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the gains, and the target distribution where nothing is drawn."""
-        return _prepare(self, _GAMMAS[self.gamma], labels, offsets, documents, ("document_weights",))
+        return _prepare(self, _GAMMAS[self.gamma], labels, offsets, columns, ("document_weights",))
 
 
 def _check(newton: str, epsilon: float) -> None:
@@ -128,31 +136,42 @@ def _check(newton: str, epsilon: float) -> None:
     check.number("epsilon", epsilon, least=0.0)
 
 
+class SoftmaxArguments(NamedTuple):
+    """What the cross entropy of a list is computed from, beside the scores."""
+
+    masses: PerDocument
+    """The target distribution; where γ depends on draws or scores the gains, to which 1 − γ is added."""
+    units: PerQuery
+    """What 1 is in the masses of a query, negative where there is nothing to learn."""
+    target: int
+    epsilon: float
+
+
 def _prepare(
     objective: ListNet | SoftmaxCE | XENDCG,
     target: int,
     labels: ArrayLike,
     offsets: ArrayLike,
-    documents: Mapping[str, ArrayLike],
+    columns: Mapping[str, ArrayLike],
     taken: tuple[str, ...] = (),
 ) -> Prepared:
-    refuse_columns(objective, documents, taken)
-    lists = checked_lists(labels, offsets)
-    masses, units = np.empty(lists.labels.size), np.empty(lists.n_queries)
-    over_queries(fill_masses, lists.offsets, lists.labels, document_weights(documents, lists), target, masses, units)
-    draws = target == GAMMA_UNIFORM
-    settings: tuple[object, ...] = (target, float(objective.epsilon))
+    reject_columns(objective, columns, taken)
+    checked, lists = checked_lists(labels, offsets)
+    weights = document_weights(columns, lists)
+    masses, units = lists.empty_documents(), lists.empty_queries()
+    lists.run(fill_targets, f"{_DEVICE}:fill_targets", checked, (weights, target), None, (masses, units))
     return PreparedKernel(
+        lists=lists,
         objective=objective,
         kernel=cross_entropy_kernel,
-        offsets=lists.offsets,
-        per_document=(read_only(masses),),
-        per_query=(read_only(units),),
-        settings=settings if draws else (*settings, _NO_KEY, _NO_QUERIES),
-        keys=_key if draws else None,
+        device_kernel=f"{_DEVICE}:cross_entropy",
+        arguments=SoftmaxArguments(
+            lists.as_argument(masses), lists.as_argument(units), target, float(objective.epsilon)
+        ),
+        streams=_streams if target == GAMMA_UNIFORM else None,
         numerator=objective.newton == "neumann",
     )
 
 
-def _key(stream: Stream) -> np.uint64:
-    return stream.key
+def _streams(stream: Stream) -> list[Stream]:
+    return [stream]

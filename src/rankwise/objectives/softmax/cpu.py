@@ -2,22 +2,20 @@
 
 import numpy as np
 
-from rankwise.kernels import APART, FUSED, REORDERED, kernel
-from rankwise.objectives.fastmath import exp
+from rankwise.arrays import APART
+from rankwise.compiling import FUSED, REORDERED, kernel
+from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp
 from rankwise.stream import fill_uniforms
 
-# Of float64: adding 1.5 · 2^52 to a number rounds it and leaves it in the lowest bits.
-_ROUNDER, _BIAS, _MANTISSA = 6755399441055744.0, 1023, 52
 # The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
 EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)
 
 
 @kernel
-def fill_masses(first, last, offsets, labels, weights, target, masses, units):  # type: ignore[no-untyped-def]
-    """Fill what scores and draws do not change of a target distribution, and the unit of each list.
+def fill_targets(first, last, offsets, labels, weights, target, masses, units):  # type: ignore[no-untyped-def]
+    """Fill the target distribution, or what scores and draws do not change of it, and the unit of each query.
 
-    That is the distribution itself, or for the last two targets the gains, to which shares of the unit are added. The
-    unit is negative where a list has nothing to learn from.
+    The last two targets have gains instead of a distribution, to which shares of the unit are added.
     """
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
@@ -54,7 +52,7 @@ def _fill_mass(labels, weights, target, mass):  # type: ignore[no-untyped-def]
 
 @kernel
 def cross_entropy_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, masses, units, target, epsilon, key, queries, value, gradient, hessian, numerator
+    first, last, offsets, scores, masses, units, target, epsilon, keys, queries, value, gradient, hessian, numerator
 ):
     """Fill value, gradient, Hessian and, if there is room for it, the numerator of these queries."""
     longest = 0
@@ -74,7 +72,7 @@ def cross_entropy_kernel(  # type: ignore[no-untyped-def]
                 numerator[a:b] = 0.0
             continue
         if target == GAMMA_UNIFORM:
-            fill_uniforms(key, queries[q], h)
+            fill_uniforms(keys[0], queries[q], h)
             add_complements(masses[a:b], h, units[q], g)
         else:
             for i in range(b - a):
@@ -121,10 +119,10 @@ def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
     """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
     odd = 0
     for i in range(labels.size):
-        rounded = labels[i] + _ROUNDER
-        whole = np.float64(rounded).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
-        gains[i] = np.int64((whole + _BIAS) << _MANTISSA).view(np.float64) - 1.0
-        odd += (rounded - _ROUNDER != labels[i]) | (whole >= 64)
+        rounded = labels[i] + ROUNDER
+        whole = np.float64(rounded).view(np.int64) - np.float64(ROUNDER).view(np.int64)
+        gains[i] = np.int64((whole + BIAS) << MANTISSA).view(np.float64) - 1.0
+        odd += (rounded - ROUNDER != labels[i]) | (whole >= 64)
     return odd == 0
 
 

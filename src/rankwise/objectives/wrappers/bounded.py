@@ -4,17 +4,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.permutations import Orderings
-from rankwise.objectives.adapted import as_objective
-from rankwise.objectives.base import Derivatives, Objective, Prepared
-from rankwise.objectives.prepared import Lists, checked_lists
-from rankwise.objectives.smooth.bounds import Bounds, bounds
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Derivatives, Lists, Values
+from rankwise.objectives.prepared import Prepared, checked_lists
+from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives.wrappers.bounds import Bounds, bounds
 from rankwise.objectives.wrappers.stochastic import stochastic
-from rankwise.objectives.wrappers.weighted import times_lists, weighted
+from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
@@ -23,7 +24,7 @@ _GAINS = ("capped", "thesis")
 
 
 @dataclass(frozen=True, repr=False)
-class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
+class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """A smooth metric relative to what the list allows: its difficulty is taken out (thesis, chapter 3).
 
     With the metric's least, mean and largest value over all orderings of the list, ``method`` maps M to
@@ -48,16 +49,16 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
     it stands before it with a probability of favour/(1 + favour). Between are grades, by their share in the best gain.
     """
 
-    inner: Objective
     method: str = field(default="min_max", kw_only=True)
     gain: str = field(default="capped", kw_only=True)
     orderings: int = field(default=300_000, kw_only=True)
     favour: float = field(default=1.0, kw_only=True)
     name: ClassVar[str] = "bounded"
     paper: ClassVar[str] = "Westerborg 2022"
+    prepares_on_device: ClassVar[bool] = False  # distributions are computed on the host
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
+        super().__post_init__()
         check.choice("method of bounding", self.method, _METHODS)
         check.choice("gain of the smoothed distribution", self.gain, _GAINS)
         check.integer("orderings", self.orderings, least=1)
@@ -71,73 +72,73 @@ class bounded(Objective):  # noqa: N801 (wrappers are adjectives)
         whole = self.method != "distribution" or self.gain != "thesis"
         return whole and self.inner.exact_hessian
 
-    @property
-    def inside(self) -> tuple[Objective, ...]:
-        """The metric."""
-        return (self.inner,)
-
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Prepare the metric, and find what the orderings of each list can reach."""
-        if "document_rewards" in documents:
-            raise check.error(f"{self} cannot bound document_rewards", hint="bound what the labels are worth instead")
-        lists = checked_lists(labels, offsets)
-        return PreparedBounded(self, self.inner.prepare(*lists, **documents), self._bounds(lists))
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Prepare the metric, and compute what the orderings of each list can reach."""
+        if "document_rewards" in columns:
+            raise check.error(f"{self} cannot bound document_rewards", hint="bound the gains of the labels instead")
+        inner = self.inner.prepare(labels, offsets, **columns)
+        return PreparedBounded(
+            lists=inner.lists, objective=self, inner=inner, bounds=self._bounds(*checked_lists(labels, offsets))
+        )
 
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
-        """Give what bounding makes of a loss of each list: the map alone, for looking at it.
+        """Return the bounded value of a loss of each list: the map alone, for inspection.
 
-        >>> from rankwise.objectives.smooth.metrics import SmoothRBP
+        >>> from rankwise import SmoothRBP
         >>> bounded(SmoothRBP()).mapped([0.0, 1.0, 2.0], [1, 0, 0] * 3, [0, 3, 6, 9])  # at most 2 pairs are wrong
         array([0. , 0.5, 1. ])
         """
-        return self._bounds(checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
+        return self._bounds(*checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
 
-    def _bounds(self, lists: Lists) -> Bounds:
+    def _bounds(self, labels: Array, lists: Lists) -> Bounds:
         weights, layer = np.ones(lists.n_queries), self.inner
         while isinstance(layer, stochastic | weighted):
             if isinstance(layer, weighted):
-                weights = weights * layer.weights(lists)
+                weights = weights * layer.weights(labels, lists)
             layer = layer.inner
         rule: Keywords = {"gain": self.gain, "orderings": self.orderings, "favour": self.favour}
-        return bounds(metric_orderings(layer, *lists), weights, self.method, **rule)
+        return bounds(metric_orderings(layer, labels, lists.offsets), weights, self.method, **rule)
 
 
 @runtime_checkable
 class _Metric(Protocol):
-    """An objective that is a metric: it can say what the orderings of lists are worth."""
+    """An objective that is a metric of orderings."""
 
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings: ...
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedBounded(Prepared):
-    """A metric that is prepared, and the map of every list."""
+    """A metric and the map of every query's value."""
 
-    def __init__(self, objective: bounded, inner: Prepared, map_: Bounds) -> None:
-        self.objective, self.inner, self.map, self.offsets = objective, inner, map_, inner.offsets
+    objective: bounded
+    inner: Prepared
+    bounds: Bounds
 
-    def differentiate(self, scores: Array, stream: Stream | None, hessian: bool) -> Derivatives:
-        """Apply the map to each list: g' = φ'·g and h' = φ'·h + φ''·g²."""
-        part = self.inner.differentiate(scores, None if stream is None else stream.child("bounded"), hessian)
-        value, slope, bend = self.map.apply(part.value)
-        gradient, diagonal = (times_lists(slope, array, self.offsets) for array in part[1:3])
-        if hessian and self.objective.gain != "thesis" and bend.any():
-            diagonal += times_lists(bend, part.gradient**2, self.offsets)
-        return Derivatives(value, gradient, diagonal, gradient)
+    @property
+    def own_numerator(self) -> bool:
+        """A map of the value has no Newton numerator of its own."""
+        return False
 
-    def take(self, queries: NDArray[np.int64]) -> Prepared:
-        """Take the queries of the inner objective, with their maps."""
-        return PreparedBounded(self.objective, self.inner.take(queries), self.map.take(queries))
+    def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
+        """Apply the map to each query."""
+        child = None if stream is None else stream.child("bounded")
+        self.inner.fill(scores, child, out._replace(numerator=out.gradient))
+        first, second = self.lists.map_values(self.bounds, out.value)
+        self.lists.chain(out._replace(numerator=out.gradient), first, None if self.objective.gain == "thesis" else second)
+        if out.numerator is not out.gradient:
+            out.numerator[:] = out.gradient
 
 
 def metric_inside(objective: Objective) -> Objective:
-    """What wrappers that keep a metric a metric are around."""
+    """Return the objective inside of wrappers that keep a metric a metric."""
     while isinstance(objective, stochastic | weighted):
         objective = objective.inner
     return objective
 
 
 def metric_orderings(objective: Objective, labels: Array, offsets: Offsets) -> Orderings:
-    """What the orderings of lists are worth to an objective that is a metric."""
+    """Return the orderings of lists as an objective that is a metric sees them."""
     if not isinstance(objective, _Metric):
         raise _not_a_metric(objective)
     return objective.orderings(labels, offsets)

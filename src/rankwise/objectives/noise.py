@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
-from rankwise.kernels import FUSED, kernel
+from rankwise.compiling import FUSED, kernel
 from rankwise.objectives.fastmath import log
 from rankwise.objectives.plackett_luce import draws as plackett_luce
 from rankwise.stream import Stream, fill_uniforms, uniform_pair
@@ -116,7 +116,7 @@ def sample_rankings(
 
 
 def check_noise(scale: float, noise: str) -> None:
-    """Refuse noise of a scale or kind that there is not."""
+    """Validate ``scale`` and ``noise``."""
     check.number("scale", scale, least=0.0)
     check.choice("noise", noise, NOISES)
 
@@ -135,7 +135,12 @@ def perturb(
     """Fill ``noisy`` with (scores + scale · noise) / temperature, by the numbers of a sample."""
     queries = read_only(stream.queries(offsets.size - 1))
     settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
-    over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
+    over_queries(_perturb, read_only(offsets), noise_streams(stream, sample + 1)[-1].key, queries, *settings)
+
+
+def noise_streams(stream: Stream, samples: int) -> list[Stream]:
+    """Return the streams of the noise of each sample."""
+    return [stream.child("noise", sample) for sample in range(samples)]
 
 
 @kernel

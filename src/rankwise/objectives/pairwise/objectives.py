@@ -2,21 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
+from rankwise.arrays import Array
 from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain
-from rankwise.metrics.ideal import gains_and_ideal
-from rankwise.objectives.base import Objective, Prepared
-from rankwise.objectives.pairwise.losses import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pairwise.pairs import Settings, pairwise, sort_worths
-from rankwise.objectives.pairwise.tables import WEIGHTS, distance_weights, rank_weights
-from rankwise.objectives.prepared import Lists, PreparedKernel, checked_lists, document_weights, refuse_columns
-from rankwise.threads import over_queries
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Lists, Values
+from rankwise.objectives.pairwise.cpu import pairwise
+from rankwise.objectives.pairwise.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pairwise.weights import WEIGHTS, distance_weights, rank_weights
+from rankwise.objectives.prepared import (
+    PerDocument,
+    Prepared,
+    PreparedKernel,
+    checked_lists,
+    document_weights,
+    reject_columns,
+)
+from rankwise.objectives.wrappers.weighted import PreparedWeighted
 
 LOSSES = {"logistic": LOGISTIC, "hinge": HINGE, "squared_hinge": SQUARED_HINGE, "exponential": EXPONENTIAL}
 _LAMBDA_METRICS = ("ndcg", "map", "mrr")
@@ -75,9 +82,9 @@ class Pairwise(Objective):
         """The norm's factors depend on the scores but are held fixed, and the hinge bends at one point alone."""
         return not self.norm and self.loss != "hinge"
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Compute what documents are worth, relative to the best that their list allows."""
-        return _prepare(self, self, labels, offsets, documents)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the gains of documents, relative to the ideal of their list."""
+        return _prepare(self, self, labels, offsets, columns)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -147,9 +154,9 @@ class LambdaRank(Objective):
             relevant=self.relevant,
         )
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
-        """Compute what documents are worth, relative to the best that their list allows."""
-        return _prepare(self, self.pairs(), labels, offsets, documents)
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the gains of documents, relative to the ideal of their list."""
+        return _prepare(self, self.pairs(), labels, offsets, columns)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -177,48 +184,104 @@ class RankNet(Objective):
         """The loss and the weight of a pair that it stands for."""
         return Pairwise(sigma=self.sigma)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **documents: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check the labels: their order is what counts."""
-        refuse_columns(self, documents)
+        reject_columns(self, columns)
         return _prepare(self, self.pairs(), labels, offsets, {})
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BPR(Objective):
+    """The logistic loss of relevant documents against drawn others (Rendle et al. 2009): Bayesian personalised ranking.
+
+    Σ over relevant documents of the mean of log(1 + e^{−(s_i − s_j)}) over those that are not: the expected loss of a
+    relevant item of the user and one that is drawn among the others on the list, over all such draws at once. A label
+    above 0 is relevant. In a factorization: ``FactorizationRanker("bpr", negatives=1, resample=True)``.
+
+    >>> d = BPR()([0.0, 0.0, 0.0], [1, 0, 0], [0, 3])
+    >>> d.value.round(4), d.gradient  # log 2, the mean of two pairs
+    (array([0.6931]), array([-0.5 ,  0.25,  0.25]))
+    """
+
+    exact_hessian: ClassVar[bool] = True
+    name: ClassVar[str] = "bpr"
+    paper: ClassVar[str] = "Rendle et al. 2009"
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Count the documents of each list that are not relevant."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
+        relevant = lists.floats(checked > 0.0)
+        others = lists.sums(1.0 - relevant)
+        pairs = _prepare(self, Pairwise(), relevant, lists.offsets, {})
+        weights = lists.as_argument(1.0 / lists.positive_or_one(others))
+        return PreparedWeighted(lists=pairs.lists, inner=pairs, weights=weights)
+
+
+class PairArguments(NamedTuple):
+    """What the pairs of a list are made of, beside the scores."""
+
+    rows: PerDocument
+    """The documents of each query from the largest gain to the least; empty on a device, which does not need it."""
+    gains: PerDocument
+    """Gains in units in which a swap of two documents changes the metric itself."""
+    document_weights: PerDocument
+    discounts: Array
+    """What the metric gives to each rank."""
+    distances: Array
+    """The weight of a pair by how many ranks the two are apart."""
+    sigma: float
+    truncation: int
+    """Pairs count whose upper document is among this many first."""
+    norm: bool
+    loss: int
+    weight: int
+    swap_share: float
+    """The share of the metric's change in a pair's weight …"""
+    distance_share: float
+    """… and the share of the number that depends on the distance of their ranks (LambdaLoss, LambdaGap)."""
+
+
 def _prepare(
-    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, documents: Mapping[str, ArrayLike]
-) -> Prepared:
-    refuse_columns(objective, documents, ("document_weights",))
-    lists = checked_lists(labels, offsets)
-    sizes = lists.sizes
-    weight, *shares = WEIGHTS[pairs.weight]
+    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
+) -> PreparedKernel:
+    reject_columns(objective, columns, ("document_weights",))
+    checked, lists = checked_lists(labels, offsets)
     truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
-    longest = int(sizes.max(initial=1))
-    rows, ranked = np.empty(lists.labels.size, np.int32), np.empty(lists.labels.size)
-    over_queries(sort_worths, lists.offsets, read_only(_worths(pairs, lists)), rows, ranked)
+    weight, *shares = WEIGHTS[pairs.weight]
+    gains = lists.as_argument(_gains(pairs, checked, lists))
     return PreparedKernel(
+        lists=lists,
         objective=objective,
         kernel=pairwise,
-        offsets=lists.offsets,
-        per_document=(read_only(rows), read_only(ranked), document_weights(documents, lists)),
-        settings=(
-            read_only(rank_weights(pairs.weight, pairs.cutoff, longest)),
-            read_only(distance_weights(pairs.weight, pairs.cutoff, longest)),
-            Settings(float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], weight, *shares),
+        device_kernel="rankwise.objectives.pairwise.triton:pairwise",
+        arguments=PairArguments(
+            rows=lists.order(gains) if lists.device is None else lists.none,
+            gains=gains,
+            document_weights=document_weights(columns, lists),
+            discounts=lists.table(rank_weights(pairs.weight, pairs.cutoff, lists.longest)),
+            distances=lists.table(distance_weights(pairs.weight, pairs.cutoff, lists.longest)),
+            sigma=float(pairs.sigma),
+            truncation=truncation,
+            norm=pairs.norm,
+            loss=LOSSES[pairs.loss],
+            weight=weight,
+            swap_share=shares[0],
+            distance_share=shares[1],
         ),
-        work=sizes * (0.7 * np.minimum(sizes, truncation) + 20.0),
+        work=lists.sizes * (0.7 * np.minimum(lists.sizes, truncation) + 20.0) if lists.device is None else None,
     )
 
 
-def _worths(pairs: Pairwise, lists: Lists) -> Array:
-    """What documents are worth, in units in which a swap changes the metric itself."""
+def _gains(pairs: Pairwise, labels: Values, lists: Lists) -> Values:
+    """Return gains in units in which a swap of two documents changes the metric itself."""
     if pairs.weight == "none":
-        return lists.labels
+        return labels
     if pairs.weight.startswith("ndcg"):
-        best = gains_and_ideal(lists.labels, lists.offsets, pairs.gain, pairs.truncation)
-        shares: Array = best.gains / np.repeat(np.where(best.dcg > 0.0, best.dcg, 1.0), lists.sizes)
-        return shares
-    relevant: Array = (lists.labels >= pairs.relevant).astype(np.float64)
+        return lists.gain_shares(labels, pairs.gain, pairs.truncation)
+    relevant = lists.floats(labels >= pairs.relevant)
     if pairs.weight == "precision":
         relevant = relevant / pairs.cutoff
     if pairs.weight == "recall":
-        relevant = relevant / np.repeat(np.maximum(lists.sums(relevant), 1.0), lists.sizes)
+        relevant = relevant / lists.spread(lists.positive_or_one(lists.sums(relevant)))
     return relevant

@@ -1,0 +1,1 @@
+"""Distillation: losses that learn the scores of a teacher."""

@@ -1,0 +1,300 @@
+"""Ragged lists on the CPU: where each query's documents lie, and the arithmetic that prepared objectives are written in.
+
+``device/lists.py`` has the same operations for tensors on a GPU. What is written against them, such as every wrapper,
+is written once.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.arrays import UNWANTED, Array, Column, Offsets, read_only, rows_of, separate
+from rankwise.compiling import kernel
+from rankwise.metrics.base import Gain, longest_of
+from rankwise.metrics.ideal import Ideal, gains_and_ideal
+from rankwise.metrics.order import order_in, scratch_for
+from rankwise.objectives import curvature
+from rankwise.objectives.noise import perturb
+from rankwise.stream import Stream
+from rankwise.threads import Kernel, over_queries
+
+if TYPE_CHECKING:
+    from rankwise.objectives.wrappers.bounds import Bounds
+
+Values = Any
+"""A NumPy array, or a torch tensor on a device."""
+
+
+class Derivatives(NamedTuple):
+    """Loss and derivatives at a set of scores: arrays, or tensors on a device."""
+
+    value: Values
+    """(n_queries,) loss of each query, minimised."""
+    gradient: Values
+    """(n_docs,) d value / d score."""
+    hessian: Values
+    """(n_docs,) diagonal of the second derivative, or what replaces it (see ``exact_hessian``); empty if left out."""
+    numerator: Values
+    """(n_docs,) what trees divide by the Hessian; the gradient itself unless there is a better Newton step."""
+
+    @property
+    def columns(self) -> tuple[Values, ...]:
+        """The distinct arrays of documents: gradient, Hessian unless it was left out, numerator if it is another."""
+        columns = (self.gradient,) if len(self.hessian) == 0 else (self.gradient, self.hessian)
+        return columns if self.numerator is self.gradient else (*columns, self.numerator)
+
+    def scale(self, value: float, first: float, second: float) -> None:
+        """Multiply values, first derivatives and second derivatives by a number each, in place."""
+        first_order = (self.gradient,) if self.numerator is self.gradient else (self.gradient, self.numerator)
+        for factor, arrays in ((value, (self.value,)), (first, first_order), (second, (self.hessian,))):
+            for array in arrays if factor != 1.0 else ():
+                array *= factor
+
+
+class Random(NamedTuple):
+    """The arguments that a kernel draws random numbers with."""
+
+    keys: Values
+    """The keys of its streams."""
+    queries: Values
+    """The counter word of each query."""
+
+
+Launch = Callable[..., None]
+"""A kernel's launch on a device: ``launch(lists, scores, arguments, random, out)``."""
+DeviceKernel = str | Launch
+"""A launch, or where it is, ``"package.module:function"``, so that it is imported at first use; empty for none."""
+FIRST = ("first", "last", "offsets", "scores")
+"""The first parameters of every kernel."""
+NO_RANDOM = Random(read_only(np.zeros(1, np.uint64)), read_only(np.empty(0, np.uint64)))
+"""Stands for the arguments of a kernel that draws, where it does not."""
+
+
+class Lists:
+    """The documents of queries as ranges of flat arrays."""
+
+    device: Any = None
+    """torch's name of the device, None for the CPU."""
+
+    def __init__(self, offsets: Offsets) -> None:
+        self.offsets = offsets
+        self.n_queries, self.n_docs = int(offsets.size - 1), int(offsets[-1])
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of documents of each query."""
+        return self.offsets[1:] - self.offsets[:-1]  # np.diff takes several times as long for a few queries
+
+    @cached_property
+    def longest(self) -> int:
+        """An upper bound of the sizes, and of 1."""
+        return int(self.sizes.max(initial=1))
+
+    # What `prepare` is written in.
+
+    def empty_documents(self, *, integer: bool = False) -> Column:
+        """Return an uninitialised column of documents: floating-point numbers, or 32-bit integers."""
+        return np.empty(self.n_docs, np.int32) if integer else separate(self.n_docs)
+
+    def empty_queries(self, *, integer: bool = False) -> Column:
+        """Return an uninitialised column of queries: floating-point numbers, or 32-bit integers."""
+        return np.empty(self.n_queries, np.int32 if integer else np.float64)
+
+    def sums(self, values: Array) -> Array:
+        """Sum one number per document over each query."""
+        return np.add.reduceat(values, self.offsets[:-1]) if values.size else np.zeros(self.n_queries)
+
+    def minima(self, values: Array) -> Array:
+        """Return the least number of each query's documents."""
+        return np.minimum.reduceat(values, self.offsets[:-1]) if values.size else np.zeros(self.n_queries)
+
+    def spread(self, values: Array) -> Array:
+        """Return the value of its query for each document."""
+        return np.repeat(values, self.sizes)
+
+    def floats(self, values: Column) -> Array:
+        """Return integers or truth values as floating-point numbers."""
+        return values.astype(np.float64)
+
+    def positive_or_one(self, values: Array) -> Array:
+        """Return values, with 1 for those that are not positive, to divide by."""
+        return np.where(values > 0.0, values, 1.0)
+
+    def order(self, keys: Array) -> NDArray[np.int32]:
+        """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
+        rows = self.empty_documents(integer=True)
+        over_queries(_order, self.offsets, read_only(keys), rows)
+        return read_only(rows)
+
+    def table(self, values: Array) -> Array:
+        """Return a table that is the same for all queries."""
+        return read_only(values)
+
+    def gains_and_ideal(self, labels: Array, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
+        """Return the gain of each document and the ideal DCG of each query."""
+        return gains_and_ideal(labels, self.offsets, gain, cutoff)
+
+    def gain_shares(self, labels: Array, gain: Gain = "exponential", cutoff: int | None = None) -> Array:
+        """Return the gain of each document over the ideal DCG of its query."""
+        gains, ideal = self.gains_and_ideal(labels, gain, cutoff)
+        return gains / self.spread(self.positive_or_one(ideal))
+
+    def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Array:
+        """Return a column of documents after checking it."""
+        return read_only(check.document_values(what, values, self.offsets, least=least))
+
+    def teacher_scores(self, values: ArrayLike) -> Array:
+        """Return the checked scores of a teacher."""
+        return check.teacher_scores(values, self.offsets)
+
+    # What `fill` is written in.
+
+    def checked_scores(self, scores: ArrayLike) -> Array:
+        """Return finite scores as float64 that is not written to."""
+        array = np.asarray(scores)
+        # The extremes show at once that all is well (no comparison holds for NaN). Not a product of arrays: BLAS's
+        # threads go on spinning after it, and take the tree learner a core.
+        plain = array.dtype == np.float64 and array.shape == (self.n_docs,) and array.size > 0
+        with np.errstate(invalid="ignore"):
+            fine = plain and array.min() > -check.LARGEST_SCORE and array.max() < check.LARGEST_SCORE
+        return read_only(array if fine else check.loss_scores(array, self.offsets))
+
+    def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
+        """Return uninitialised arrays for derivatives; without ``numerator`` that is the gradient's array."""
+        gradient = separate(self.n_docs)
+        diagonal = separate(self.n_docs) if hessian else UNWANTED
+        return Derivatives(np.empty(self.n_queries), gradient, diagonal, separate(self.n_docs) if numerator else gradient)
+
+    def outputs_like(self, out: Derivatives) -> Derivatives:
+        """Return uninitialised arrays of the same form, for a part of a sum."""
+        return self.outputs(hessian=len(out.hessian) > 0, numerator=out.numerator is not out.gradient)
+
+    def random(self, stream: Stream, streams: Sequence[Stream]) -> Random:
+        """Return the keys of some streams, and the words of the queries of ``stream``."""
+        keys = np.array([each.key for each in streams], np.uint64)
+        return Random(read_only(keys), read_only(stream.queries(self.n_queries)))
+
+    def run(
+        self, kernel: Kernel, device_kernel: DeviceKernel, scores: Array, arguments: Any, random: Random | None,
+        out: Any, work: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Run a kernel over all queries: the first on the CPU, the second on a device."""
+        count = len(parameters(kernel)) - len(FIRST) - len(arguments)
+        draws: tuple[Values, ...] = ()
+        if "keys" in parameters(kernel):
+            draws, count = NO_RANDOM if random is None else random, count - len(NO_RANDOM)
+        outputs = [UNWANTED if output is None else output for output in out[:count]]
+        over_queries(kernel, self.offsets, scores, *arguments, *draws, *outputs, work=work)
+
+    def as_argument(self, values: Array) -> Array:
+        """Return values in the form that kernels take: Numba would compile once more for an array that is writable."""
+        return read_only(values)
+
+    def treat(self, treatment: str, out: Derivatives) -> None:
+        """Replace the Hessian by what Newton's method can use (``curvature.py``)."""
+        curvature.treat(treatment, self.offsets, out.gradient, out.hessian)
+
+    def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
+        """Add ``factor`` times the derivatives of a part."""
+        for total, array in zip((out.value, *out.columns), (part.value, *part.columns), strict=True):
+            total += array if factor == 1.0 else factor * array
+
+    def chain(self, out: Derivatives, first: Array, second: Array | None = None) -> None:
+        """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
+        bends = UNWANTED if second is None or not second.any() else second
+        numerator = UNWANTED if out.numerator is out.gradient else out.numerator
+        over_queries(_chain, self.offsets, read_only(first), read_only(bends), out.gradient, out.hessian, numerator)
+
+    def map_values(self, bounds: "Bounds", values: Array) -> tuple[Array, Array]:
+        """Map the value of each query in place; return the map's first and second derivative."""
+        values[:], first, second = bounds.apply(values)
+        return first, second
+
+    def noisy(
+        self, scores: Array, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
+    ) -> Iterator[Array]:
+        """Yield (scores + scale · noise) / temperature for each sample, in the same memory."""
+        noisy = separate(self.n_docs)
+        for sample in range(samples):
+            perturb(scores, self.offsets, stream, sample, noisy, scale=scale, temperature=temperature, noise=noise)
+            yield read_only(noisy)
+
+    def gather(
+        self, copies: "Selection", copy_offsets: Offsets, weights: Array, part: Derivatives, out: Derivatives
+    ) -> None:
+        """Sum weighted derivatives of copies of queries into those of the queries; their copies follow each other."""
+        out.value[:] = np.bincount(copies.queries, weights * part.value, self.n_queries)
+        factors = copies.lists.spread(weights)
+        rows = np.arange(self.n_docs)[copies.rows]
+        for total, array in zip(out.columns, part.columns, strict=True):
+            total[:] = np.bincount(rows, factors * array, self.n_docs)
+
+    # How both are moved.
+
+    def select(self, queries: NDArray[np.int64]) -> "Selection":
+        """Return some of the queries, by number; one may occur several times."""
+        rows, offsets = rows_of(queries, self.offsets)
+        return Selection(Lists(read_only(offsets)), queries, rows)
+
+    def to(self, device: Any, dtype: Any) -> Self:
+        """Return the same lists on a device, with derivatives in a precision."""
+        from rankwise.objectives.device.lists import DeviceLists  # torch and Triton, which the CPU does without
+
+        return DeviceLists.of(self.offsets, device, dtype)  # type: ignore[return-value]
+
+
+@functools.cache
+def parameters(kernel: Any) -> tuple[str, ...]:
+    """Return the names of a kernel's parameters."""
+    return tuple(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+
+
+class Selection(NamedTuple):
+    """Some of the queries of lists."""
+
+    lists: Lists
+    """Their documents, numbered anew."""
+    queries: NDArray[np.int64]
+    """Their numbers."""
+    rows: Any
+    """The rows of their documents: a slice or an array."""
+
+    def per_document(self, column: Values) -> Values:
+        """Return their documents' part of a column; one that is empty stays so."""
+        return read_only(column[self.rows]) if len(column) else column
+
+    def per_query(self, column: Values) -> Values:
+        """Return their part of a column of queries."""
+        return read_only(column[self.queries])
+
+
+@kernel
+def _order(first, last, offsets, keys, rows):  # type: ignore[no-untyped-def]
+    n = longest_of(first, last, offsets)
+    ranked, scratch = np.empty(n, np.int64), scratch_for(n)
+    for q in range(first, last):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        order_in(keys[start : start + n], ranked[:n], scratch)
+        for k in range(n):
+            rows[start + k] = ranked[k]
+
+
+@kernel
+def _chain(first, last, offsets, slopes, bends, gradient, hessian, numerator):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        slope = slopes[q]
+        for i in range(offsets[q], offsets[q + 1]):
+            inner = gradient[i]
+            gradient[i] = slope * inner
+            if hessian.size:
+                hessian[i] = slope * hessian[i]
+                if bends.size:
+                    hessian[i] += bends[q] * (inner * inner)
+            if numerator.size:
+                numerator[i] = slope * numerator[i]

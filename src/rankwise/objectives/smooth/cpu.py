@@ -1,0 +1,148 @@
+"""The kernel of metrics with smooth ranks: a row of sigmoids for each relevant document, and what follows from it.
+
+With p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), the derivatives of all three metrics have one form. A relevant
+document i adds to any other k, whose relevance is r_k,
+
+    gradient_k += c·w,   hessian_k += c·(b·w² + η·t),   c = α + β·r_k,
+
+and to itself minus the sum of the first, and Σ c·η·t + b·(Σ w)(Σ c·w). α, β and b follow from the rank of i.
+"""
+
+import numpy as np
+
+from rankwise.arrays import APART
+from rankwise.compiling import REORDERED, kernel
+from rankwise.metrics.base import longest_of
+from rankwise.objectives.fastmath import exp
+
+NDCG, AP, RBP = range(3)
+SETTLED = -1
+"""The count of relevant documents of a list in which all are: every order is the ideal one."""
+LN2 = 0.6931471805599453
+_SAFE_SPREAD = 600.0  # scores within this many units of 1/η: e^(ηs) of all of them is a number
+
+
+@kernel
+def fill_relevant(first, last, offsets, gains, metric, relevant, counts):  # type: ignore[no-untyped-def]
+    """Fill the relevant documents of each query, then the others, and how many to learn from."""
+    for q in range(first, last):
+        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        count = 0
+        for i in range(n):
+            if gains[start + i] > 0.0:
+                relevant[start + count] = i
+                count += 1
+        others = count
+        for i in range(n):
+            if gains[start + i] <= 0.0:
+                relevant[start + others] = i
+                others += 1
+        if metric == NDCG:
+            counts[q] = count if n > 1 else 0
+        else:
+            counts[q] = count if count < n else SETTLED if metric == AP else 0
+
+
+@kernel
+def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
+    """Fill ``powers`` with e^(η(s − middle)) and return True, or ηs and return False where those would overflow."""
+    low, high = scores[0], scores[0]
+    for s in scores:
+        low, high = min(low, s), max(high, s)
+    if eta * (high - low) > _SAFE_SPREAD:
+        for k in range(scores.size):
+            powers[k] = eta * scores[k]
+        return False
+    middle = 0.5 * (low + high)
+    for k in range(scores.size):
+        powers[k] = exp(eta * (scores[k] - middle))
+    return True
+
+
+@kernel(fastmath=REORDERED)
+def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
+    """Fill ``above`` with σ(η(s_k − s_i)) for every k, 0 for i itself."""
+    power = powers[i]
+    if moderate:
+        for k in range(powers.size):
+            above[k] = powers[k] / (powers[k] + power)
+    else:
+        for k in range(powers.size):
+            gap = powers[k] - power
+            small = exp(-abs(gap))
+            above[k] = (1.0 if gap > 0.0 else small) / (1.0 + small)
+    above[i] = 0.0
+
+
+@kernel
+def smooth_kernel(  # type: ignore[no-untyped-def]
+    first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian
+):
+    """Fill minus NDCG, minus AP, or the rank-biased loss, with their derivatives."""
+    longest = longest_of(first, last, offsets)
+    powers, above = np.empty(longest + APART), np.empty(longest + APART)
+    for q in range(first, last):
+        a, b = offsets[q], offsets[q + 1]
+        n, diagonal = b - a, hessian[a:b] if hessian.size else hessian
+        value[q] = -1.0 if counts[q] == SETTLED else 0.0
+        gradient[a:b] = 0.0
+        diagonal[:] = 0.0
+        if counts[q] > 0:
+            moderate = fill_powers(scores[a:b], eta, powers[:n])
+            for place in range(a, a + counts[q]):
+                i = relevant[place]
+                fill_row(powers[:n], moderate, i, above[:n])
+                value[q] += _add_document(gains[a:b], best[q], eta, metric, i, above[:n], gradient[a:b], diagonal)
+
+
+@kernel(fastmath=REORDERED)
+def _add_document(gains, best, eta, metric, i, above, gradient, hessian):  # type: ignore[no-untyped-def]
+    """Add the derivatives of a relevant document's part, and return the part."""
+    total, among, others = 0.0, 0.0, 0.0
+    if metric == NDCG:
+        for k in range(above.size):
+            total += above[k]
+    else:
+        for k in range(above.size):
+            among += gains[k] * above[k]
+            others += (1.0 - gains[k]) * above[k]
+    if metric == NDCG:  # −gain/ideal · D(R) with D(R) = 1/log2(1 + R)
+        rank = 1.0 + total
+        log = np.log(1.0 + rank)
+        share = -gains[i] * LN2 / best
+        part = share / log
+        alpha = -share * eta / ((1.0 + rank) * log * log)
+        beta, bend = 0.0, -eta * (log + 2.0) / ((1.0 + rank) * log)
+    elif metric == AP:  # −1/count · rank among the relevant / rank
+        rank = 1.0 + among + others
+        precision = (1.0 + among) / rank
+        part = -precision / best
+        beta = -eta / (best * rank)
+        alpha, bend = -beta * precision, -2.0 * eta / rank
+    else:  # pairs of relevant documents add a constant that eq. 2.12 takes away
+        part, alpha, beta, bend = others, eta, -eta, 0.0
+    _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian)
+    return part
+
+
+@kernel(fastmath=REORDERED)
+def _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian):  # type: ignore[no-untyped-def]
+    own_gradient, own_turn, near = 0.0, 0.0, 0.0
+    if hessian.size == 0:
+        for k in range(above.size):
+            pull = (alpha + beta * gains[k]) * (above[k] * (1.0 - above[k]))
+            gradient[k] += pull
+            own_gradient += pull
+        gradient[i] -= own_gradient
+        return
+    for k in range(above.size):
+        p = above[k]
+        w = p * (1.0 - p)
+        pull, turn = (alpha + beta * gains[k]) * w, eta * (1.0 - 2.0 * p)
+        gradient[k] += pull
+        hessian[k] += pull * (bend * w + turn)
+        own_gradient += pull
+        own_turn += pull * turn
+        near += w
+    gradient[i] -= own_gradient
+    hessian[i] += own_turn + bend * near * own_gradient

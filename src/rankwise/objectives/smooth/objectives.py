@@ -1,0 +1,199 @@
+"""Metrics with smooth ranks: NDCG, AP and RBP made differentiable.
+
+The rank of a document is 1 plus the number of documents that score higher. A sigmoid in the place of the comparison
+makes it smooth: R_i = 1 + Σ_j σ(η(s_j − s_i)). Only relevant documents' ranks enter a metric, so the cost of a list is
+the number of its relevant documents times its length, and the memory one row. First and second derivatives are exact:
+with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the derivatives ηw and η²t along s_k, and −ηΣw and
+η²Σt along s_i itself.
+
+With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``laplace.py``), for which all
+ranks of a list cost little more than sorting it.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array, Offsets
+from rankwise.metrics.base import Gain, checked_gain
+from rankwise.metrics.permutations import AP, DISCORDANCE, Orderings, ndcg_orderings
+from rankwise.objectives import curvature as curvatures
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Lists, Values
+from rankwise.objectives.prepared import (
+    PerDocument,
+    PerQuery,
+    Prepared,
+    PreparedKernel,
+    checked_lists,
+    reject_columns,
+)
+from rankwise.objectives.smooth import cpu
+from rankwise.objectives.smooth.laplace import laplace_kernel
+
+_DEVICE = "rankwise.objectives.smooth"
+_SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Smooth(Objective):
+    """What smooth metrics have in common."""
+
+    eta: float = 1.0
+    kernel: str = "sigmoid"
+    curvature: str = "floored"
+    metric: ClassVar[int]
+    steepness: ClassVar[str] = "eta"
+    prepares_on_device: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check.number("eta", self.eta, least=0.0, open_ends=True)
+        check.choice("kernel of smooth ranks", self.kernel, ("sigmoid", "laplace"))
+        curvatures.choose(self.curvature, "exact")
+
+    @property
+    def exact_hessian(self) -> bool:
+        """Only the untreated diagonal is exact."""
+        return self.curvature == "exact"
+
+    @abstractmethod
+    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+        """Return the gain of each document, and the ideal DCG or the number of relevant documents of each query."""
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute gains, and the relevant documents of each query."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
+        gains, best = self._gains(checked, lists)
+        relevant, counts = lists.empty_documents(integer=True), lists.empty_queries(integer=True)
+        arguments = (lists.as_argument(gains), (self.metric,), None, (relevant, counts))
+        lists.run(cpu.fill_relevant, f"{_DEVICE}.triton:fill_relevant", *arguments)
+        by_sigmoid = self.kernel == "sigmoid"
+        return PreparedKernel(
+            lists=lists,
+            objective=self,
+            kernel=cpu.smooth_kernel if by_sigmoid else laplace_kernel,
+            device_kernel=f"{_DEVICE}.triton:smooth" if by_sigmoid else f"{_DEVICE}.laplace_triton:smooth",
+            arguments=SmoothArguments(
+                *map(lists.as_argument, (gains, relevant, counts, best)), eta=float(self.eta), metric=self.metric
+            ),
+            curvature=self.curvature,
+            work=None if lists.device else lists.sizes * (1.0 + np.maximum(counts, 0) if by_sigmoid else _SORT),
+        )
+
+
+class SmoothArguments(NamedTuple):
+    """What smooth ranks are weighed by."""
+
+    gains: PerDocument
+    """Gains, or 1 for relevant documents and 0 for others."""
+    relevant: PerDocument
+    """The relevant documents of each query, then the others."""
+    counts: PerQuery
+    """The number of relevant documents; 0 where there is nothing to learn, −1 where every order has the value −1."""
+    best: PerQuery
+    """The ideal DCG, or the number of relevant documents."""
+    eta: float
+    metric: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ApproxNDCG(_Smooth):
+    """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
+
+    ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
+    is indefinite; ``curvature`` says what trees divide by instead (see ``objectives/curvature.py``).
+
+    ``kernel="laplace"`` compares scores by Laplace's distribution function in the place of the sigmoid, here and in the
+    other smooth metrics: a list then takes a sort and a few sweeps, whatever the number of its relevant documents. At
+    equal scores it is twice as steep as the sigmoid with the same ``eta``.
+
+    >>> d = ApproxNDCG()([0.0, 0.0], [1, 0], [0, 2])
+    >>> d.value.round(4)  # rank 1.5: minus 1/log2(2.5)
+    array([-0.7565])
+    """
+
+    eta: float = 10.0
+    kernel: str = "sigmoid"
+    gain: Gain = "exponential"
+    curvature: str = "floored"
+    name: ClassVar[str] = "approx_ndcg"
+    paper: ClassVar[str] = "Bruch et al. 2020"
+    metric: ClassVar[int] = cpu.NDCG
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "gain", checked_gain(self.gain))
+
+    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+        return lists.gains_and_ideal(labels, self.gain)
+
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
+        """Return the lists as this metric sees them, for bounding."""
+        return ndcg_orderings(labels, offsets, self.gain)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothAP(_Smooth):
+    """Minus average precision with smooth ranks (thesis eq. 2.11); documents with label ≥ ``relevant`` are relevant.
+
+    >>> d = SmoothAP()([0.0, 0.0], [1, 0], [0, 2])
+    >>> d.value.round(4)  # rank 1.5
+    array([-0.6667])
+    """
+
+    eta: float = 1.0
+    kernel: str = "sigmoid"
+    relevant: float = 1.0
+    curvature: str = "floored"
+    name: ClassVar[str] = "smooth_ap"
+    paper: ClassVar[str] = "Westerborg 2022"
+    metric: ClassVar[int] = cpu.AP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+
+    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+        relevant = lists.floats(labels >= self.relevant)
+        return relevant, lists.sums(relevant)
+
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
+        """Return the lists as this metric sees them, for bounding."""
+        return Orderings(AP, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothRBP(_Smooth):
+    """The rank-biased loss of thesis eq. 2.12: Σ over relevant documents of (rank − 1), minus its least value.
+
+    At whole ranks it counts the pairs in which a non-relevant document stands before a relevant one.
+
+    >>> d = SmoothRBP()([0.0, 0.0], [1, 0], [0, 2])
+    >>> d.value, d.gradient
+    (array([0.5]), array([-0.25,  0.25]))
+    """
+
+    eta: float = 1.0
+    kernel: str = "sigmoid"
+    relevant: float = 1.0
+    curvature: str = "floored"
+    name: ClassVar[str] = "smooth_rbp"
+    paper: ClassVar[str] = "Westerborg 2022"
+    metric: ClassVar[int] = cpu.RBP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+
+    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+        relevant = lists.floats(labels >= self.relevant)
+        return relevant, lists.sums(relevant)
+
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
+        """Return the lists as this metric sees them, for bounding."""
+        return Orderings(DISCORDANCE, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))

@@ -1,0 +1,21 @@
+"""What wrappers have in common: an objective inside."""
+
+from dataclasses import dataclass
+
+from rankwise.objectives.adapted import as_objective
+from rankwise.objectives.base import Objective
+
+
+@dataclass(frozen=True, repr=False)
+class Wrapper(Objective):
+    """An objective around another one, which may be given as a function."""
+
+    inner: Objective
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", as_objective(self.inner, self.name))
+
+    @property
+    def children(self) -> tuple[Objective, ...]:
+        """The inner objective."""
+        return (self.inner,)
