@@ -32,7 +32,8 @@ Call = tuple[Kernel, *tuple[object, ...]]
 EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
 NO_CUTOFF = 2**40
 
-_GRADES = 16  # whole labels below this are looked up
+GRADES = 16
+"""Whole labels below this are looked up."""
 _TOO_MUCH = 1e300  # gains must leave room to be added up
 _discounts = np.empty(0)
 _growing = threading.Lock()
@@ -68,7 +69,7 @@ class Rule(NamedTuple):
 @functools.cache
 def gain_rule(gain: Gain) -> Rule:
     """Give the rule of a gain: 2^y − 1, y, or a table."""
-    grades = np.arange(_GRADES, dtype=np.float64)
+    grades = np.arange(GRADES, dtype=np.float64)
     if gain == "exponential":
         return _rule(EXPONENTIAL, 2.0**grades - 1.0)
     return _rule(LINEAR, grades) if gain == "linear" else _rule(NONE, np.array(gain, np.float64))
@@ -77,7 +78,7 @@ def gain_rule(gain: Gain) -> Rule:
 @functools.cache
 def relevance_rule(relevant: float) -> Rule:
     """Give the rule that labels from ``relevant`` on are worth 1 and others 0."""
-    return _rule(BINARY, (np.arange(_GRADES) >= relevant).astype(np.float64), relevant)
+    return _rule(BINARY, (np.arange(GRADES) >= relevant).astype(np.float64), relevant)
 
 
 def _rule(formula: int, table: NDArray[np.float64], threshold: float = 0.0) -> Rule:

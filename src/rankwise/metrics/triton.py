@@ -1,12 +1,13 @@
-"""Metrics of ragged lists on a device: those that are a weighted sum over ranks (``metrics/dcg.py``), to the last bit.
+"""Gains, ideal DCG and metrics of ragged lists on a device.
 
-Labels are looked at on the CPU, once: what documents are worth, what their lists are divided by, and which are skipped.
-A lane of a program goes down the ranking of one list, from the first rank to the last that counts, and adds in double
-precision in the order in which the CPU adds. A product is divided before it is added, so that no compiler can make one
-operation of the two.
+Metrics are those that are a weighted sum over ranks (``dcg.py``), equal to the CPU's to the last bit. Labels are looked
+at on the CPU, once: gains, what lists are divided by, and which are skipped. A lane of a program goes down the ranking
+of one list, from the first rank to the last that counts, and adds in double precision in the order in which the CPU
+adds. A product is divided before it is added, so that no compiler can fuse the two.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Array, Offsets
-from rankwise.metrics.base import AVERAGE, NO_CUTOFF, ROW, TIES, Metric, RankMetric
+from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.order import ordered
+from rankwise.device.ragged import Ragged, to_device
+from rankwise.metrics.base import AVERAGE, GRADES, NO_CUTOFF, ROW, TIES, Gain, Metric, RankMetric, discounts
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
-from rankwise.metrics.ideal import longest, worths_and_ideal
-from rankwise.objectives.torch.devices import to_device
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists
-from rankwise.objectives.torch.kernels.order import ordered
+from rankwise.metrics.ideal import Ideal, longest, worths_and_ideal
 
 _BLOCK = 32
 
 
-@launched
+@triton_kernel
 def _down_the_ranking(  # type: ignore[no-untyped-def]
     offsets, scores, ranked, worths, weights, depths, totals, n_queries, average: tl.constexpr, block: tl.constexpr
 ):
@@ -65,10 +65,10 @@ def _down_the_ranking(  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True)
-class PlacedMetric:
+class DeviceMetric:
     """A metric that has seen the labels of some lists, on their device."""
 
-    lists: DeviceLists
+    lists: Ragged
     worths: Tensor
     weights: Tensor
     depths: Tensor
@@ -86,8 +86,8 @@ class PlacedMetric:
     average: bool
 
     @classmethod
-    def of(cls, metric: Metric, labels: Array, offsets: Offsets, device: torch.device) -> "PlacedMetric | None":
-        """Give it for lists with these labels; None for metrics, and for ways to treat ties, that have no kernel."""
+    def of(cls, metric: Metric, labels: Array, offsets: Offsets, device: torch.device) -> "DeviceMetric | None":
+        """Return it for lists with these labels; None for metrics, and for ways to treat ties, that have no kernel."""
         if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW):
             return None
         call: tuple[Any, ...] = metric._kernel(longest(offsets))
@@ -106,7 +106,7 @@ class PlacedMetric:
         if divide == BY_RETRIEVED:
             divisors = np.maximum(np.minimum(sizes, cutoff), 1).astype(np.float64)
         return cls(
-            lists=DeviceLists(offsets, device),
+            lists=Ragged.of(offsets, device),
             worths=to_device(worths, device),
             weights=to_device(weights, device),
             depths=to_device(np.where(scored, depths, 0).astype(np.int32), device),
@@ -120,7 +120,7 @@ class PlacedMetric:
         )
 
     def __call__(self, scores: Tensor, ranked: Tensor) -> Tensor:
-        """Give one number per list, NaN for those that are skipped; ``ranked`` is the :func:`ranking` of the scores."""
+        """Return one number per list, NaN for those that are skipped; ``ranked`` is the :func:`ranking` of the scores."""
         totals = torch.empty(self.lists.n_queries, dtype=torch.float64, device=self.lists.device)
         with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
             _down_the_ranking[(triton.cdiv(self.lists.n_queries, _BLOCK),)](
@@ -132,14 +132,103 @@ class PlacedMetric:
                 self.depths,
                 totals,
                 self.lists.n_queries,
-                average=self.average,
-                block=_BLOCK,
+                self.average,
+                _BLOCK,
                 num_warps=1,
             )
         return torch.where(self.here, (totals / self.divisors).clamp(max=self.highest), self.empty)
 
 
-def ranking(lists: DeviceLists, scores: Tensor) -> Tensor:
-    """Which document stands at each place of each list, by scores that are finite; equal scores stay in row order."""
+_EXPONENTIAL, _LINEAR, _TABLE = (tl.constexpr(number) for number in range(3))
+_GRADES = tl.constexpr(GRADES)
+
+
+@triton.jit
+def _gain(label, table, n_table, rule: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return the gain of labels, in double precision; NaN for those that have none."""
+    if rule == _EXPONENTIAL:
+        gain = tl.exp2(label) - 1.0
+    elif rule == _LINEAR:
+        gain = label
+    else:
+        known = (label == tl.floor(label)) & (label >= 0.0) & (label < n_table)
+        gain = tl.load(table + tl.where(known, label, 0.0).to(tl.int32), mask=known, other=float("nan"))
+    return gain
+
+
+@triton_kernel
+def _gains_and_ideal(  # type: ignore[no-untyped-def]
+    offsets, labels, table, cumulative, cutoff, n_table, gains, ideal, rule: tl.constexpr, block: tl.constexpr
+):
+    """Fill the gains of a list and its ideal DCG: from counts of grades, or by counting who comes before whom."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    lanes, grades = tl.arange(0, block), tl.arange(0, _GRADES)
+    depth = tl.minimum(size, cutoff)
+    counts = tl.zeros([_GRADES], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        label = tl.load(labels + first + start + lanes, mask=inside, other=-1.0).to(tl.float64)
+        gain = _gain(label, table, n_table, rule)
+        tl.store(gains + first + start + lanes, gain.to(gains.dtype.element_ty), mask=inside)
+        counts += tl.sum((label[:, None] == grades[None, :].to(tl.float64)).to(tl.int32), 0)
+    total = tl.full([], 0.0, tl.float64)
+    if tl.sum(counts) == size:
+        grade_gains = _gain(grades.to(tl.float64), table, n_table, rule)
+        grade_gains = tl.where(counts > 0, grade_gains, 0.0)
+        above = (grade_gains[None, :] > grade_gains[:, None]) | (
+            (grade_gains[None, :] == grade_gains[:, None]) & (grades[None, :] < grades[:, None])
+        )
+        before = tl.sum(tl.where(above, counts[None, :], 0), 1)
+        upto = tl.load(cumulative + tl.minimum(before + counts, depth))
+        total += tl.sum(grade_gains * (upto - tl.load(cumulative + tl.minimum(before, depth))))
+    else:
+        for start in range(0, size, 32):
+            mine = start + tl.arange(0, 32)
+            real = mine < size
+            gain = _gain(
+                tl.load(labels + first + mine, mask=real, other=0.0).to(tl.float64), table, n_table, rule
+            )
+            rank = tl.zeros([32], tl.int32)
+            for begin in range(0, size, block):
+                others = begin + lanes
+                inside = others < size
+                other = _gain(
+                    tl.load(labels + first + others, mask=inside, other=0.0).to(tl.float64), table, n_table, rule
+                )
+                wins = (other[:, None] > gain[None, :]) | ((other[:, None] == gain[None, :]) & (others[:, None] < mine[None, :]))
+                rank += tl.sum((inside[:, None] & wins).to(tl.int32), 0)
+            counted = real & (rank < depth)
+            weight = tl.load(cumulative + rank + 1, mask=counted, other=0.0) - tl.load(cumulative + rank, mask=counted, other=0.0)
+            total += tl.sum(tl.where(counted, weight * gain, 0.0))
+    tl.store(ideal + query, total.to(ideal.dtype.element_ty))
+
+
+def gains_and_ideal(lists: Ragged, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
+    """Return the gain of each document and the ideal DCG of each query, up to ``cutoff``."""
+    rule = ("exponential", "linear").index(gain) if isinstance(gain, str) else _TABLE.value
+    depth = lists.longest if cutoff is None else min(cutoff, lists.longest)
+    table = labels if isinstance(gain, str) else _gain_table(gain, lists.device)
+    cumulative = _cumulative(1 << (depth - 1).bit_length(), lists.device)
+    gains, ideal = torch.empty_like(labels), labels.new_empty(lists.n_queries)
+    _gains_and_ideal[(lists.n_queries,)](
+        lists.offsets, labels, table, cumulative, depth, len(gain), gains, ideal, rule, min(lists.block(), 128)
+    )
+    return Ideal(gains, ideal)
+
+
+@lru_cache(maxsize=32)
+def _cumulative(n: int, device: torch.device) -> Tensor:
+    """Return the sum of the first 0, 1, 2, …, n discounts."""
+    return to_device(np.concatenate(([0.0], np.cumsum(discounts(n)))), device)
+
+
+@lru_cache(maxsize=32)
+def _gain_table(gain: tuple[float, ...], device: torch.device) -> Tensor:
+    return to_device(np.array(gain, np.float64), device)
+
+
+def ranking(lists: Ragged, scores: Tensor) -> Tensor:
+    """Return the document at each place of each list, by scores that are finite; equal scores stay in row order."""
     with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
         return ordered(lists, scores[None])[1]

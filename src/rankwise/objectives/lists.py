@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import UNWANTED, Array, Column, Offsets, read_only, rows_of, separate
+from rankwise.arrays import NONE, UNWANTED, Array, Column, Offsets, read_only, rows_of, separate
 from rankwise.compiling import kernel
 from rankwise.metrics.base import Gain, longest_of
 from rankwise.metrics.ideal import Ideal, gains_and_ideal
@@ -80,7 +80,9 @@ class Lists:
     """The documents of queries as ranges of flat arrays."""
 
     device: Any = None
-    """torch's name of the device, None for the CPU."""
+    """torch's device, None for the CPU."""
+    none: Any = NONE
+    """A column without elements."""
 
     def __init__(self, offsets: Offsets) -> None:
         self.offsets = offsets
@@ -132,9 +134,9 @@ class Lists:
         over_queries(_order, self.offsets, read_only(keys), rows)
         return read_only(rows)
 
-    def table(self, values: Array) -> Array:
-        """Return a table that is the same for all queries."""
-        return read_only(values)
+    def table(self, function: Callable[..., Array], *arguments: Any) -> Array:
+        """Return ``function(*arguments, longest)``, a table that is the same for all queries."""
+        return read_only(function(*arguments, self.longest))
 
     def gains_and_ideal(self, labels: Array, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
         """Return the gain of each document and the ideal DCG of each query."""
@@ -148,6 +150,10 @@ class Lists:
     def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Array:
         """Return a column of documents after checking it."""
         return read_only(check.document_values(what, values, self.offsets, least=least))
+
+    def document_weights(self, values: ArrayLike) -> Array:
+        """Return the checked weights of documents."""
+        return read_only(check.document_weights(values, self.offsets))
 
     def teacher_scores(self, values: ArrayLike) -> Array:
         """Return the checked scores of a teacher."""
@@ -164,6 +170,9 @@ class Lists:
         with np.errstate(invalid="ignore"):
             fine = plain and array.min() > -check.LARGEST_SCORE and array.max() < check.LARGEST_SCORE
         return read_only(array if fine else check.loss_scores(array, self.offsets))
+
+    def mark_invalid(self, scores: Array, out: Derivatives) -> None:
+        """Do nothing: scores that are not finite were rejected. A device, which cannot, makes the values NaN."""
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
         """Return uninitialised arrays for derivatives; without ``numerator`` that is the gradient's array."""
@@ -244,9 +253,9 @@ class Lists:
 
     def to(self, device: Any, dtype: Any) -> Self:
         """Return the same lists on a device, with derivatives in a precision."""
-        from rankwise.objectives.device.lists import DeviceLists  # torch and Triton, which the CPU does without
+        from rankwise.objectives.device import DeviceLists  # torch and Triton, which the CPU does without
 
-        return DeviceLists.of(self.offsets, device, dtype)  # type: ignore[return-value]
+        return DeviceLists.at(self.offsets, self.n_docs, device, dtype)  # type: ignore[return-value]
 
 
 @functools.cache

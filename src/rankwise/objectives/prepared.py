@@ -10,13 +10,14 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import NONE, Array, Column, read_only
+from rankwise.arrays import Column, read_only
 from rankwise.objectives.lists import FIRST, Derivatives, DeviceKernel, Lists, Random, Selection, Values, parameters
 from rankwise.stream import Stream
 from rankwise.threads import Kernel
@@ -26,6 +27,8 @@ PerDocument = Annotated[Values, "document"]
 PerQuery = Annotated[Values, "query"]
 """A field with one element per query."""
 
+KERNEL_DEVICES = {"cuda"}
+"""The types of devices that there are kernels for, as in ``tensor.device.type``."""
 _COLUMNS = {
     "document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise",
     "document_rewards": "PLRank",
@@ -79,9 +82,9 @@ class Prepared(ABC):
 
         ``out``, of :meth:`empty`, receives the result, so that a training loop allocates no memory.
         """
-        scores = self.lists.checked_scores(scores)
         out = self.empty(hessian=hessian) if out is None else out
-        self.fill(scores, stream, out)
+        self.fill(self.lists.checked_scores(scores), stream, out)
+        self.lists.mark_invalid(scores, out)
         return out
 
     def empty(self, *, hessian: bool = True) -> Derivatives:
@@ -108,7 +111,7 @@ class Prepared(ABC):
                 return selection.lists
             return value.select(selection) if isinstance(value, Prepared) else value
 
-        return _mapped(self, taken)
+        return mapped(self, taken)
 
     def to(self, device: Any, dtype: Any = None) -> Self:
         """Return the same on a device, by torch's name; floating-point columns in a precision, single by default."""
@@ -120,14 +123,12 @@ class Prepared(ABC):
         def moved(value: Any, _: str) -> Any:
             if isinstance(value, Lists):
                 return lists
-            if isinstance(value, Prepared):
-                return value.move(lists)
-            return lists.column(value) if isinstance(value, np.ndarray) else value
+            return value.move(lists) if isinstance(value, Prepared) else lists.column(value)
 
-        return _mapped(self, moved)
+        return mapped(self, moved)
 
 
-def _mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
+def mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
     """Return a dataclass or named tuple with ``function(value, role)`` for every field, and for fields of those."""
     changes = {}
     for name, role in _roles(type(node)).items():
@@ -140,7 +141,7 @@ def _mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
 
 
 def _mapped_tuple(values: Any, function: Callable[[Any, str], Any]) -> Any:
-    return _mapped(values, function) if hasattr(values, "_fields") else tuple(function(value, "") for value in values)
+    return mapped(values, function) if hasattr(values, "_fields") else tuple(function(value, "") for value in values)
 
 
 @functools.cache
@@ -236,8 +237,22 @@ def require_stream(stream: Stream | None, who: object) -> Stream:
     return stream
 
 
-def checked_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[Array, Lists]:
-    """Return checked labels and their lists; an error names the query."""
+def has_kernels(device: str) -> bool:
+    """Whether there are kernels for a type of device, by torch's name, and Triton, which they are written in."""
+    return device in KERNEL_DEVICES and find_spec("triton") is not None
+
+
+def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:
+    """Return checked labels and their lists; an error names the query.
+
+    Tensors on a device with kernels stay there. ``offsets`` may be lists already.
+    """
+    if isinstance(offsets, Lists):
+        return labels, offsets
+    if has_kernels(getattr(getattr(labels, "device", None), "type", "")):
+        from rankwise.objectives.device import DeviceLists  # torch and Triton, which the CPU does without
+
+        return DeviceLists.checked_labels(labels, offsets)
     checked = check.offsets(offsets, int(np.size(labels)))
     return read_only(check.labels(labels, checked)), Lists(read_only(checked))
 
@@ -250,7 +265,7 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], taken: tuple[s
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
 
 
-def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Array:
-    """Return the checked weights of documents; an empty array if there are none."""
+def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Values:
+    """Return the checked weights of documents; an empty column if there are none."""
     weights = columns.get("document_weights")
-    return NONE if weights is None else read_only(check.document_weights(weights, lists.offsets))
+    return lists.none if weights is None else lists.document_weights(weights)

@@ -6,7 +6,7 @@ from rankwise import check
 
 if TYPE_CHECKING:
     from rankwise.objectives.table import ObjectiveLike
-    from rankwise.objectives.torch.loss import TorchLoss
+    from rankwise.objectives.torch import TorchLoss
 
 
 def torch_loss(objective: "ObjectiveLike", reduction: str = "mean", seed: int = 0) -> "TorchLoss":
@@ -31,6 +31,6 @@ def torch_loss(objective: "ObjectiveLike", reduction: str = "mean", seed: int = 
     tensor([-0.2500,  0.2500])
     """
     check.extra("torch", "torch")  # noqa: S610 (not Django)
-    from rankwise.objectives.torch.loss import TorchLoss
+    from rankwise.objectives.torch import TorchLoss
 
     return TorchLoss(objective, reduction, seed)

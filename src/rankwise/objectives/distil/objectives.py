@@ -60,7 +60,7 @@ class Distil(Objective):
         lists, teacher = _checked(self, labels, offsets, columns)
         # ListNet's target is the softmax of labels, which are not negative: the least score of a list becomes 0.
         targets = (teacher - lists.spread(lists.minima(teacher))) / self.temperature
-        inner = ListNet(newton=self.newton).prepare(targets, lists.offsets)
+        inner = ListNet(newton=self.newton).prepare(targets, lists)  # type: ignore[arg-type]
         if self.temperature == 1.0:
             return inner
         return PreparedTempered(lists=inner.lists, inner=inner, temperature=float(self.temperature))

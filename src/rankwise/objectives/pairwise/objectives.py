@@ -61,6 +61,7 @@ class Pairwise(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "pairwise"
+    prepares_on_device: ClassVar[bool] = True
     steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
@@ -123,6 +124,7 @@ class LambdaRank(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
+    prepares_on_device: ClassVar[bool] = True
     steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
@@ -174,6 +176,7 @@ class RankNet(Objective):
     sigma: float = 1.0
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "ranknet"
+    prepares_on_device: ClassVar[bool] = True
     steepness: ClassVar[str] = "sigma"
     paper: ClassVar[str] = "Burges et al. 2005"
 
@@ -205,6 +208,7 @@ class BPR(Objective):
 
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "bpr"
+    prepares_on_device: ClassVar[bool] = True
     paper: ClassVar[str] = "Rendle et al. 2009"
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
@@ -213,7 +217,7 @@ class BPR(Objective):
         checked, lists = checked_lists(labels, offsets)
         relevant = lists.floats(checked > 0.0)
         others = lists.sums(1.0 - relevant)
-        pairs = _prepare(self, Pairwise(), relevant, lists.offsets, {})
+        pairs = _prepare(self, Pairwise(), relevant, lists, {})  # type: ignore[arg-type]
         weights = lists.as_argument(1.0 / lists.positive_or_one(others))
         return PreparedWeighted(lists=pairs.lists, inner=pairs, weights=weights)
 
@@ -259,8 +263,8 @@ def _prepare(
             rows=lists.order(gains) if lists.device is None else lists.none,
             gains=gains,
             document_weights=document_weights(columns, lists),
-            discounts=lists.table(rank_weights(pairs.weight, pairs.cutoff, lists.longest)),
-            distances=lists.table(distance_weights(pairs.weight, pairs.cutoff, lists.longest)),
+            discounts=lists.table(rank_weights, pairs.weight, pairs.cutoff),
+            distances=lists.table(distance_weights, pairs.weight, pairs.cutoff),
             sigma=float(pairs.sigma),
             truncation=truncation,
             norm=pairs.norm,

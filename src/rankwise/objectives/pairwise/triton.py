@@ -4,21 +4,19 @@ Where there are many lists, and none is long, one program does all of it for a l
 shared among programs, in three kernels; what a program does with a tile is the same.
 """
 
-import dataclasses
+from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.arithmetic import log1p
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE
-from rankwise.objectives.torch.kernels.order import COUNTED, count_before, ordered
-from rankwise.objectives.torch.kernels.pairs import tile_sums
-from rankwise.objectives.torch.kernels.placed import Call
-from rankwise.objectives.torch.kernels.swaps import BY_SWAPS, swaps
+from rankwise.device.arithmetic import log1p
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.order import COUNTED, count_before, ordered
+from rankwise.device.ragged import TILE
+from rankwise.objectives.pairwise.triton_pairs import tile_sums
+from rankwise.objectives.pairwise.triton_swaps import BY_SWAPS, swaps
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32
@@ -36,17 +34,16 @@ def _factor(pull, sigma, norm: tl.constexpr):  # type: ignore[no-untyped-def]
         return pull * 0.0 + 1.0
 
 
-@launched
+@triton_kernel
 def _whole(  # type: ignore[no-untyped-def]
-    offsets, longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places, discounts, distances,
+    offsets, longest_first, scores, gains, weights, ranked, ranked_gains, ranked_weights, places, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves,
     value, gradient, hessian, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
     by_distance: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr, count_step: tl.constexpr,
 ):  # fmt: skip
     """Everything about one list."""
     query = tl.load(longest_first + tl.program_id(0))
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     for start in range(0, size, tile):
         mine = start + tl.arange(0, tile)
         real = mine < size
@@ -54,15 +51,15 @@ def _whole(  # type: ignore[no-untyped-def]
         place = count_before(scores + first, size, mine, score, count_step)
         tl.store(places + first + mine, place, mask=real)
         tl.store(ranked + first + place, score, mask=real)
-        tl.store(ranked_worths + first + place, tl.load(worths + first + mine, mask=real, other=0.0), mask=real)
+        tl.store(ranked_gains + first + place, tl.load(gains + first + mine, mask=real, other=0.0), mask=real)
         if weighted:
-            tl.store(ranked_heavy + first + place, tl.load(heavy + first + mine, mask=real, other=0.0), mask=real)
+            tl.store(ranked_weights + first + place, tl.load(weights + first + mine, mask=real, other=0.0), mask=real)
     tl.debug_barrier()
     cost = tl.zeros([tile], scores.dtype.element_ty)
     pull = cost
     for start in range(0, size, tile):
         slope, curve, costs, pulls = tile_sums(
-            start, size, tl.minimum(truncation, size), ranked + first, ranked_worths + first, ranked_heavy + first,
+            start, size, tl.minimum(truncation, size), ranked + first, ranked_gains + first, ranked_weights + first,
             ranked, ranked, discounts, distances, sigma, swap_share, distance_share,
             weight, loss, norm, weighted, by_distance, tile, step,
         )  # fmt: skip
@@ -86,38 +83,36 @@ def _whole(  # type: ignore[no-untyped-def]
             tl.store(hessian + first + mine, sigma * sigma * factor * curve, mask=real)
 
 
-@launched
+@triton_kernel
 def _arrange(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, ranked, scores, worths, heavy, ranked_scores, ranked_worths, ranked_heavy,
+    offsets, tile_queries, tile_starts, ranked, scores, gains, weights, ranked_scores, ranked_gains, ranked_weights,
     weighted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Put scores, worths and weights of a tile into the order of ranks."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    first = tl.load(offsets + query)
-    mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
-    real = mine < tl.load(offsets + query + 1) - first
+    """Put scores, gains and weights of a tile into the order of ranks."""
+    _, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    mine = start + tl.arange(0, tile)
+    real = mine < size
     rows = first + tl.load(ranked + first + mine, mask=real, other=0)
     tl.store(ranked_scores + first + mine, tl.load(scores + rows, mask=real, other=0.0), mask=real)
-    tl.store(ranked_worths + first + mine, tl.load(worths + rows, mask=real, other=0.0), mask=real)
+    tl.store(ranked_gains + first + mine, tl.load(gains + rows, mask=real, other=0.0), mask=real)
     if weighted:
-        tl.store(ranked_heavy + first + mine, tl.load(heavy + rows, mask=real, other=0.0), mask=real)
+        tl.store(ranked_weights + first + mine, tl.load(weights + rows, mask=real, other=0.0), mask=real)
 
 
-@launched
+@triton_kernel
 def _pairs(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, heavy, upper, lower, reaches, discounts, distances,
+    offsets, tile_queries, tile_starts, scores, gains, weights, upper, lower, reaches, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves, losses, pulls,
     swapped: tl.constexpr, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
     by_distance: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """Add up the pairs of a tile of ranks; all arrays are in the order of ranks."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    start = tl.load(tile_starts + tl.program_id(0))
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     reach = tl.load(reaches + query) if swapped else tl.minimum(truncation, size)
     slope, curve, cost, pull = tile_sums(
-        start, size, reach, scores + first, worths + first, heavy + first, upper + first, lower + first, discounts,
+        start, size, reach, scores + first, gains + first, weights + first, upper + first, lower + first, discounts,
         distances, sigma, swap_share, distance_share, weight, loss, norm, weighted, by_distance, tile, step,
     )  # fmt: skip
     mine = start + tl.arange(0, tile)
@@ -127,19 +122,17 @@ def _pairs(  # type: ignore[no-untyped-def]
     tl.store(pulls + tl.program_id(0), tl.sum(pull))
 
 
-@launched
+@triton_kernel
 def _scale(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls,
     value, gradient, hessian, norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """Put the derivatives of a tile into their rows, scaled by their list; its first tile adds up the loss."""
-    number = tl.program_id(0)
-    query = tl.load(tile_queries + number)
-    start = tl.load(tile_starts + number)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     tiles = (size + tile - 1) // tile
-    number -= start // tile  # the list's first
+    number = tl.program_id(0) - start // tile  # the list's first
     cost = tl.zeros([step], slopes.dtype.element_ty)
     pull = cost
     for begin in range(0, tiles, step):
@@ -160,56 +153,41 @@ def _scale(  # type: ignore[no-untyped-def]
         tl.store(value + query, factor * tl.sum(cost))
 
 
-def arrange(prepared: PreparedKernel) -> PreparedKernel:
-    """Put worths back into rows: the CPU sorts them, a device has no use for that."""
-    rows, ranked, weights = prepared.per_document
-    worths = np.empty_like(ranked)
-    worths[rows + np.repeat(prepared.offsets[:-1], np.diff(prepared.offsets))] = ranked
-    return dataclasses.replace(prepared, per_document=(worths, weights))
-
-
-def launch(call: Call) -> None:
-    """Do it list by list, or in three steps: rank, pair up, and scale."""
-    worths, heavy = call.per_document
-    discounts, distances, settings = call.settings
-    lists, scores = call.lists, call.scores
-    weighted, wanted = heavy.numel() > 0, call.hessian is not None
-    heavy = heavy if weighted else worths
-    ranked, ranked_worths, ranked_heavy, slopes, curves = scores.new_empty((5, lists.n_docs))
-    truncation = min(settings.truncation, lists.longest)
-    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
-    numbers = (settings.sigma, truncation, settings.swap_share, settings.distance_share)
-    kind = {
-        "weight": settings.weight, "loss": settings.loss, "norm": settings.norm, "weighted": weighted,
-        "by_distance": settings.distance_share > 0.0,
-    }  # fmt: skip
-    tiles, shape = lists.tiles(TILE), lists.pair_shape
-    if (
-        lists.n_queries >= MANY
-        and lists.longest * truncation <= SMALL
-        and lists.longest <= COUNTED
-        and settings.weight not in BY_SWAPS
-    ):
+def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+    """Compute the loss and its derivatives: list by list, or in three steps that rank, pair up, and scale."""
+    _, gains, weights, discounts, distances, sigma, truncation, norm, loss, weight, swap_share, distance_share = arguments
+    weighted, wanted, swapped = weights.numel() > 0, out.hessian.numel() > 0, weight in BY_SWAPS
+    weights = weights if weighted else gains
+    ranked, ranked_gains, ranked_weights, slopes, curves = scores.new_empty((5, lists.n_docs)).unbind()
+    truncation = min(truncation, lists.longest)
+    outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient)
+    numbers = (sigma, truncation, swap_share, distance_share)
+    kind = (weight, loss, norm, weighted, distance_share > 0.0)
+    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
+    small = lists.typical * min(truncation, lists.typical) <= SMALL and lists.typical <= COUNTED
+    if lists.n_queries >= MANY and small and not swapped:
         places = ranked.new_empty(lists.n_docs, dtype=torch.int32)
         _whole[(lists.n_queries,)](
-            lists.offsets, lists.longest_first, scores, worths, heavy, ranked, ranked_worths, ranked_heavy, places,
-            discounts, distances, *numbers, slopes, curves, *outputs, **kind, wanted=wanted, count_step=_COUNT_STEP,
-            **shape,
+            lists.offsets, lists.longest_first, scores, gains, weights, ranked, ranked_gains, ranked_weights, places,
+            discounts, distances, *numbers, slopes, curves, *outputs, *kind, wanted, TILE, step, _COUNT_STEP,
+            num_warps=warps,
         )  # fmt: skip
         return
     grid = (tiles[0].numel(),)
     (places,), (by_rank,) = ordered(lists, scores[None])
     _arrange[grid](
-        lists.offsets, *tiles, by_rank, scores, worths, heavy, ranked, ranked_worths, ranked_heavy,
-        weighted=weighted, tile=TILE, num_warps=1,
+        lists.offsets, *tiles, by_rank, scores, gains, weights, ranked, ranked_gains, ranked_weights,
+        weighted, TILE, num_warps=1,
     )  # fmt: skip
     upper, lower, reaches = ranked, ranked, places
-    if settings.weight in BY_SWAPS:
-        upper, lower, reaches = swaps(lists, ranked_worths, settings.weight, truncation)
-    sums = scores.new_empty((2, grid[0]))
+    if swapped:
+        upper, lower, reaches = swaps(lists, ranked_gains, weight, truncation)
+    losses, pulls = scores.new_empty((2, grid[0])).unbind()
     _pairs[grid](
-        lists.offsets, *tiles, ranked, ranked_worths, ranked_heavy, upper, lower, reaches, discounts, distances,
-        *numbers, slopes, curves, *sums, swapped=settings.weight in BY_SWAPS, **kind, **shape,
+        lists.offsets, *tiles, ranked, ranked_gains, ranked_weights, upper, lower, reaches, discounts, distances,
+        *numbers, slopes, curves, losses, pulls, swapped, *kind, TILE, step, num_warps=warps,
     )  # fmt: skip
-    _scale[grid](lists.offsets, *tiles, places, settings.sigma, slopes, curves, *sums, *outputs,
-                 norm=settings.norm, wanted=wanted, **shape)  # fmt: skip
+    _scale[grid](
+        lists.offsets, *tiles, places, sigma, slopes, curves, losses, pulls, *outputs, norm, wanted, TILE, step,
+        num_warps=warps,
+    )  # fmt: skip

@@ -8,20 +8,19 @@ be added to by several programs at once: results repeat bit for bit.
 import triton
 import triton.language as tl
 
-from rankwise.objectives.pairwise.losses import HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.device.arithmetic import log1p_unit
+from rankwise.objectives.pairwise.tiles import HINGE, LOGISTIC, NORM_BIAS, SQUARED_HINGE, STEEPEST
 from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
-from rankwise.objectives.torch.kernels.arithmetic import log1p_unit
 
 _LOGISTIC, _HINGE, _SQUARED_HINGE = tl.constexpr(LOGISTIC), tl.constexpr(HINGE), tl.constexpr(SQUARED_HINGE)
 _COUNT, _DISCOUNTED = tl.constexpr(COUNT), tl.constexpr(DISCOUNTED)
 _PRECISION, _RECIPROCAL = tl.constexpr(AVERAGE_PRECISION), tl.constexpr(RECIPROCAL_RANK)
-_STEEPEST = tl.constexpr(20.0)
-_NORM_BIAS = tl.constexpr(0.01)
+_STEEPEST, _NORM_BIAS = tl.constexpr(STEEPEST), tl.constexpr(NORM_BIAS)
 
 
 @triton.jit
 def _slopes(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
-    """How fast a pair's loss falls with its margin, the second derivative or what stands for it, and e^−|margin|."""
+    """Return minus the first derivative of a pair's loss, the second or what replaces it, and what the value needs."""
     if loss == _LOGISTIC:
         small = tl.exp(-tl.abs(margin))
         whole = 1.0 / (1.0 + small)
@@ -39,7 +38,7 @@ def _slopes(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _value(margin, fall, small, loss: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The loss of a pair, from its margin and what its slopes were made of."""
+    """Return the loss of a pair, from its margin and what its derivatives were made of."""
     if loss == _LOGISTIC:
         return tl.maximum(-margin, 0.0) + log1p_unit(small)
     elif loss == _HINGE:  # noqa: RET505
@@ -52,7 +51,7 @@ def _value(margin, fall, small, loss: tl.constexpr):  # type: ignore[no-untyped-
 
 @triton.jit
 def _pair_sums(  # type: ignore[no-untyped-def]
-    slope, curve, cost, pull, begin, stop, mine, score, worth, leave, come, load, reach, near, scores, worths, heavy,
+    slope, curve, cost, pull, begin, stop, mine, score, gain, leave, come, load, reach, near, scores, gains, weights,
     upper, lower, discounts, distances, sigma, swap_share, distance_share, weight: tl.constexpr, loss: tl.constexpr,
     norm: tl.constexpr, weighted: tl.constexpr, by_distance: tl.constexpr, valued: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -65,10 +64,10 @@ def _pair_sums(  # type: ignore[no-untyped-def]
         others = start + tl.arange(0, step)
         inside = others < stop
         other = tl.load(scores + others, mask=inside, other=0.0)[:, None]
-        value = tl.load(worths + others, mask=inside, other=0.0)[:, None]
+        value = tl.load(gains + others, mask=inside, other=0.0)[:, None]
         others = others[:, None]
-        counts = inside[:, None] & (worth != value) & (tl.minimum(mine, others) < reach)
-        better = worth > value
+        counts = inside[:, None] & (gain != value) & (tl.minimum(mine, others) < reach)
+        better = gain > value
         gap = score - other
         margin = gap * tl.where(better, sigma, -sigma)
         fall, bend, small = _slopes(margin, loss)
@@ -92,9 +91,9 @@ def _pair_sums(  # type: ignore[no-untyped-def]
                     each = tl.where(gone == 0.0, 0.0, each)
             else:
                 each = tl.abs(leave - leaves)
-            each = tl.where(counts, tl.abs(worth - value) * each, 0.0)
+            each = tl.where(counts, tl.abs(gain - value) * each, 0.0)
         if weighted:
-            each = each * tl.where(better, load, tl.load(heavy + others, mask=inside[:, None], other=0.0))
+            each = each * tl.where(better, load, tl.load(weights + others, mask=inside[:, None], other=0.0))
         if norm:
             each = each / (near + tl.abs(gap))
         push = each * fall
@@ -110,7 +109,7 @@ def _pair_sums(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def tile_sums(  # type: ignore[no-untyped-def]
-    start, size, reach, scores, worths, heavy, upper, lower, discounts, distances, sigma: tl.float64,
+    start, size, reach, scores, gains, weights, upper, lower, discounts, distances, sigma: tl.float64,
     swap_share: tl.float64, distance_share: tl.float64, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr,
     weighted: tl.constexpr, by_distance: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -120,7 +119,7 @@ def tile_sums(  # type: ignore[no-untyped-def]
     real = mine < size
     highest, lowest = tl.load(scores), tl.load(scores + size - 1)
     score = tl.load(scores + mine, mask=real, other=0.0)[None, :]
-    worth = tl.load(worths + mine, mask=real, other=0.0)[None, :]
+    gain = tl.load(gains + mine, mask=real, other=0.0)[None, :]
     leave, come, load = score, score, score
     if swaps:
         leave = tl.load(upper + mine, mask=real, other=0.0)[None, :]
@@ -128,20 +127,20 @@ def tile_sums(  # type: ignore[no-untyped-def]
     elif weight == _DISCOUNTED:
         leave = tl.load(discounts + mine, mask=real, other=0.0)[None, :]
     if weighted:
-        load = tl.load(heavy + mine, mask=real, other=0.0)[None, :]
+        load = tl.load(weights + mine, mask=real, other=0.0)[None, :]
     near = tl.where(highest > lowest, highest * 0.0 + _NORM_BIAS, 1.0)  # by 1 where all scores are equal
     sigma, swap_share = tl.cast(sigma, score.dtype), tl.cast(swap_share, score.dtype)
     distance_share = tl.cast(distance_share, score.dtype)
     zeros = tl.zeros([step, tile], score.dtype)
     slope, curve, cost, pull = _pair_sums(
-        zeros, zeros, zeros, zeros, 0, reach, mine[None, :], score, worth, leave, come, load, reach, near,
-        scores, worths, heavy, upper, lower, discounts, distances, sigma, swap_share, distance_share,
+        zeros, zeros, zeros, zeros, 0, reach, mine[None, :], score, gain, leave, come, load, reach, near,
+        scores, gains, weights, upper, lower, discounts, distances, sigma, swap_share, distance_share,
         weight, loss, norm, weighted, by_distance, True, step,
     )  # fmt: skip
     # Whoever is not among the first has pairs with those only.
     slope, curve, cost, pull = _pair_sums(
-        slope, curve, cost, pull, reach, tl.where(start < reach, size, reach), mine[None, :], score, worth, leave, come,
-        load, reach, near, scores, worths, heavy, upper, lower, discounts, distances, sigma, swap_share, distance_share,
+        slope, curve, cost, pull, reach, tl.where(start < reach, size, reach), mine[None, :], score, gain, leave, come,
+        load, reach, near, scores, gains, weights, upper, lower, discounts, distances, sigma, swap_share, distance_share,
         weight, loss, norm, weighted, by_distance, False, step,
     )  # fmt: skip
     cost, pull = tl.where(real[None, :], cost, 0.0), tl.where(real[None, :], pull, 0.0)

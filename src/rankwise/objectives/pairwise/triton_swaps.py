@@ -4,32 +4,31 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.ragged import Ragged
 from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, RECIPROCAL_RANK
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of
 
 BY_SWAPS = (AVERAGE_PRECISION, RECIPROCAL_RANK)
 """The weights of pairs that depend on which documents stand between the two."""
 _PRECISION = tl.constexpr(AVERAGE_PRECISION)
 
 
-@launched
-def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``pairwise/weights.py``."""
+@triton_kernel
+def _swaps(offsets, gains, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``weights.py``."""
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     lanes = tl.arange(0, block)
     if weight == _PRECISION:
-        nothing = tl.sum(tl.zeros([block], worths.dtype.element_ty))
+        nothing = tl.sum(tl.zeros([block], gains.dtype.element_ty))
         count, hits, between = nothing, nothing, nothing
         for start in range(0, size, block):
             places = start + lanes
-            count += tl.sum(tl.load(worths + first + places, mask=places < size, other=0.0))
+            count += tl.sum(tl.load(gains + first + places, mask=places < size, other=0.0))
         for start in range(0, size, block):
             places = start + lanes
             inside = places < size
-            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            hit = tl.load(gains + first + places, mask=inside, other=0.0)
             rank = (places + 1).to(hit.dtype)
             c = hits + tl.cumsum(hit)
             passed = between + tl.cumsum(hit / rank)
@@ -42,7 +41,7 @@ def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.conste
         first_hit, second_hit = size, size
         for start in range(0, size, block):
             places = start + lanes
-            hit = tl.load(worths + first + places, mask=places < size, other=0.0) > 0.0
+            hit = tl.load(gains + first + places, mask=places < size, other=0.0) > 0.0
             here = tl.min(tl.where(hit, places, size))
             next_hit = tl.min(tl.where(hit & (places != here), places, size))
             second_hit = tl.minimum(second_hit, tl.where(first_hit < size, here, next_hit))
@@ -51,7 +50,7 @@ def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.conste
         for start in range(0, size, block):
             places = start + lanes
             inside = places < size
-            hit = tl.load(worths + first + places, mask=inside, other=0.0)
+            hit = tl.load(gains + first + places, mask=inside, other=0.0)
             here = 1.0 / (places + 1).to(hit.dtype)
             best = 1.0 / (first_hit + 1).to(hit.dtype)
             second = tl.where(second_hit < size, 1.0 / (second_hit + 1).to(hit.dtype), 0.0)
@@ -62,11 +61,9 @@ def _swaps(offsets, worths, upper, lower, reaches, truncation, weight: tl.conste
         tl.store(reaches + query, tl.minimum(tl.minimum(truncation, size), first_hit + 1))
 
 
-def swaps(lists: DeviceLists, worths: Tensor, weight: int, truncation: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Give what leaves and what comes at each rank, and how many ranks of each list there are pairs with."""
-    upper, lower = torch.empty_like(worths), torch.empty_like(worths)
+def swaps(lists: Ragged, gains: Tensor, weight: int, truncation: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what leaves and what comes at each rank, and how many ranks of each list there are pairs with."""
+    upper, lower = torch.empty_like(gains), torch.empty_like(gains)
     reaches = torch.empty(lists.n_queries, dtype=torch.int32, device=lists.device)
-    _swaps[(lists.n_queries,)](
-        lists.offsets, worths, upper, lower, reaches, truncation, weight=weight, block=block_of(lists)
-    )
+    _swaps[(lists.n_queries,)](lists.offsets, gains, upper, lower, reaches, truncation, weight, lists.block())
     return upper, lower, reaches

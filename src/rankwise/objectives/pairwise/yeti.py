@@ -97,7 +97,7 @@ class Yeti(Objective):
             device_kernel="rankwise.objectives.pairwise.yeti_triton:yeti",
             arguments=YetiArguments(
                 gains=lists.as_argument(self._gains(checked, lists)),
-                drops=lists.table(self._drops(lists.longest)),
+                drops=lists.table(Yeti._drops, self),
                 metric=_METRICS.index(self.metric),
                 noise=NOISES.index(self.noise),
                 scale=float(self.scale),

@@ -2,22 +2,22 @@
 
 Every pair is computed twice, once for each of the two, so that nothing is added to by two programs at once. Rankings
 are made in double precision, as on the CPU: the same neighbours are found. The formulas are in
-``rankwise.objectives.pairwise.yeti``.
+``yeti.py``.
 """
 
-import dataclasses
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.pairwise.yeti import MAP, MRR, Yeti
-from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.arithmetic import log1p_unit
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.order import ordered
-from rankwise.objectives.torch.kernels.placed import Call, drawn
-from rankwise.objectives.torch.kernels.stochastic import fill_noisy
+from rankwise.device.arithmetic import log1p_unit
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.order import ordered
+from rankwise.objectives.device import fill_noisy
+from rankwise.objectives.lists import Random
+from rankwise.objectives.pairwise.yeti import MAP, MRR
 
 _MAP, _MRR = tl.constexpr(MAP), tl.constexpr(MRR)
 _TILE, _BLOCK = 128, 256
@@ -25,14 +25,14 @@ _TILE, _BLOCK = 128, 256
 
 @triton.jit
 def _pair(  # type: ignore[no-untyped-def]
-    first, row, upper, real, scores, worths, ranked, above, drops, pairs, sigma, metric: tl.constexpr
+    first, row, upper, real, scores, gains, ranked, above, drops, pairs, sigma, metric: tl.constexpr
 ):
     """The pair of places ``upper`` and ``upper`` + 1: its loss, how it pulls the upper one up, and its curvature."""
     counts = real & (upper >= 0) & (upper < pairs)
     here = tl.load(ranked + row + first + upper, mask=counts, other=0)
     below = tl.load(ranked + row + first + upper + 1, mask=counts, other=0)
-    worth = tl.load(worths + first + here, mask=counts, other=0.0)
-    weight = worth - tl.load(worths + first + below, mask=counts, other=0.0)
+    gain = tl.load(gains + first + here, mask=counts, other=0.0)
+    weight = gain - tl.load(gains + first + below, mask=counts, other=0.0)
     weight = weight * tl.load(drops + upper, mask=counts, other=0.0)
     if (metric == _MAP) | (metric == _MRR):
         relevant = tl.load(above + row + first + upper, mask=counts, other=0)
@@ -48,17 +48,16 @@ def _pair(  # type: ignore[no-untyped-def]
     return size * (tl.maximum(-margin, 0.0) + log1p_unit(small)), weight * wrong, size * (small * whole * whole)
 
 
-@launched
+@triton_kernel
 def _neighbours(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, places, ranked, above, drops,
+    offsets, tile_queries, tile_starts, scores, gains, places, ranked, above, drops,
     sigma: tl.float64, n_drops, permutations, n_docs, losses, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Add up the pairs of a tile of documents over all rankings; the loss of a pair is added to its upper one."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    start = tl.load(tile_starts + tl.program_id(0))
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    _, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     pairs = tl.minimum(size - 1, n_drops)
     mine = start + tl.arange(0, tile)
     real = mine < size
@@ -68,8 +67,8 @@ def _neighbours(  # type: ignore[no-untyped-def]
     for number in range(permutations):
         row = tl.full([tile], number, tl.int64) * n_docs
         place = tl.load(places + row + first + mine, mask=real, other=0)
-        loss, pull, bend = _pair(first, row, place, real, scores, worths, ranked, above, drops, pairs, sigma, metric)
-        _, push, bent = _pair(first, row, place - 1, real, scores, worths, ranked, above, drops, pairs, sigma, metric)
+        loss, pull, bend = _pair(first, row, place, real, scores, gains, ranked, above, drops, pairs, sigma, metric)
+        _, push, bent = _pair(first, row, place - 1, real, scores, gains, ranked, above, drops, pairs, sigma, metric)
         cost += loss
         slope += push - pull
         curve += bend + bent
@@ -79,12 +78,11 @@ def _neighbours(  # type: ignore[no-untyped-def]
     tl.store(losses + first + start, tl.sum(cost / permutations))
 
 
-@launched
+@triton_kernel
 def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Add up the losses of the tiles of a list, each of which stands at the tile's first document."""
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     total = tl.zeros([block], losses.dtype.element_ty)
     for begin in range(0, size, block * tile):
         starts = begin + tl.arange(0, block) * tile
@@ -92,33 +90,24 @@ def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):  #
     tl.store(value + query, tl.sum(total))
 
 
-def arrange(prepared: PreparedKernel) -> PreparedKernel | None:
-    """Tell how many rankings there are, which the CPU sees by the number of their keys."""
-    if not isinstance(prepared.objective, Yeti):
-        return None
-    return dataclasses.replace(prepared, settings=(*prepared.settings, prepared.objective.permutations))
-
-
-def launch(call: Call) -> None:
-    """Draw rankings, find neighbours, and add up."""
-    (worths,), (drops, metric, noise, scale, sigma, permutations) = call.per_document, call.settings
-    lists, random = call.lists, drawn(call)
-    keys = random.keys("noise", permutations)
-    noisy = torch.empty((len(keys), lists.n_docs), dtype=torch.float64, device=lists.device)
-    fill_noisy(lists, call.scores, keys, random.queries, noisy, noise=noise, scale=scale)
+def yeti(lists: Any, scores: Tensor, arguments: Any, random: Random, out: Any) -> None:
+    """Compute the loss and its derivatives: draw rankings, find neighbours, and add up."""
+    gains, drops, metric, noise, scale, sigma = arguments
+    permutations = len(random.keys)
+    noisy = torch.empty((permutations, lists.n_docs), dtype=torch.float64, device=lists.device)
+    fill_noisy(lists, scores, random, noisy, noise=noise, scale=scale)
     places, ranked = ordered(lists, noisy)
     above = places
     if metric in (MAP, MRR):
         begins = lists.spread(lists.offsets[:-1])
-        relevant = (worths > 0.0)[ranked + begins].to(torch.int32)
+        relevant = (gains > 0.0)[ranked + begins].to(torch.int32)
         before = relevant.cumsum(1, dtype=torch.int32) - relevant
         above = before - before[:, begins]
-    tiles = lists.tiles(_TILE)
-    losses = torch.empty_like(call.scores)
-    wanted = call.hessian is not None
-    outputs = (losses, call.gradient, call.hessian if wanted else call.gradient)
+    tiles, losses = lists.tiles(_TILE), torch.empty_like(scores)
+    wanted = out.hessian.numel() > 0
+    outputs = (losses, out.gradient, out.hessian if wanted else out.gradient)
     _neighbours[(tiles[0].numel(),)](
-        lists.offsets, *tiles, call.scores, worths, places, ranked, above, drops, sigma,
-        drops.numel(), len(keys), lists.n_docs, *outputs, metric=metric, wanted=wanted, tile=_TILE, num_warps=4,
+        lists.offsets, *tiles, scores, gains, places, ranked, above, drops, sigma, drops.numel(), permutations,
+        lists.n_docs, *outputs, metric, wanted, _TILE,
     )  # fmt: skip
-    _add_up[(lists.n_queries,)](lists.offsets, losses, call.value, tile=_TILE, block=_BLOCK, num_warps=2)
+    _add_up[(lists.n_queries,)](lists.offsets, losses, out.value, _TILE, _BLOCK, num_warps=2)

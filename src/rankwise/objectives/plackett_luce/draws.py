@@ -52,7 +52,7 @@ SAMPLERS: Final = ("sequence", "race")
 DRAWS: Final = ("independent", "antithetic", "latin")
 ANTITHETIC, LATIN = 1, 2
 
-_LARGEST_UNIFORM = 1.0 - 2.0**-53
+LARGEST_UNIFORM = 1.0 - 2.0**-53
 
 
 def sample(
@@ -155,7 +155,7 @@ def _fill_uniforms(key, query, first, count, samples, draws, head, whole, unifor
         elif draws == LATIN:
             stratum, stride = whole[STRATUM, k], whole[STRIDE, k]
             for a in range(count):
-                row[a] = min((stratum + row[a]) / samples, _LARGEST_UNIFORM)
+                row[a] = min((stratum + row[a]) / samples, LARGEST_UNIFORM)
                 stratum += stride
                 stratum -= samples if stratum >= samples else 0
             whole[STRATUM, k] = stratum
@@ -235,7 +235,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
     uniforms = odd if i & 1 else even
     if draws == LATIN:
         for d in range(n):
-            uniforms[d] = min((stratum[d] + uniforms[d]) / samples, _LARGEST_UNIFORM)
+            uniforms[d] = min((stratum[d] + uniforms[d]) / samples, LARGEST_UNIFORM)
             ahead = stratum[d] + stride[d]
             stratum[d] = ahead - samples if ahead >= samples else ahead
     if head > SHORT:

@@ -1,39 +1,20 @@
-"""ListMLE on a device: sums of exponentials over those who come after, and over those who came before, by two scans.
+"""ListMLE on a device: sums of exponentials over those that come after, and over those that came before, by two scans.
 
-Who comes after whom depends on labels alone, so the CPU puts documents in order, once. All sums are logs in double
-precision, as scores may be far apart. The formulas are in ``rankwise.objectives.plackett_luce.listmle``.
+All sums are logs in double precision, as scores may be far apart. The formulas are in ``listmle.py``.
 """
 
-import dataclasses
+from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.arithmetic import log_add
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import block_of
-from rankwise.objectives.torch.kernels.placed import Call
+from rankwise.device.arithmetic import log_add
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 
-
-def arrange(prepared: PreparedKernel) -> PreparedKernel:
-    """Find the document at each place of the ideal order, and the places where those of equal rank begin and end."""
-    (labels,), (apart,) = prepared.per_document, prepared.settings
-    sizes = np.diff(prepared.offsets)
-    begins, queries = np.repeat(prepared.offsets[:-1], sizes), np.repeat(np.arange(sizes.size), sizes)
-    rows = np.lexsort((-labels, queries))
-    places = np.arange(rows.size)
-    ends = begins + np.repeat(sizes, sizes)
-    mixed = labels[rows[begins]] > labels[rows[np.maximum(ends - 1, 0)]]
-    # A new group begins with each list, and with each label or, in row order, document; lists of one label are one.
-    news = (places == begins) | (mixed & (np.diff(labels[rows], prepend=0.0) != 0.0 if apart else True))
-    starts = np.flatnonzero(news)
-    group = np.cumsum(news) - 1
-    stops = np.append(starts[1:], rows.size)
-    columns = (rows - begins, starts[group] - begins, stops[group] - begins)
-    return dataclasses.replace(prepared, per_document=tuple(column.astype(np.int32) for column in columns))
+_TILE = 4096
+"""Places of a list that one program scans; several share a longer list."""
 
 
 @triton.jit
@@ -42,14 +23,57 @@ def _larger(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _smaller(a, b):  # type: ignore[no-untyped-def]
+    return tl.minimum(a, b)
+
+
+@triton_kernel
+def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    lanes = tl.arange(0, block)
+    last = tl.load(order + first + size - 1)
+    mixed = tl.load(labels + first + tl.load(order + first)) > tl.load(labels + first + last)
+    begin = size * 0
+    for start in range(0, size, block):
+        place = start + lanes
+        inside, led = place < size, (place < size) & (place > 0)
+        label = tl.load(labels + first + tl.load(order + first + place, mask=inside, other=0), mask=inside, other=0.0)
+        before = tl.load(order + first + place - 1, mask=led, other=0)
+        label_before = tl.load(labels + first + before, mask=led, other=0.0)
+        differs = (label != label_before) if apart else led
+        breaks = tl.where(mixed, tl.where(led & differs, place, 0), 0)
+        begins = tl.maximum(tl.associative_scan(breaks, 0, _larger), begin)
+        tl.store(starts + first + place, begins, mask=inside)
+        begin = tl.max(begins)
+    tl.debug_barrier()
+    end = size
+    for step in range(0, size, block):
+        place = size - 1 - step - lanes
+        inside, led = place >= 0, (place >= 0) & (place < size - 1)
+        after = tl.load(starts + first + place + 1, mask=led, other=0)
+        ends = tl.where(led & (after == place + 1), place + 1, size)
+        stop = tl.minimum(tl.associative_scan(tl.where(inside, ends, size), 0, _smaller), end)
+        tl.store(stops + first + place, stop, mask=inside)
+        end = tl.min(stop)
+
+
+def fill_groups(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+    """Find the groups of the ideal order."""
+    order, apart = arguments
+    _fill_groups[(lists.n_queries,)](lists.offsets, labels, order, *out, apart, lists.block())
+
+
+@triton.jit
 def _then(fall, sum_, later_fall, later_sum):  # type: ignore[no-untyped-def]
-    """The map x → fall · x + sum after another one."""
+    """Compose the map x → fall · x + sum with another one."""
     return fall * later_fall, sum_ * later_fall + later_sum
 
 
 @triton.jit
 def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The logs of running sums of e^(power · log), as the largest log and a sum relative to it, in [1, n].
+    """Return the logs of running sums of e^(power · log), as the largest log and a sum relative to it, in [1, n].
 
     ``before`` are the logs of the places before. ``top`` and ``mass`` are where the block before this one ended. Powers
     are taken outside of the scan: going one place further is a multiplication and an addition.
@@ -61,30 +85,55 @@ def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-
     return tops, sums + fall * mass
 
 
-@launched
-def _rests(offsets, scores, order, rests, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Fill the log of the sum over each place and those behind it, from the end."""
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+@triton.jit
+def _joined(tops, masses, first, last, power: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Join the sums of the tiles ``first`` to ``last``: the largest log, and the sum relative to it."""
+    top = tl.full([], float("-inf"), tl.float64)
+    for number in range(first, last):
+        top = tl.maximum(top, tl.load(tops + number))
+    mass = tl.full([], 0.0, tl.float64)
+    for number in range(first, last):
+        other = tl.load(tops + number)
+        factor = tl.exp(power * tl.where(other == float("-inf"), -1000.0, other - top))
+        mass += tl.load(masses + number) * factor
+    return top, mass
+
+
+@triton_kernel
+def _rests(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, scores, order, tops, masses, rests,
+    summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Fill the log of the sum over each place of a tile and those behind it; or, ``summed``, only that of the tile."""
+    _, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if begin >= size:
+        return
     lanes = tl.arange(0, block)
+    end = tl.minimum(begin + tile, size)
     top = tl.full([], float("-inf"), tl.float64)
     mass = tl.full([], 0.0, tl.float64)
-    for step in range(0, size, block):
-        place = size - 1 - step - lanes
-        inside, led = place >= 0, (place >= 0) & (place < size - 1)
+    if shared and not summed:
+        number = tl.program_id(0)
+        top, mass = _joined(tops, masses, number + 1, number - begin // tile + (size + tile - 1) // tile, 1.0)
+    for step in range(0, end - begin, block):
+        place = end - 1 - step - lanes
+        inside, led = place >= begin, (place >= begin) & (place < size - 1)
         row = tl.load(order + first + place, mask=inside, other=0)
         row_before = tl.load(order + first + place + 1, mask=led, other=0)
         score = tl.load(scores + first + row, mask=inside, other=float("-inf")).to(tl.float64)
         score_before = tl.load(scores + first + row_before, mask=led, other=float("-inf")).to(tl.float64)
-        tops, sums = _log_sums(score, score_before, top, mass, 1.0)
-        tl.store(rests + first + place, tops + tl.log(sums), mask=inside)
-        top, mass = tl.max(tops), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
+        here, sums = _log_sums(score, score_before, top, mass, 1.0)
+        if not summed:
+            tl.store(rests + first + place, here + tl.log(sums), mask=inside)
+        top, mass = tl.max(here), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
+    if summed:
+        tl.store(tops + tl.program_id(0), top)
+        tl.store(masses + tl.program_id(0), mass)
 
 
 @triton.jit
 def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ignore[no-untyped-def]
-    """The score of each place, the log of the sum over those who come after it, and of both."""
+    """Return the row and score of each place, the log of the sum over those that come after it, and of both."""
     stop = tl.load(stops + first + place, mask=inside, other=0)
     row = tl.load(order + first + place, mask=inside, other=0)
     score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
@@ -92,44 +141,58 @@ def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ig
     return row, score, rest, log_add(score, rest)
 
 
-@launched
-def _passes(offsets, scores, order, stops, rests, once, twice, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it."""
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+@triton_kernel
+def _passes(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, scores, order, stops, rests, tops, masses, masses_twice, once, twice,
+    summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it; or, ``summed``, only the tile's sums."""
+    _, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if begin >= size:
+        return
     lanes = tl.arange(0, block)
+    end = tl.minimum(begin + tile, size)
     top = tl.full([], float("-inf"), tl.float64)
     mass = tl.full([], 0.0, tl.float64)
     mass_twice = tl.full([], 0.0, tl.float64)
-    for start in range(0, size, block):
+    if shared and not summed:
+        number = tl.program_id(0)
+        top, mass = _joined(tops, masses, number - begin // tile, number, 1.0)
+        _, mass_twice = _joined(tops, masses_twice, number - begin // tile, number, 2.0)
+    for start in range(begin, end, block):
         place = start + lanes
-        inside, led = place < size, (place < size) & (place > 0)
+        inside, led = place < end, (place < end) & (place > 0)
         _, _, _, log_z = _log_z(first, size, place, inside, scores, order, stops, rests)
         _, _, _, log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)
         shares = tl.where(inside, -log_z, float("-inf"))
         shares_before = tl.where(led, -log_z_before, float("-inf"))
-        tops, sums = _log_sums(shares, shares_before, top, mass, 1.0)
+        here, sums = _log_sums(shares, shares_before, top, mass, 1.0)
         _, sums_twice = _log_sums(shares, shares_before, top, mass_twice, 2.0)
-        tl.store(once + first + place, tops + tl.log(sums), mask=inside)
-        tl.store(twice + first + place, 2.0 * tops + tl.log(sums_twice), mask=inside)
-        top, mass = tl.max(tops), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
+        if not summed:
+            tl.store(once + first + place, here + tl.log(sums), mask=inside)
+            tl.store(twice + first + place, 2.0 * here + tl.log(sums_twice), mask=inside)
+        top, mass = tl.max(here), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
         mass_twice = tl.sum(tl.where(lanes == block - 1, sums_twice, 0.0))
+    if summed:
+        tl.store(tops + tl.program_id(0), top)
+        tl.store(masses + tl.program_id(0), mass)
+        tl.store(masses_twice + tl.program_id(0), mass_twice)
 
 
-@launched
+@triton_kernel
 def _likelihood(  # type: ignore[no-untyped-def]
-    offsets, scores, order, starts, stops, rests, once, twice, value, gradient, hessian,
-    wanted: tl.constexpr, block: tl.constexpr,
+    offsets, tile_queries, tile_starts, scores, order, starts, stops, rests, once, twice, losses, value, gradient,
+    hessian, shared: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill the derivatives of a list: every document is passed over by those before it, and picked at last."""
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    """Fill the derivatives of a tile: every document is passed over by those before it, and picked at last."""
+    query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if begin >= size:
+        return
+    end = tl.minimum(begin + tile, size)
     total = tl.zeros([block], tl.float64)
-    for begin in range(0, size, block):
-        place = begin + tl.arange(0, block)
-        inside = place < size
+    for step in range(begin, end, block):
+        place = step + tl.arange(0, block)
+        inside = place < end
         row, score, rest, log_z = _log_z(first, size, place, inside, scores, order, stops, rests)
         start = tl.load(starts + first + place, mask=inside, other=0)
         led = inside & (start > 0)
@@ -141,18 +204,44 @@ def _likelihood(  # type: ignore[no-untyped-def]
             square = tl.exp(2.0 * score + tl.load(twice + first + start - 1, mask=led, other=float("-inf")))
             curve = tl.maximum(passed - square, 0.0) + tl.exp(score - log_z) * others
             tl.store(hessian + first + row, curve, mask=inside)
-    tl.store(value + query, tl.sum(total))
+    if shared:
+        tl.store(losses + tl.program_id(0), tl.sum(total))
+    else:
+        tl.store(value + query, tl.sum(total))
 
 
-def launch(call: Call) -> None:
-    """Scan from the end, scan from the beginning, and put both together."""
-    order, starts, stops = call.per_document
-    lists, grid, block = call.lists, (call.lists.n_queries,), block_of(call.lists)
-    rests, once, twice = torch.empty((3, lists.n_docs), dtype=torch.float64, device=lists.device)
-    _rests[grid](lists.offsets, call.scores, order, rests, block=block)
-    _passes[grid](lists.offsets, call.scores, order, stops, rests, once, twice, block=block)
-    wanted = call.hessian is not None
-    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
+@triton_kernel
+def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Add up the losses of the tiles of a list; its first tile does it."""
+    query, begin, _, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if begin > 0:
+        return
+    total = tl.full([], 0.0, tl.float64)
+    for number in range(tl.program_id(0), tl.program_id(0) + (size + tile - 1) // tile):
+        total += tl.load(losses + number)
+    tl.store(value + query, total)
+
+
+def listmle(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+    """Compute the loss and its derivatives: scan from the end, scan from the beginning, and join both."""
+    order, starts, stops = arguments
+    tiles, shared = lists.tiles(_TILE), lists.longest > _TILE
+    grid, block, warps = (tiles[0].numel(),), lists.block(1024), 8 if lists.typical > 512 else 4
+    wanted = out.hessian.numel() > 0
+    rests, once, twice = torch.empty((3, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
+    tops, masses, masses_twice = rests.new_empty((3, grid[0])).unbind()
+    inputs, outputs = (lists.offsets, *tiles, scores, order), (out.value, out.gradient)
+    for summed in (True, False) if shared else (False,):
+        _rests[grid](*inputs, tops, masses, rests, summed, shared, _TILE, block, num_warps=warps)
+    for summed in (True, False) if shared else (False,):
+        _passes[grid](
+            *inputs, stops, rests, tops, masses, masses_twice, once, twice, summed, shared, _TILE, block,
+            num_warps=warps,
+        )  # fmt: skip
+    hessian = out.hessian if wanted else out.gradient
     _likelihood[grid](
-        lists.offsets, call.scores, order, starts, stops, rests, once, twice, *outputs, wanted=wanted, block=block
-    )
+        *inputs, starts, stops, rests, once, twice, tops, *outputs, hessian, shared, wanted, _TILE, block,
+        num_warps=warps,
+    )  # fmt: skip
+    if shared:
+        _add_tiles[grid](lists.offsets, *tiles, tops, out.value, _TILE, num_warps=1)

@@ -121,7 +121,6 @@ class PLRank(Objective):
         reject_columns(self, columns, ("document_rewards",))
         checked, lists = checked_lists(labels, offsets)
         rewards = columns.get("document_rewards")
-        rank_weights = self.rank_weights(lists.longest)
         return PreparedKernel(
             lists=lists,
             objective=self,
@@ -131,7 +130,7 @@ class PLRank(Objective):
                 rewards=lists.as_argument(
                     self._gains(checked, lists) if rewards is None else lists.checked("document rewards", rewards)
                 ),
-                discounts=lists.table(rank_weights),
+                discounts=lists.table(PLRank.rank_weights, self),
                 samples=self.samples,
                 race=self.sampler == "race",
                 draws=DRAWS.index(self.draws),
@@ -139,11 +138,12 @@ class PLRank(Objective):
             ),
             streams=draw_streams,
             curvature=self.curvature,
-            work=self._work(lists, rank_weights.size) if lists.device is None else None,
+            work=self._work(lists) if lists.device is None else None,
         )
 
-    def _work(self, lists: Lists, ranks: int) -> Array:
-        per_ranking = lists.sizes if self.sampler == "race" else np.minimum(lists.sizes, ranks)
+    def _work(self, lists: Lists) -> Array:
+        ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
+        per_ranking = np.minimum(lists.sizes, ranks)
         return 20.0 * (lists.sizes + self.samples * per_ranking)
 
     def _gains(self, labels: Values, lists: Lists) -> Values:

@@ -1,6 +1,6 @@
-"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race.py``, ``sequence.py``).
+"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race_triton.py``, ``sequence_triton.py``).
 
-The formulas are in ``rankwise.objectives.plackett_luce.plrank``. Two steps, over as many samples at once as the scratch
+The formulas are in ``plrank.py``. Two steps, over as many samples at once as the scratch
 holds:
 
 1. ``_look``, one thread for each sample of a list: from the last rank to the first chances, and the reward that follows
@@ -11,21 +11,24 @@ It is in double precision: masses of documents far apart, and differences of the
 chances of those not placed, which nothing is subtracted from, have the precision of the scores.
 """
 
+from typing import Any
+
 import torch
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.torch.kernels.arithmetic import log_add
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.placed import Call, drawn
-from rankwise.objectives.torch.kernels.race import Race
-from rankwise.objectives.torch.kernels.sequence import Sequence
+from rankwise.device.arithmetic import log_add
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.objectives.lists import Random
+from rankwise.objectives.plackett_luce.race_triton import Race
+from rankwise.objectives.plackett_luce.sequence_triton import TableDraws
 
 _TILE, _LANES = 128, 32
 
 
-@launched
+@triton_kernel
 def _look(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
+    offsets, scores, rewards, discounts, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
     drs, ris, sums_a, sums_b, cutoff, count, baseline: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill what each rank's document gets into ``afters``, for its gradient, and ``onwards``, for its Hessian.
@@ -33,8 +36,8 @@ def _look(  # type: ignore[no-untyped-def]
     The paper's DN, DR, RI and the two sums of the Hessian are kept times Z_k (the Hessian's times Z_k²).
     """
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    head = tl.minimum(tl.load(offsets + query + 1) - first, cutoff)
+    first, size = list_bounds(offsets, query)
+    head = tl.minimum(size, cutoff)
     sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
     wanted = sample < count
     out = query.to(tl.int64) * count + sample
@@ -49,8 +52,8 @@ def _look(  # type: ignore[no-untyped-def]
         at = ranks + rank * count
         document = tl.load(placed + at, mask=wanted, other=0)
         score = tl.load(scores + first + document, mask=wanted, other=0.0).to(tl.float64)
-        reward = tl.load(worths + first + document, mask=wanted, other=0.0).to(tl.float64)
-        theta = tl.load(thetas + rank).to(tl.float64)
+        reward = tl.load(rewards + first + document, mask=wanted, other=0.0).to(tl.float64)
+        theta = tl.load(discounts + rank).to(tl.float64)
         both = log_add(score, log_left)
         chance, keep = tl.exp(score - both), tl.exp(log_left - both)
         log_left = both
@@ -72,8 +75,8 @@ def _look(  # type: ignore[no-untyped-def]
     dn, dr, ri, a, b, kept = nothing, nothing, nothing, nothing, nothing, nothing
     for rank in range(head):
         at = ranks + rank * count
-        reward = tl.load(worths + first + tl.load(placed + at, mask=wanted, other=0), mask=wanted, other=0.0)
-        reward, theta = reward.to(tl.float64), tl.load(thetas + rank).to(tl.float64)
+        reward = tl.load(rewards + first + tl.load(placed + at, mask=wanted, other=0), mask=wanted, other=0.0)
+        reward, theta = reward.to(tl.float64), tl.load(discounts + rank).to(tl.float64)
         p = tl.load(chances + at, mask=wanted, other=0.0)
         after = tl.load(afters + at, mask=wanted, other=0.0)
         onward = tl.load(onwards + at, mask=wanted, other=0.0)
@@ -93,9 +96,9 @@ def _look(  # type: ignore[no-untyped-def]
     tl.store(sums_b + out, b, mask=wanted)
 
 
-@launched
+@triton_kernel
 def _gather(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
+    offsets, tile_queries, tile_starts, scores, rewards, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
     sums_b, sums, value, gradient, hessian, cutoff, count, samples, n_queries, n_docs,
     begun: tl.constexpr, ends: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -103,13 +106,13 @@ def _gather(  # type: ignore[no-untyped-def]
 
     Batches of samples before this one (``begun``) have left their ``sums``; the last (``ends``) fills in the means.
     """
-    query = tl.load(tile_queries + tl.program_id(0))
-    start = tl.load(tile_starts + tl.program_id(0))
-    first = tl.load(offsets + query)
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     documents = start + tl.arange(0, tile)
-    real = documents < tl.load(offsets + query + 1) - first
+    real = documents < size
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
-    reward = tl.load(worths + first + documents, mask=real, other=0.0).to(tl.float64)
+    reward = tl.load(rewards + first + documents, mask=real, other=0.0).to(tl.float64)
     out = query.to(tl.int64) * count
     at = out * cutoff
     slope = tl.zeros([tile], tl.float64)
@@ -146,28 +149,25 @@ def _gather(  # type: ignore[no-untyped-def]
             tl.store(sums + query, total)
 
 
-def launch(call: Call) -> None:
-    """Draw samples batch by batch, and average what they say."""
-    (worths,), (thetas, samples, by_race, draws, baseline) = call.per_document, call.settings
-    lists = call.lists
-    race = Race(lists, call.scores, worths, drawn(call), int(thetas.numel()), samples, draws)
-    sampler = race if by_race else Sequence(race)
-    wanted = call.hessian is not None
-    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
+def plrank(lists: Any, scores: Tensor, arguments: Any, random: Random, out: Any) -> None:
+    """Compute the loss and its derivatives: draw samples batch by batch, and average over them."""
+    rewards, discounts, samples, by_race, draws, baseline = arguments
+    race = Race(lists, scores, rewards, random, discounts.numel(), samples, draws)
+    sampler = race if by_race else TableDraws(race)
+    wanted = out.hessian.numel() > 0
+    outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient)
     tiles, batches = lists.tiles(_TILE), list(race.batches())
-    sums = call.scores.new_empty(
-        lists.n_queries + 2 * lists.n_docs if len(batches) > 1 else 0, dtype=torch.float64
-    )  # fmt: skip
+    n_sums = lists.n_queries + 2 * lists.n_docs if len(batches) > 1 else 0
+    sums = torch.empty(n_sums, dtype=torch.float64, device=lists.device)
     for start, count in batches:
         placed, ranks, log_lefts, means = sampler.draw(start, count)
-        chances, keeps, afters, onwards = sums.new_empty((4, lists.n_queries, race.cutoff, count))
+        chances, keeps, afters, onwards = sums.new_empty((4, lists.n_queries, race.cutoff, count)).unbind()
         shared = sums.new_empty((6, lists.n_queries, count)).unbind()
         _look[(lists.n_queries, -(-count // _LANES))](
-            lists.offsets, call.scores, worths, thetas, placed, log_lefts, means, chances, keeps, afters, onwards,
-            *shared, race.cutoff, count, baseline=baseline, lanes=_LANES, num_warps=1,
+            lists.offsets, scores, rewards, discounts, placed, log_lefts, means, chances, keeps, afters, onwards,
+            *shared, race.cutoff, count, baseline, _LANES, num_warps=1,
         )  # fmt: skip
         _gather[(tiles[0].numel(),)](
-            lists.offsets, *tiles, call.scores, worths, ranks, afters, onwards, *shared, sums, *outputs,
-            race.cutoff, count, samples, lists.n_queries, lists.n_docs, begun=start > 0,
-            ends=start + count >= samples, wanted=wanted, tile=_TILE, num_warps=4,
+            lists.offsets, *tiles, scores, rewards, ranks, afters, onwards, *shared, sums, *outputs, race.cutoff, count,
+            samples, lists.n_queries, lists.n_docs, start > 0, start + count >= samples, wanted, _TILE,
         )  # fmt: skip

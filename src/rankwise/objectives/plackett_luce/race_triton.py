@@ -19,43 +19,42 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.objectives.plackett_luce import draws as draws_of_cpu
-from rankwise.objectives.torch.devices import to_device
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists, block_of
-from rankwise.objectives.torch.kernels.random import DeviceStream, uniform_pair
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.ragged import Ragged, to_device
+from rankwise.device.random import uniform_pair
+from rankwise.objectives.lists import Random
+from rankwise.objectives.plackett_luce import draws
 
-ANTITHETIC, LATIN = tl.constexpr(draws_of_cpu.ANTITHETIC), tl.constexpr(draws_of_cpu.LATIN)
-LARGEST_UNIFORM = tl.constexpr(1.0 - 2.0**-53)
+ANTITHETIC, LATIN = tl.constexpr(draws.ANTITHETIC), tl.constexpr(draws.LATIN)
+LARGEST_UNIFORM = tl.constexpr(draws.LARGEST_UNIFORM)
 _NONE = tl.constexpr(-1)
 _TILE, _ROWS, _WIDEST = 128, 4, 512
 _SCRATCH = 2**25
 """Numbers that the scratch of a batch of samples may hold: 256 MiB."""
 
 
-@launched
+@triton_kernel
 def _arrive(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, only, place_key, strata_key, words, strides, scores, keys,
-    first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
+    offsets, tile_queries, tile_starts, only, place_low, place_high, strata_low, strata_high, words, strides, scores,
+    keys, first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Fill the keys of a tile of documents, for two samples at a time, which share a block of the generator."""
-    query = tl.load(tile_queries + tl.program_id(0))
+    query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
             return
-    first = tl.load(offsets + query)
-    documents = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
-    real = documents < tl.load(offsets + query + 1) - first
+    documents = begin + tl.arange(0, tile)
+    real = documents < size
     word = tl.load(words + query)
     nothing = tl.zeros_like(documents)
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
     for number in range(tl.program_id(1), (count + 1) // 2, tl.num_programs(1)):
         pair = first_sample // 2 + number
-        even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, documents, nothing + pair)
+        even, odd = uniform_pair(place_low, place_high, word, documents, nothing + pair)
         if draws == ANTITHETIC:
             odd = 1.0 - even
         if draws == LATIN:
-            u, v = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, documents, nothing)
+            u, v = uniform_pair(strata_low, strata_high, word, documents, nothing)
             start = tl.minimum((u * samples).to(tl.int64), samples - 1)
             stride = tl.load(strides + (v * (samples - 1)).to(tl.int64))
             largest = tl.full([tile], LARGEST_UNIFORM, tl.float64)
@@ -66,9 +65,9 @@ def _arrive(  # type: ignore[no-untyped-def]
         tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
 
 
-@launched
+@triton_kernel
 def _select(  # type: ignore[no-untyped-def]
-    offsets, only, scores, worths, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
+    offsets, only, scores, rewards, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward.
@@ -79,8 +78,7 @@ def _select(  # type: ignore[no-untyped-def]
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
             return
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     head = tl.minimum(size, cutoff)
     for begin in range(tl.program_id(1) * rows, count, tl.num_programs(1) * rows):
         sample = (begin + tl.arange(0, rows)).to(tl.int64)
@@ -124,7 +122,7 @@ def _select(  # type: ignore[no-untyped-def]
             score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
             weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
             mass += tl.sum(weight, 1)
-            good += tl.sum(weight * tl.load(worths + first + document, mask=inside, other=0.0).to(tl.float64), 1)
+            good += tl.sum(weight * tl.load(rewards + first + document, mask=inside, other=0.0).to(tl.float64), 1)
         alive = mass > 0.0
         out = query.to(tl.int64) * count + sample
         log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
@@ -149,53 +147,56 @@ class Rankings(NamedTuple):
 class Race:
     """What rankings are drawn with, batch by batch."""
 
-    lists: DeviceLists
+    lists: Ragged
     scores: Tensor
-    worths: Tensor
-    random: DeviceStream
+    rewards: Tensor
+    random: Random
     cutoff: int
     samples: int
     draws: int
 
     def batches(self) -> Iterator[tuple[int, int]]:
-        """The first sample of each batch and how many it has, an even number: two share the generator's blocks."""
+        """Yield the first sample of each batch and how many it has, an even number: two share the generator's blocks."""
         each = 2 * self.lists.n_docs + (5 * self.cutoff + 8) * self.lists.n_queries
         most = min(self.samples + self.samples % 2, max(2, _SCRATCH // max(each, 1) // 2 * 2))
         for start in range(0, self.samples, most):
             yield start, min(most, self.samples - start)
 
     @cached_property
-    def drawn_with(self) -> tuple[Tensor, ...]:
-        """Keys of places, of strata, and of draws made again; the words of the queries, and strides through strata."""
-        # Only strata have strides; the others are given what is at hand.
-        strides = _placed_strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
-        return (*self.random.children("place", "strata", "retry"), self.random.queries, strides)
+    def keys(self) -> tuple[list[int], list[int], list[int]]:
+        """The words of the keys of places, of draws made again, and of strata (``draw_streams``)."""
+        place, retry, strata = self.random.keys.tolist()
+        return place, retry, strata
+
+    @cached_property
+    def strides(self) -> Tensor:
+        """Strides through strata; where there are none, any tensor."""
+        return _device_strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
 
     def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
-        """Draw a batch; of all lists, or only of those that are marked."""
+        """Draw a batch; of all queries, or only of those that are marked."""
         lists, tiles = self.lists, self.lists.tiles(_TILE)
+        some = only is not None
         arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
         ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
         placed = torch.empty((lists.n_queries, self.cutoff, count), dtype=torch.int32, device=lists.device)
-        log_lefts, means = arrivals.new_empty((2, lists.n_queries, count))
+        log_lefts, means = arrivals.new_empty((2, lists.n_queries, count)).unbind()
         marks = ranks if only is None else only
-        place_key, strata_key, _, words, strides = self.drawn_with
-        # Lists that are not marked are most of them: the fewer programs have to find that out, the better.
-        _arrive[(tiles[0].numel(), -(-count // 2) if only is None else 1)](
-            lists.offsets, *tiles, marks, place_key, strata_key, words, strides, self.scores, arrivals, start,
-            self.samples, count,
-            lists.n_docs, some=only is not None, draws=self.draws, tile=_TILE, num_warps=4,
+        place, _, strata = self.keys
+        # Queries that are not marked are most of them: the fewer programs have to find that out, the better.
+        _arrive[(tiles[0].numel(), 1 if some else -(-count // 2))](
+            lists.offsets, *tiles, marks, *place, *strata, self.random.queries, self.strides, self.scores, arrivals,
+            start, self.samples, count, lists.n_docs, some, self.draws, _TILE,
         )  # fmt: skip
-        block = block_of(lists, _WIDEST)
-        _select[(lists.n_queries, -(-count // _ROWS) if only is None else 1)](
-            lists.offsets, marks, self.scores, self.worths, arrivals, placed, ranks, log_lefts, means, self.cutoff,
-            count, lists.n_docs, some=only is not None, rows=_ROWS, block=block, num_warps=4,
+        _select[(lists.n_queries, 1 if some else -(-count // _ROWS))](
+            lists.offsets, marks, self.scores, self.rewards, arrivals, placed, ranks, log_lefts, means, self.cutoff,
+            count, lists.n_docs, some, _ROWS, lists.block(_WIDEST),
         )  # fmt: skip
         return Rankings(placed, ranks, log_lefts, means)
 
 
 @lru_cache(maxsize=64)
-def _placed_strides(samples: int, device: torch.device) -> Tensor:
+def _device_strides(samples: int, device: torch.device) -> Tensor:
     return to_device(_strides(samples), device)
 
 

@@ -1,6 +1,6 @@
 """Plackett-Luce rankings on a device, rank by rank from a table: the sampler ``sequence``, draw by draw as the CPU's.
 
-The table is that of ``rankwise.objectives.plackett_luce.table``: documents in positions, the highest first, with the
+The table is that of ``table.py``: documents in positions, the highest first, with the
 mass from each position on. Three steps, in double precision:
 
 1. Documents are ranked.
@@ -20,28 +20,26 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.order import ordered
+from rankwise.device.random import uniform_pair
+from rankwise.objectives.plackett_luce.race_triton import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
 from rankwise.objectives.plackett_luce.table import STEEP
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import block_of
-from rankwise.objectives.torch.kernels.order import ordered
-from rankwise.objectives.torch.kernels.race import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
-from rankwise.objectives.torch.kernels.random import uniform_pair
 
 _STEEP = tl.constexpr(STEEP)
-_LANES = 32
+_LANES, _WIDEST = 32, 4096
 
 
-@launched
+@triton_kernel
 def _tabulate(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, ranks, by_rank, places, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr
+    offsets, scores, rewards, ranks, by_rank, places, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr
 ):
     """Fill positions, and mass and merit, the mass times the reward, from each position to the end.
 
     Weights are e^(score − level).
     """
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     head = tl.minimum(size, cutoff)
     level = tl.load(scores + first + tl.load(by_rank + first + head - 1)).to(tl.float64)
     highest = tl.load(scores + first + tl.load(by_rank + first)).to(tl.float64)
@@ -52,7 +50,7 @@ def _tabulate(  # type: ignore[no-untyped-def]
         row = start + tl.arange(0, block)
         inside = row < size
         rank = tl.load(ranks + first + row, mask=inside, other=0)
-        rewarded = tl.load(worths + first + row, mask=inside, other=0.0) != 0.0
+        rewarded = tl.load(rewards + first + row, mask=inside, other=0.0) != 0.0
         without = (inside & (rank >= head) & (rewarded == 0)).to(tl.int32)
         with_one = (inside & (rank >= head) & rewarded).to(tl.int32)
         tail = tl.where(rewarded, size - paid - tl.cumsum(with_one), head + barren + tl.cumsum(without) - 1)
@@ -70,25 +68,24 @@ def _tabulate(  # type: ignore[no-untyped-def]
         row = tl.load(ranked + first + position, mask=inside, other=0)
         score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
         weight = tl.where(inside, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
-        good = weight * tl.load(worths + first + row, mask=inside, other=0.0).to(tl.float64)
+        good = weight * tl.load(rewards + first + row, mask=inside, other=0.0).to(tl.float64)
         tl.store(masses + first + position, mass + tl.cumsum(weight, 0), mask=inside)
         tl.store(merits + first + position, merit + tl.cumsum(good, 0), mask=inside)
         mass += tl.sum(weight)
         merit += tl.sum(good)
 
 
-@launched
+@triton_kernel
 def _draw(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, places, ranked, masses, merits, levels, steep, place_key, retry_key, strata_key, words,
-    strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_docs,
+    offsets, scores, rewards, places, ranked, masses, merits, levels, steep, place_low, place_high, retry_low,
+    retry_high, strata_low, strata_high, words, strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_docs,
     steps, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
     query = tl.program_id(0)
     if tl.load(steep + query) != 0:
         return
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     head = tl.minimum(size, cutoff)
     word = tl.load(words + query)
     here = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
@@ -100,12 +97,12 @@ def _draw(  # type: ignore[no-untyped-def]
     top, again = nothing, nothing
     for rank in range(head):
         block = sample >> 1 if draws == ANTITHETIC else sample
-        even, odd = uniform_pair(tl.load(place_key), tl.load(place_key + 1), word, nothing + rank // 2, block)
+        even, odd = uniform_pair(place_low, place_high, word, nothing + rank // 2, block)
         u = tl.where(nothing + rank % 2 == 0, even, odd)
         if draws == ANTITHETIC:
             u = tl.where(sample % 2 == 0, u, 1.0 - u)
         if draws == LATIN:
-            a, b = uniform_pair(tl.load(strata_key), tl.load(strata_key + 1), word, nothing + rank, nothing)
+            a, b = uniform_pair(strata_low, strata_high, word, nothing + rank, nothing)
             stratum = tl.minimum((a * samples).to(tl.int64), samples - 1)
             stride = tl.load(strides + (b * (samples - 1)).to(tl.int64))
             u = ((stratum + sample * stride) % samples + u) / samples
@@ -122,7 +119,7 @@ def _draw(  # type: ignore[no-untyped-def]
             position = tl.where(pending > 0, low, position)
             row = tl.load(ranked + first + position, mask=pending > 0, other=0)
             pending = tl.where(tl.load(seen + row, mask=pending > 0, other=-1) >= 0, 1, 0)
-            fresh, _ = uniform_pair(tl.load(retry_key), tl.load(retry_key + 1), word, again, sample)
+            fresh, _ = uniform_pair(retry_low, retry_high, word, again, sample)
             u = tl.where(pending > 0, fresh, u)
             again += pending
         row = tl.load(ranked + first + position, mask=wanted, other=0)
@@ -144,7 +141,7 @@ def _draw(  # type: ignore[no-untyped-def]
         score = tl.load(scores + first + row, mask=behind, other=0.0).to(tl.float64)
         weight = tl.where(behind, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
         left -= weight
-        good -= weight * tl.load(worths + first + row, mask=behind, other=0.0).to(tl.float64)
+        good -= weight * tl.load(rewards + first + row, mask=behind, other=0.0).to(tl.float64)
     some = (left > 0.0) & (nothing + head < size)
     safe = tl.where(some, left, 1.0)
     tl.store(log_lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=wanted)
@@ -152,21 +149,22 @@ def _draw(  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """Rankings of a table; what has none is drawn by the race."""
+class TableDraws:
+    """Rankings of a table; queries that have none are drawn by the race."""
 
     race: Race
 
     @cached_property
     def _table(self) -> tuple[Tensor, ...]:
-        lists, scores, worths = self.race.lists, self.race.scores, self.race.worths
+        lists, scores, rewards = self.race.lists, self.race.scores, self.race.rewards
         (ranks,), (by_rank,) = ordered(lists, scores[None])
-        places, ranked = ranks.new_empty((2, lists.n_docs))
-        masses, merits = scores.new_empty((2, lists.n_docs), dtype=torch.float64)
+        places, ranked = ranks.new_empty((2, lists.n_docs)).unbind()
+        masses, merits = scores.new_empty((2, lists.n_docs), dtype=torch.float64).unbind()
         levels, steep = masses.new_empty(lists.n_queries), ranks.new_empty(lists.n_queries)
+        block = lists.block(_WIDEST)
         _tabulate[(lists.n_queries,)](
-            lists.offsets, scores, worths, ranks, by_rank, places, ranked, masses, merits, levels, steep,
-            self.race.cutoff, block=block_of(lists),
+            lists.offsets, scores, rewards, ranks, by_rank, places, ranked, masses, merits, levels, steep,
+            self.race.cutoff, block, num_warps=16 if block == _WIDEST else 4,
         )  # fmt: skip
         return places, ranked, masses, merits, levels, steep
 
@@ -174,11 +172,11 @@ class Sequence:
         """Draw a batch."""
         race, lists = self.race, self.race.lists
         rankings = race.draw(start, count, only=self._table[-1])
-        place_key, strata_key, retry_key, words, strides = race.drawn_with
+        place, retry, strata = race.keys
         # One warp with a thread for each sample, which sees at once what it has placed itself.
         _draw[(lists.n_queries, -(-count // _LANES))](
-            lists.offsets, race.scores, race.worths, *self._table, place_key, retry_key, strata_key, words, strides,
-            *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.longest.bit_length(),
-            draws=race.draws, lanes=_LANES, num_warps=1,
+            lists.offsets, race.scores, race.rewards, *self._table, *place, *retry, *strata, race.random.queries,
+            race.strides, *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.longest.bit_length(),
+            race.draws, _LANES, num_warps=1,
         )  # fmt: skip
         return rankings

@@ -6,21 +6,22 @@ apart from them those that score the same. Going one document further is a map o
     far ← fall · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
 
 and such maps in a row make one of the same form, so that a block of documents is scanned at once. All of it is in
-double precision. The formulas are in ``rankwise.objectives.smooth.laplace``.
+double precision. The formulas are in ``laplace.py``.
 """
+
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.smooth.laplace import AP, NDCG
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import block_of
-from rankwise.objectives.torch.kernels.order import ordered
-from rankwise.objectives.torch.kernels.placed import Call
+from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.order import ordered
+from rankwise.objectives.smooth.cpu import AP, LN2, NDCG
 
 _NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)
-_LN2 = tl.constexpr(0.6931471805599453)
+_LN2 = tl.constexpr(LN2)
 
 
 @triton.jit
@@ -56,7 +57,7 @@ def _last(values, lanes, block: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _step(first, size, start, scores, worths, ranked, eta, downwards: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """A block of places: which documents stand there, where the score changes, by which factor, and who is relevant.
 
     Lanes behind the end change nothing: they go on with equal scores.
@@ -72,13 +73,13 @@ def _step(first, size, start, scores, worths, ranked, eta, downwards: tl.constex
     previous = tl.load(scores + first + row_before, mask=led, other=0.0).to(tl.float64)
     breaks = (led & (score != previous)).to(tl.int32)
     fall = tl.exp(tl.where(led, -eta * tl.abs(score - previous), 0.0))
-    worth = tl.load(worths + first + row, mask=inside, other=0.0)
-    return place, inside, row, breaks, fall, tl.where(worth > 0.0, 1.0, 0.0).to(tl.float64)
+    gain = tl.load(gains + first + row, mask=inside, other=0.0)
+    return place, inside, row, breaks, fall, tl.where(gain > 0.0, 1.0, 0.0).to(tl.float64)
 
 
-@launched
+@triton_kernel
 def _look(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
+    offsets, scores, gains, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
     downwards: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill Σ F, Σ w and Σ t of every place over those that are higher and equal, or add those that are lower.
@@ -87,14 +88,13 @@ def _look(  # type: ignore[no-untyped-def]
     the same, those that come first are counted downwards, the others upwards.
     """
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, count_0, count_1 = far_a, far_a, far_a, far_a, far_a
     for start in range(0, size, block):
         place, inside, _, breaks, fall, relevant = _step(
-            first, size, start, scores, worths, ranked, eta, downwards, block
+            first, size, start, scores, gains, ranked, eta, downwards, block
         )
         own_0, own_1 = tl.where(inside, 1.0 - relevant, 0.0), relevant
         far_0, same_0, far_1, same_1 = _scan(breaks, fall, own_0, own_1, far_a, same_a, far_b, same_b)
@@ -122,9 +122,9 @@ def _look(  # type: ignore[no-untyped-def]
             tl.store(tilt_1 + at, tl.load(tilt_1 + at, mask=inside, other=0.0) + 0.5 * far_1, mask=inside)
 
 
-@launched
+@triton_kernel
 def _pull(  # type: ignore[no-untyped-def]
-    offsets, worths, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves,
+    offsets, gains, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves,
     value, metric: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Add up the value, and put what relevant documents pull others by, and bend them by, into the places of sums.
@@ -133,8 +133,7 @@ def _pull(  # type: ignore[no-untyped-def]
     what documents add to themselves.
     """
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     whole = tl.load(best + query).to(tl.float64)
     learns = tl.where(whole == size, 0.0, whole) if metric == _AP else tl.where(size == 1, 0.0, whole)
     divisor = tl.where(learns > 0.0, learns, 1.0)
@@ -144,8 +143,8 @@ def _pull(  # type: ignore[no-untyped-def]
         inside = place < size
         at = first + place
         row = tl.load(ranked + at, mask=inside, other=0)
-        worth = tl.load(worths + first + row, mask=inside, other=0.0).to(tl.float64)
-        counts = inside & (worth * learns > 0.0)  # else every order is the best one
+        gain = tl.load(gains + first + row, mask=inside, other=0.0).to(tl.float64)
+        counts = inside & (gain * learns > 0.0)  # else every order is the best one
         others = tl.load(above_0 + at, mask=counts, other=0.0)
         relevant = tl.load(above_1 + at, mask=counts, other=0.0)
         around_0 = tl.load(near_0 + at, mask=counts, other=0.0)
@@ -153,7 +152,7 @@ def _pull(  # type: ignore[no-untyped-def]
         rank = 1.0 + others + relevant
         if metric == _NDCG:
             log = tl.log(1.0 + rank)
-            share = worth * _LN2 / divisor
+            share = gain * _LN2 / divisor
             part = -share / log
             pull_0 = share * eta / ((1.0 + rank) * log * log)
             pull_1 = pull_0
@@ -180,27 +179,26 @@ def _pull(  # type: ignore[no-untyped-def]
         tl.store(above_1 + at, pull_1, mask=inside)
         tl.store(near_0 + at, bend * pull_0, mask=inside)
         tl.store(near_1 + at, bend * pull_1, mask=inside)
-    worth_of_all = tl.sum(total)
+    whole_value = tl.sum(total)
     if metric == _AP:
-        worth_of_all = tl.where(whole == size, -1.0, worth_of_all)
-    tl.store(value + query, worth_of_all)
+        whole_value = tl.where(whole == size, -1.0, whole_value)
+    tl.store(value + query, whole_value)
 
 
-@launched
+@triton_kernel
 def _spread(  # type: ignore[no-untyped-def]
-    offsets, scores, worths, ranked, eta: tl.float64, pull_0, bend_0, pull_1, bend_1, slopes, curves, gradient, hessian,
+    offsets, scores, gains, ranked, eta: tl.float64, pull_0, bend_0, pull_1, bend_1, slopes, curves, gradient, hessian,
     downwards: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Add to every place what relevant documents that are higher, or lower, add to it; upwards fills the results."""
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, bent_a, bound_a, bent_b, bound_b = far_a, far_a, far_a, far_a, far_a, far_a, far_a
     for start in range(0, size, block):
         place, inside, row, breaks, fall, relevant = _step(
-            first, size, start, scores, worths, ranked, eta, downwards, block
+            first, size, start, scores, gains, ranked, eta, downwards, block
         )
         at = first + place
         own_0 = tl.load(pull_0 + at, mask=inside, other=0.0)
@@ -230,22 +228,18 @@ def _spread(  # type: ignore[no-untyped-def]
             tl.store(gradient + first + row, slope, mask=inside)
 
 
-def launch(call: Call) -> None:
-    """Put lists in order, find ranks by two scans, and what follows from them by two more."""
-    (worths,), (best,), (eta, metric) = call.per_document, call.per_query, call.settings
-    lists, grid, block = call.lists, (call.lists.n_queries,), block_of(call.lists)
-    ranked = ordered(lists, call.scores[None])[1][0]
-    columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device)
+def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+    """Compute the loss and its derivatives: lists in order, ranks by two scans, what follows from them by two more."""
+    gains, _, _, best, eta, metric = arguments
+    grid, block = (lists.n_queries,), lists.block()
+    ranked = ordered(lists, scores[None])[1][0]
+    columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
     above_0, near_0, _, above_1, near_1, _, slopes, curves = columns
+    inputs = (lists.offsets, scores, gains, ranked, eta)
     for downwards in (True, False):
-        _look[grid](
-            lists.offsets, call.scores, worths, ranked, eta, *columns[:6], downwards=downwards, block=block
-        )  # fmt: skip
-    _pull[grid](lists.offsets, worths, ranked, best, eta, *columns, call.value, metric=metric, block=block)
-    wanted = call.hessian is not None
-    outputs = (call.gradient, call.hessian if wanted else call.gradient)
+        _look[grid](*inputs, *columns[:6], downwards, block)
+    _pull[grid](lists.offsets, gains, ranked, best, eta, *columns, out.value, metric, block)
+    wanted = out.hessian.numel() > 0
+    outputs = (out.gradient, out.hessian if wanted else out.gradient)
     for downwards in (True, False):
-        _spread[grid](
-            lists.offsets, call.scores, worths, ranked, eta, above_0, near_0, above_1, near_1, slopes, curves, *outputs,
-            downwards=downwards, wanted=wanted, block=block,
-        )  # fmt: skip
+        _spread[grid](*inputs, above_0, near_0, above_1, near_1, slopes, curves, *outputs, downwards, wanted, block)

@@ -1,49 +1,65 @@
 """Metrics with smooth ranks on a device: two passes over pairs of a relevant document and any other, O(n) memory.
 
-With p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), the derivatives of all three metrics have one form. A relevant
-document i adds to any other k, whose relevance is r_k,
-
-    gradient_k += c·w,   hessian_k += c·(b·w² + η·t),   c = α_i + β_i·r_k,
-
-and to itself minus the sum of the first, and Σ c·η·t + b·(Σ w)(Σ c·w). The first pass finds the rank of each relevant
-document, and from that its α, β and b; the second gathers, for each document, what all relevant ones add to it.
+The formulas are in ``cpu.py``. The first pass finds the rank of each relevant document, and from that its α, β and b;
+the second gathers, for each document, what all relevant ones add to it.
 """
 
-import dataclasses
+from typing import Any
 
-import numpy as np
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.torch.kernels.arithmetic import sigmoid
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE
-from rankwise.objectives.torch.kernels.placed import Call
+from rankwise.device.arithmetic import sigmoid
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.ragged import TILE
+from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
-NDCG, AP, RBP = range(3)
-SETTLED = -1
-"""The count of relevant documents of a list in which all are: every order is the best one."""
-_NDCG, _AP, _RBP = tl.constexpr(NDCG), tl.constexpr(AP), tl.constexpr(RBP)
-_LN2 = tl.constexpr(0.6931471805599453)
+_NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)
+_SETTLED, _LN2 = tl.constexpr(SETTLED), tl.constexpr(LN2)
 
 
-@launched
+@triton_kernel
+def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the relevant documents of a list, then the others, and how many to learn from."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    hits, misses = size * 0, size * 0
+    for start in range(0, size, block):
+        documents = start + tl.arange(0, block)
+        inside = documents < size
+        gain = tl.load(gains + first + documents, mask=inside, other=0.0)
+        hit = (inside & (gain > 0.0)).to(tl.int32)
+        miss = inside.to(tl.int32) - hit
+        place = tl.where(hit > 0, hits + tl.cumsum(hit) - 1, size - 1 - misses - tl.cumsum(miss) + 1)
+        tl.store(relevant + first + place, documents, mask=inside)
+        hits += tl.sum(hit)
+        misses += tl.sum(miss)
+    if metric == _NDCG:
+        count = tl.where(size > 1, hits, 0)
+    else:
+        count = tl.where(hits < size, hits, _SETTLED if metric == _AP else 0)
+    tl.store(counts + query, count)
+
+
+def fill_relevant(lists: Any, gains: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+    """Find the relevant documents of each query."""
+    _fill_relevant[(lists.n_queries,)](lists.offsets, gains, *out, *arguments, lists.block(), num_warps=1)
+
+
+@triton_kernel
 def _rank(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, order, counts, ideal, eta: tl.float64,
+    offsets, tile_queries, tile_starts, scores, gains, relevant, counts, best, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
-    """The first pass, for a tile of relevant documents; results stand at their places in ``order``."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    start = tl.load(tile_starts + tl.program_id(0))
+    """The first pass, for a tile of relevant documents; results stand at their places in ``relevant``."""
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     count = tl.load(counts + query)
     if start >= count:
         return
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
     places = start + tl.arange(0, tile)
     real = places < count
-    mine = tl.load(order + first + places, mask=real, other=0)
+    mine = tl.load(relevant + first + places, mask=real, other=0)
     score = tl.load(scores + first + mine, mask=real, other=0.0)
     eta = tl.cast(eta, score.dtype)
     zeros = tl.zeros([tile], score.dtype)
@@ -62,15 +78,15 @@ def _rank(  # type: ignore[no-untyped-def]
             t = w * (1.0 - 2.0 * p)
             t_sum += t
         if metric != _NDCG:
-            relevant = tl.load(worths + first + others, mask=inside, other=0.0)[:, None]
-            among += p * relevant
-            w_among += w * relevant
+            hit = tl.load(gains + first + others, mask=inside, other=0.0)[:, None]
+            among += p * hit
+            w_among += w * hit
             if wanted:
-                t_among += t * relevant
+                t_among += t * hit
     rank, among, w_sum, w_among = tl.sum(rank, 0), tl.sum(among, 0), tl.sum(w_sum, 0), tl.sum(w_among, 0)
     if metric == _NDCG:
-        worth = tl.load(worths + first + mine, mask=real, other=0.0)
-        share = -worth * _LN2 / tl.load(ideal + query)
+        gain = tl.load(gains + first + mine, mask=real, other=0.0)
+        share = -gain * _LN2 / tl.load(best + query)
         log = tl.log(2.0 + rank)
         part = share / log
         a = -share * eta / ((2.0 + rank) * log * log)
@@ -98,25 +114,24 @@ def _rank(  # type: ignore[no-untyped-def]
         tl.store(own_hessian + first + mine, bent + b * w_sum * slope, mask=real)
 
 
-@launched
+@triton_kernel
 def _gather(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, scores, worths, order, counts, eta: tl.float64,
+    offsets, tile_queries, tile_starts, scores, gains, relevant, counts, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian, value, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
     """The second pass, for a tile of any documents; the first tile of a list adds up its value too."""
-    query = tl.load(tile_queries + tl.program_id(0))
-    start = tl.load(tile_starts + tl.program_id(0))
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     count = tl.load(counts + query)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
     settled = count < 0
     count = tl.maximum(count, 0)
     mine = start + tl.arange(0, tile)
     real = mine < size
     score = tl.load(scores + first + mine, mask=real, other=0.0)
-    relevant = tl.load(worths + first + mine, mask=real, other=0.0)
-    counted = real & (relevant * count > 0.0)
+    hit = tl.load(gains + first + mine, mask=real, other=0.0)
+    counted = real & (hit * count > 0.0)
     eta = tl.cast(eta, score.dtype)
     slope = tl.zeros([step, tile], score.dtype)
     curve = slope
@@ -124,13 +139,13 @@ def _gather(  # type: ignore[no-untyped-def]
     for begin in range(0, count, step):
         places = begin + tl.arange(0, step)
         inside = places < count
-        others = tl.load(order + first + places, mask=inside, other=0)
+        others = tl.load(relevant + first + places, mask=inside, other=0)
         other = tl.load(scores + first + others, mask=inside, other=0.0)
         p = sigmoid(eta * (score[None, :] - other[:, None]))
         w = tl.where(inside[:, None] & (others[:, None] != mine[None, :]), p * (1.0 - p), 0.0)
         c = tl.load(alpha + first + places, mask=inside, other=0.0)[:, None]
         if metric != _NDCG:
-            c = c + tl.load(beta + first + places, mask=inside, other=0.0)[:, None] * relevant[None, :]
+            c = c + tl.load(beta + first + places, mask=inside, other=0.0)[:, None] * hit[None, :]
         slope += c * w
         if wanted:
             b = tl.load(bend + first + places, mask=inside, other=0.0)[:, None]
@@ -145,34 +160,15 @@ def _gather(  # type: ignore[no-untyped-def]
         tl.store(value + query, tl.where(settled, -1.0, tl.sum(total)))
 
 
-def arrange(metric: int, prepared: PreparedKernel) -> PreparedKernel:
-    """Put the relevant documents of each list first, and count them; 0 where a list has nothing to learn from."""
-    (worths,), sizes = prepared.per_document, np.diff(prepared.offsets)
-    relevant = worths > 0.0
-    queries = np.repeat(np.arange(sizes.size), sizes)
-    order = np.lexsort((~relevant, queries)) - np.repeat(prepared.offsets[:-1], sizes)
-    counts = np.bincount(queries[relevant], minlength=sizes.size).astype(np.int32)
-    if metric == AP:
-        counts[counts == sizes] = SETTLED
-    elif metric == RBP:
-        counts[counts == sizes] = 0
-    else:
-        counts[sizes == 1] = 0
-    return dataclasses.replace(
-        prepared, per_document=(worths, order.astype(np.int32)), per_query=(counts, *prepared.per_query)
-    )
-
-
-def launch(metric: int, call: Call) -> None:
-    """Run both passes."""
-    worths, order = call.per_document
-    counts, ideal = call.per_query[0], call.per_query[-1]
-    (eta,) = call.settings
-    scratch = call.scores.new_empty((6, call.lists.n_docs))
-    tiles, shape = call.lists.tiles(TILE), call.lists.pair_shape
-    lists = (call.lists.offsets, *tiles, call.scores, worths, order, counts)
-    grid = (tiles[0].numel(),)
-    wanted = call.hessian is not None
-    _rank[grid](*lists, ideal, eta, *scratch, metric=metric, wanted=wanted, **shape)
-    outputs = (call.value, call.gradient, call.hessian if wanted else call.gradient)
-    _gather[grid](*lists, eta, *scratch, *outputs, metric=metric, wanted=wanted, **shape)
+def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+    """Compute the loss and its derivatives, by both passes."""
+    gains, relevant, counts, best, eta, metric = arguments
+    scratch = scores.new_empty((6, lists.n_docs))
+    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
+    inputs = (lists.offsets, *tiles, scores, gains, relevant, counts)
+    wanted = out.hessian.numel() > 0
+    constants, grid = (metric, wanted, TILE, step), (tiles[0].numel(),)
+    columns = scratch.unbind()
+    _rank[grid](*inputs, best, eta, *columns, *constants, num_warps=warps)
+    outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient)
+    _gather[grid](*inputs, eta, *columns, *outputs, *constants, num_warps=warps)

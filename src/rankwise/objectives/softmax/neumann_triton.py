@@ -1,6 +1,6 @@
 """The three-term Newton numerator of the softmax family on a device: one program for each list, in double precision.
 
-The formula is that of ``_neumann`` in ``rankwise.objectives.softmax.cross_entropy``: with t₁ the gradient,
+The formula is that of ``_neumann`` in ``cpu.py``: with t₁ the gradient,
 a = t₁/(1 − ρ) and b = t₂/(1 − ρ), it is t₁ + ρ(Σa − a) + ρ(Σb − b). The best document is kept apart. What it sends to
 the others, ρ·a of it, is t₁ of it times their shares of the rest, which have an exponent of their own: finite however
 far it is ahead.
@@ -8,23 +8,20 @@ far it is ahead.
 
 import math
 
-import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import DeviceLists
+from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.ragged import Ragged
 
 _BLOCK = 256
 
 
-@launched
+@triton_kernel
 def _neumann(  # type: ignore[no-untyped-def]
     offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
 ):
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, tl.program_id(0))
     lanes = tl.arange(0, block)
     lowest = tl.full([block], float("-inf"), tl.float64)
     tops, places = lowest, tl.zeros([block], tl.int32)
@@ -91,11 +88,9 @@ def _neumann(  # type: ignore[no-untyped-def]
         tl.store(numerator + rows, found.to(numerator.dtype.element_ty), mask=inside)
 
 
-def neumann(lists: DeviceLists, scores: Tensor, gradient: Tensor, epsilon: float) -> Tensor:
-    """Give the numerator, from the gradient of the softmax family at finite scores."""
-    numerator = torch.empty_like(gradient)
+def neumann(lists: Ragged, scores: Tensor, gradient: Tensor, epsilon: float, numerator: Tensor) -> None:
+    """Fill the numerator, from the gradient of the softmax family at finite scores."""
     log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0
     _neumann[(lists.n_queries,)](
-        lists.offsets, scores, gradient, numerator, log_epsilon, has_epsilon=epsilon > 0.0, block=_BLOCK, num_warps=2
+        lists.offsets, scores, gradient, numerator, log_epsilon, epsilon > 0.0, _BLOCK, num_warps=2
     )
-    return numerator

@@ -1,129 +1,278 @@
-"""The softmax family on a device: one program for each list, which walks along it three times.
+"""The softmax family on a device: a program walks along a list three times, or several share a long one.
 
-The formulas, and why the best document is kept apart, are in ``rankwise.objectives.softmax.cross_entropy``.
+The formulas, and why the best document is kept apart, are in ``cpu.py``.
 """
 
 import math
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rankwise.objectives.softmax.cross_entropy import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.placed import Call
-from rankwise.objectives.torch.kernels.random import document_uniforms
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.random import document_uniforms
+from rankwise.objectives.lists import Random
+from rankwise.objectives.softmax.cpu import EXP, GAMMA_TIGHT, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
+from rankwise.objectives.softmax.neumann_triton import neumann
 
-_BLOCK, _WIDE, _LONG = 256, 4096, 2048  # documents at once, and where lists are longer than this in the mean
+_EXP, _SHARE, _ZERO, _UNIFORM = tl.constexpr(EXP), tl.constexpr(SHARE), tl.constexpr(GAMMA_ZERO), tl.constexpr(GAMMA_UNIFORM)
+_BLOCK = 256
+LONG = 4096
+"""Documents of a list that one program walks along; longer lists are shared."""
+
+
+@triton_kernel
+def _fill_targets(  # type: ignore[no-untyped-def]
+    offsets, labels, weights, masses, units, target: tl.constexpr, weighted: tl.constexpr, block: tl.constexpr
+):
+    """Fill the target distribution of a list, in double precision; a label that is no grade makes it NaN."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    lanes = tl.arange(0, block)
+    tops = tl.zeros([block], tl.float64)
+    wrong = tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        label = tl.load(labels + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+        tops = tl.maximum(tops, label)
+        wrong += ((label >= 0.0) & (label < float("inf"))).to(tl.int32) == 0
+    top = tl.max(tops)
+    large = (top >= 64.0) & (target > _SHARE)  # keeps 2^label finite for any label
+    unit = tl.where(large, tl.exp2(-top), 1.0)
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        rows = first + start + lanes
+        label = tl.load(labels + rows, mask=inside, other=0.0).to(tl.float64)
+        if target == _EXP:
+            mass = tl.exp(label - top)
+        elif target == _SHARE:
+            mass = label
+        else:
+            mass = tl.exp2(tl.where(large, label - top, label)) - unit
+        if weighted:
+            mass = mass * tl.load(weights + rows, mask=inside, other=0.0)
+        if target == _ZERO:
+            mass = mass + unit
+        mass = tl.where(inside, mass, 0.0)
+        sums += mass
+        tl.store(masses + rows, mass, mask=inside)
+    total = tl.sum(sums)
+    learns = size > 1
+    if target < _UNIFORM:
+        learns = learns & (total > 0.0)
+        total = tl.where(total > 0.0, total, 1.0)
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            rows = first + start + lanes
+            tl.store(masses + rows, tl.load(masses + rows, mask=inside, other=0.0) / total, mask=inside)
+    unit = tl.where(learns, unit, -1.0)
+    tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
+
+
+def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+    """Compute the target distributions."""
+    weights, target = arguments
+    weighted = weights.numel() > 0
+    masses, units = out
+    exact = torch.empty(lists.n_docs, dtype=torch.float64, device=lists.device)
+    _fill_targets[(lists.n_queries,)](
+        lists.offsets, labels, weights if weighted else labels, exact, units, target, weighted, _BLOCK, num_warps=2
+    )
+    masses.copy_(exact)
 
 
 @triton.jit
-def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key, word):  # type: ignore[no-untyped-def]
-    """The target of some documents of a list, which is not normalised where γ is drawn."""
+def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low, key_high, word):  # type: ignore[no-untyped-def]
+    """Return the target of some documents of a list, which is not normalised where γ is drawn."""
     mass = tl.load(masses + rows, mask=inside, other=0.0)
     if draws:
-        gamma = document_uniforms(tl.load(key), tl.load(key + 1), word, documents, tl.zeros_like(documents))
+        gamma = document_uniforms(key_low, key_high, word, documents, tl.zeros_like(documents))
         mass = tl.where(inside, mass + unit * (1.0 - gamma).to(mass.dtype), 0.0)
     return mass
 
 
-@launched
-def _cross_entropy(  # type: ignore[no-untyped-def]
-    offsets,
-    scores,
-    masses,
-    units,
-    key,
-    words,
-    value,
-    gradient,
-    hessian,
-    log_epsilon: tl.float64,
-    has_epsilon: tl.constexpr,
-    draws: tl.constexpr,
-    wanted: tl.constexpr,
-    block: tl.constexpr,
+@triton.jit
+def _walk_tops(  # type: ignore[no-untyped-def]
+    first, begin, end, scores, masses, unit, draws: tl.constexpr, key_low, key_high, word, block: tl.constexpr
 ):
-    query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
-    unit = tl.load(units + query)
+    """Return the largest score of a range of a list, where it stands first, and the sum of the masses."""
     lanes = tl.arange(0, block)
-    if unit < 0.0:
-        for start in range(0, size, block):
-            inside = start + lanes < size
-            rows = first + start + lanes
-            tl.store(gradient + rows, tl.zeros([block], gradient.dtype.element_ty), mask=inside)
-            if wanted:
-                tl.store(hessian + rows, tl.zeros([block], hessian.dtype.element_ty), mask=inside)
-        tl.store(value + query, 0.0)
-        return
-    word = tl.load(words + query) if draws else 0
-    # The largest score, where it stands first, and the sum of the masses.
     tops = tl.full([block], float("-inf"), scores.dtype.element_ty)
     places = tl.zeros([block], tl.int32)
     sums = tl.zeros([block], scores.dtype.element_ty)
-    for start in range(0, size, block):
+    for start in range(begin, end, block):
         documents = start + lanes
-        inside = documents < size
+        inside = documents < end
         score = tl.load(scores + first + documents, mask=inside, other=float("-inf"))
         places = tl.where(score > tops, documents, places)
         tops = tl.maximum(tops, score)
         if draws:
-            sums += _masses(masses, unit, first + documents, inside, documents, draws, key, word)
+            sums += _masses(masses, unit, first + documents, inside, documents, draws, key_low, key_high, word)
     top = tl.max(tops)
-    best = tl.min(tl.where(tops == top, places, size))
-    share = 1.0 / tl.sum(sums) if draws else 1.0
-    log_epsilon = tl.cast(log_epsilon, top.dtype)
-    shift = tl.maximum(top, log_epsilon) if has_epsilon else top
-    # The softmax's denominator without the best document, and the loss.
+    return top, tl.min(tl.where(tops == top, places, end)), tl.sum(sums)
+
+
+@triton.jit
+def _walk_sums(  # type: ignore[no-untyped-def]
+    first, begin, end, scores, masses, unit, share, shift, best,
+    draws: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
+):  # fmt: skip
+    """Return the softmax's denominator without the best document, and the loss, of a range of a list."""
+    lanes = tl.arange(0, block)
     rests = tl.zeros([block], scores.dtype.element_ty)
     losses = tl.zeros([block], scores.dtype.element_ty)
-    for start in range(0, size, block):
+    for start in range(begin, end, block):
         documents = start + lanes
-        inside = documents < size
+        inside = documents < end
         score = tl.load(scores + first + documents, mask=inside, other=0.0)
-        mass = _masses(masses, unit, first + documents, inside, documents, draws, key, word) * share
+        mass = _masses(masses, unit, first + documents, inside, documents, draws, key_low, key_high, word) * share
         rests += tl.where(inside & (documents != best), tl.exp(score - shift), 0.0)
         losses += tl.where(inside, mass * (shift - score), 0.0)
-    rest = tl.sum(rests)
-    if has_epsilon:
-        rest += tl.exp(log_epsilon - shift)
-    own = tl.exp(top - shift)
-    total = rest + own
-    tl.store(value + query, tl.sum(losses) + tl.log(total))
-    for start in range(0, size, block):
+    return tl.sum(rests), tl.sum(losses)
+
+
+@triton.jit
+def _walk_outputs(  # type: ignore[no-untyped-def]
+    first, begin, end, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
+    draws: tl.constexpr, wanted: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
+):  # fmt: skip
+    """Fill the derivatives of a range of a list; zeros where there is nothing to learn."""
+    lanes = tl.arange(0, block)
+    for start in range(begin, end, block):
         documents = start + lanes
-        inside = documents < size
+        inside = documents < end
         rows = first + documents
         score = tl.load(scores + rows, mask=inside, other=0.0)
-        mass = _masses(masses, unit, rows, inside, documents, draws, key, word) * share
+        mass = _masses(masses, unit, rows, inside, documents, draws, key_low, key_high, word) * share
         rho = tl.exp(score - shift) / total
-        tl.store(gradient + rows, rho - mass, mask=inside)
+        tl.store(gradient + rows, tl.where(unit < 0.0, 0.0, rho - mass), mask=inside)
         if wanted:
-            tl.store(hessian + rows, tl.where(documents == best, rho * (rest / total), rho - rho * rho), mask=inside)
+            curve = tl.where(documents == best, rho * (rest / total), rho - rho * rho)
+            tl.store(hessian + rows, tl.where(unit < 0.0, 0.0, curve), mask=inside)
 
 
-@launched
+@triton_kernel
+def _cross_entropy(  # type: ignore[no-untyped-def]
+    offsets, scores, masses, units, words, value, gradient, hessian, key_low, key_high, log_epsilon: tl.float64,
+    has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Fill the value and the derivatives of a list."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    unit = tl.load(units + query)
+    word = tl.load(words + query) if draws else 0
+    top, best, mass = _walk_tops(first, 0, size, scores, masses, unit, draws, key_low, key_high, word, block)
+    share = 1.0 / mass if draws else 1.0
+    log_epsilon = tl.cast(log_epsilon, top.dtype)
+    shift = tl.maximum(top, log_epsilon) if has_epsilon else top
+    rest, loss = _walk_sums(
+        first, 0, size, scores, masses, unit, share, shift, best, draws, key_low, key_high, word, block
+    )
+    if has_epsilon:
+        rest += tl.exp(log_epsilon - shift)
+    total = rest + tl.exp(top - shift)
+    tl.store(value + query, tl.where(unit < 0.0, 0.0, loss + tl.log(total) + 0.0 * unit))
+    _walk_outputs(
+        first, 0, size, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
+        draws, wanted, key_low, key_high, word, block,
+    )  # fmt: skip
+
+
+@triton.jit
+def _joined_tops(parts, number, count, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Join what the programs of a list found in the first walk: largest score, where it is, sum of masses."""
+    lanes = tl.arange(0, block)
+    tops = tl.full([block], float("-inf"), tl.float64)
+    sums = tl.zeros([block], tl.float64)
+    best = tl.full([block], 2147483647, tl.int32)
+    for start in range(0, count, block):
+        inside = start + lanes < count
+        at = (number + start + lanes) * 4
+        top = tl.load(parts + at, mask=inside, other=float("-inf"))
+        place = tl.load(parts + at + 1, mask=inside, other=2147483647.0).to(tl.int32)
+        best = tl.where(top > tops, place, tl.where(top == tops, tl.minimum(best, place), best))
+        tops = tl.maximum(tops, top)
+        sums += tl.load(parts + at + 2, mask=inside, other=0.0)
+    top = tl.max(tops)
+    return top, tl.min(tl.where(tops == top, best, 2147483647)), tl.sum(sums)
+
+
+@triton_kernel
+def _long_walk(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, scores, masses, units, words, parts, sums, value, gradient, hessian,
+    key_low, key_high, log_epsilon: tl.float64,
+    walk: tl.constexpr, has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
+    block: tl.constexpr,
+):  # fmt: skip
+    """One of three walks along a part of a list; each begins with what all programs of the list have left before."""
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
+    number = tl.program_id(0) - start // tile  # the first program of the list
+    count = (size + tile - 1) // tile
+    end = tl.minimum(start + tile, size)
+    unit = tl.load(units + query)
+    word = tl.load(words + query) if draws else 0
+    if walk == 0:
+        top, best, mass = _walk_tops(first, start, end, scores, masses, unit, draws, key_low, key_high, word, block)
+        tl.store(parts + tl.program_id(0) * 4, top.to(tl.float64))
+        tl.store(parts + tl.program_id(0) * 4 + 1, best.to(tl.float64))
+        tl.store(parts + tl.program_id(0) * 4 + 2, mass.to(tl.float64))
+    else:
+        top, best, mass = _joined_tops(parts, number, count, 32)
+        share = (1.0 / mass).to(scores.dtype.element_ty) if draws else 1.0
+        top = top.to(scores.dtype.element_ty)
+        log_epsilon = tl.cast(log_epsilon, top.dtype)
+        shift = tl.maximum(top, log_epsilon) if has_epsilon else top
+        if walk == 1:
+            rest, loss = _walk_sums(
+                first, start, end, scores, masses, unit, share, shift, best, draws, key_low, key_high, word, block
+            )
+            tl.store(sums + tl.program_id(0) * 2, rest.to(tl.float64))
+            tl.store(sums + tl.program_id(0) * 2 + 1, loss.to(tl.float64))
+        else:
+            lanes = tl.arange(0, 32)
+            rests, losses = tl.zeros([32], tl.float64), tl.zeros([32], tl.float64)
+            for begin in range(0, count, 32):
+                inside = begin + lanes < count
+                rests += tl.load(sums + (number + begin + lanes) * 2, mask=inside, other=0.0)
+                losses += tl.load(sums + (number + begin + lanes) * 2 + 1, mask=inside, other=0.0)
+            rest = tl.sum(rests)
+            if has_epsilon:
+                rest += tl.exp(log_epsilon - shift)
+            rest = rest.to(top.dtype)
+            total = rest + tl.exp(top - shift)
+            if start == 0:
+                loss = tl.sum(losses).to(top.dtype) + tl.log(total) + 0.0 * unit
+                tl.store(value + query, tl.where(unit < 0.0, 0.0, loss))
+            _walk_outputs(
+                first, start, end, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
+                draws, wanted, key_low, key_high, word, block,
+            )  # fmt: skip
+
+
+@triton_kernel
 def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
 
     A document may lie on the mean exactly, and single precision would put it to the wrong side.
     """
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     unit = tl.load(units + query).to(tl.float64)
     lanes = tl.arange(0, block)
     zeros = tl.zeros([block], tl.float64)
     tops = tl.full([block], float("-inf"), tl.float64)
-    masses_of = zeros
+    gain_sums = zeros
     for start in range(0, size, block):
         inside = start + lanes < size
         score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
         tops = tl.maximum(tops, score)
-        masses_of += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
-    top, gain = tl.max(tops), tl.sum(masses_of)
+        gain_sums += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+    top, gain = tl.max(tops), tl.sum(gain_sums)
     sums = zeros
     best = size
     for start in range(0, size, block):
@@ -156,30 +305,28 @@ def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):  # typ
         tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
 
 
-def launch(call: Call) -> None:
-    """Launch the kernel of ``cross_entropy_kernel``."""
-    target, epsilon = call.settings[0], call.settings[1]
-    draws = target == GAMMA_UNIFORM
-    masses, units = call.per_document[0], call.per_query[0]
+def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | None, out: Any) -> None:
+    """Compute the loss and its derivatives."""
+    masses, units, target, epsilon = arguments
     if target == GAMMA_TIGHT:
         gains, masses = masses, torch.empty_like(masses)
-        _tighten[(call.lists.n_queries,)](call.lists.offsets, call.scores, gains, units, masses, _BLOCK, num_warps=2)
-    offsets, long = call.lists.offsets, call.lists.n_docs > _LONG * call.lists.n_queries
-    key, words = (call.random.key(), call.random.queries) if call.random is not None else (offsets, offsets)
-    _cross_entropy[(call.lists.n_queries,)](
-        call.lists.offsets,
-        call.scores,
-        masses,
-        units,
-        key,
-        words,
-        call.value,
-        call.gradient,
-        call.hessian if call.hessian is not None else call.gradient,
-        math.log(epsilon) if epsilon > 0.0 else 0.0,
-        epsilon > 0.0,
-        draws,
-        call.hessian is not None,
-        _WIDE if long else _BLOCK,
-        num_warps=16 if long else 2,
-    )
+        _tighten[(lists.n_queries,)](lists.offsets, scores, gains, units, masses, _BLOCK, num_warps=2)
+    draws, wanted = target == GAMMA_UNIFORM, out.hessian.numel() > 0
+    words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0].tolist())
+    log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0
+    inputs = (scores, masses, units, words)
+    outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient, *key, log_epsilon)
+    if lists.typical <= LONG:
+        _cross_entropy[(lists.n_queries,)](
+            lists.offsets, *inputs, *outputs, epsilon > 0.0, draws, wanted, _BLOCK, num_warps=2
+        )
+    else:
+        tiles = lists.tiles(LONG)
+        scratch = torch.empty((6, tiles[0].numel()), dtype=torch.float64, device=lists.device)
+        for walk in range(3):
+            _long_walk[(tiles[0].numel(),)](
+                lists.offsets, *tiles, *inputs, scratch[:4], scratch[4:], *outputs,
+                walk, epsilon > 0.0, draws, wanted, LONG, 1024, num_warps=8,
+            )  # fmt: skip
+    if out.numerator is not None and out.numerator is not out.gradient:
+        neumann(lists, scores, out.gradient, epsilon, out.numerator)

@@ -1,7 +1,7 @@
 """Bounding: every list's metric brought to a scale of its own, by what its orderings can reach (Westerborg 2022)."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.permutations import Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Lists, Values
-from rankwise.objectives.prepared import Prepared, checked_lists
+from rankwise.objectives.prepared import Prepared, checked_lists, mapped
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.bounds import Bounds, bounds
 from rankwise.objectives.wrappers.stochastic import stochastic
@@ -128,6 +128,10 @@ class PreparedBounded(Prepared):
         self.lists.chain(out._replace(numerator=out.gradient), first, None if self.objective.gain == "thesis" else second)
         if out.numerator is not out.gradient:
             out.numerator[:] = out.gradient
+
+    def move(self, lists: Any) -> Self:
+        """Return the same on the device of ``lists``; the map is steep and stays in double precision."""
+        return replace(super().move(lists), bounds=mapped(self.bounds, lambda value, _: lists.exact_column(value)))
 
 
 def metric_inside(objective: Objective) -> Objective:

@@ -13,8 +13,11 @@ from rankwise.objectives.fastmath import sigmoid
 from rankwise.objectives.prepared import PerQuery
 from rankwise.threads import over_queries
 
-SATURATED = 40.0  # σ(−40) is lost in the last digit of anything that it is added to
-_LEAST_SLOPE = 0.05  # of the distribution function at the best ordering, as a share of its mean slope
+SATURATED = 40.0
+"""σ(−40) is lost in the last digit of anything that it is added to."""
+LEAST_SLOPE = 1e-300
+"""Keeps the smoothed distribution function rising where every sigmoid is 0 or 1 to the last digit."""
+_SLOPE_SHARE = 0.05  # of the distribution function at the best ordering, as a share of its mean slope
 
 
 class Tables(NamedTuple):
@@ -154,7 +157,7 @@ def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str
             read_only(np.array([gain])),
         )
         _smooth_share(0, 1, read_only(np.arange(2)), read_only(np.array([best])), *tables, mapped, first, second)
-        if first[0] >= _LEAST_SLOPE / span:
+        if first[0] >= _SLOPE_SHARE / span:
             break
         gain *= 0.9
     return gain
@@ -181,5 +184,4 @@ def _smooth_share(first, last, _, metric, which, starts, values, shares, gains, 
             total += p * s
             first_sum += w
             second_sum += w * (1.0 - 2.0 * s)
-        # Where every sigmoid is 0 or 1 to the last digit, a floor keeps the map rising.
-        share[q], slope[q], bend[q] = total, max(a * first_sum, 1e-300), a * a * second_sum
+        share[q], slope[q], bend[q] = total, max(a * first_sum, LEAST_SLOPE), a * a * second_sum

@@ -1,15 +1,15 @@
-"""Ragged lists in order, on a device: by counting where lists are short, by sorting where they are long."""
+"""The order of ragged arrays on a device: by counting where queries are short, by sorting where they are long."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.lists import TILE, DeviceLists
+from rankwise.device.launching import tile_bounds, triton_kernel
+from rankwise.device.ragged import TILE, Ragged
 
 COUNTED = 2048
-"""Documents up to which each document of a list counts those before it: n² comparisons, but no pass over all lists."""
+"""Size up to which each document counts those before it: n² comparisons, but no pass over all queries."""
 
 
 @triton.jit
@@ -23,15 +23,15 @@ def count_before(keys, size, mine, key, step: tl.constexpr):  # type: ignore[no-
     return tl.sum(places, 0)
 
 
-@launched
+@triton_kernel
 def _count(  # type: ignore[no-untyped-def]
     offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr
 ):
-    query = tl.load(tile_queries + tl.program_id(0))
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    _, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    if start >= size:
+        return
     row = tl.program_id(1).to(tl.int64) * n_docs
-    mine = tl.load(tile_starts + tl.program_id(0)) + tl.arange(0, tile)
+    mine = start + tl.arange(0, tile)
     real = mine < size
     key = tl.load(keys + row + first + mine, mask=real, other=0.0)
     place = count_before(keys + row + first, size, mine, key, step)
@@ -39,17 +39,17 @@ def _count(  # type: ignore[no-untyped-def]
     tl.store(ranked + row + first + place, mine, mask=real)
 
 
-def ordered(lists: DeviceLists, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Put the documents of each list in order, highest key first: the place of each, and which stands at each place.
+def ordered(lists: Ragged, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the place of each document by key, highest first, and the document at each place.
 
-    ``keys`` has one row for each of several orders. Documents and places are counted from 0 in each list.
+    ``keys`` has one row for each of several orders. Documents and places are counted from 0 in each query.
     """
     places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device)
-    if lists.longest <= COUNTED:
-        tiles, shape = lists.tiles(TILE), lists.pair_shape
-        shape = shape | {"step": 4 * shape["step"]}  # a comparison is soon made
+    if lists.typical <= COUNTED:
+        tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
         grid = (tiles[0].numel(), keys.shape[0])
-        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, **shape)
+        # A comparison takes little time, hence more of them in a step.
+        _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, TILE, 4 * step, num_warps=warps)
         return places, ranked
     order = torch.sort(keys, descending=True, stable=True).indices
     if lists.n_queries > 1:

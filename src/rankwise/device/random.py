@@ -1,12 +1,14 @@
 """The random numbers of ``rankwise.stream`` on a device, bit for bit: Philox4x32-10 needs nothing but 32-bit words."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.objectives.torch.devices import to_device
-from rankwise.objectives.torch.kernels.lists import DeviceLists
+from rankwise.device.ragged import Ragged, to_device
 from rankwise.stream import Stream
 
 
@@ -55,29 +57,13 @@ def document_uniforms(key_low, key_high, query, documents, draw):  # type: ignor
     return tl.where((documents & 1) == 0, first, second)
 
 
-class DeviceStream:
-    """What a kernel draws with: the key of a stream in two words, and the word of each query on the device."""
+def key_words(streams: Sequence[Stream]) -> NDArray[np.int32]:
+    """Return the two words of the key of each stream."""
+    return np.array([stream.key for stream in streams], np.uint64).view(np.int32).reshape(-1, 2)
 
-    def __init__(self, stream: Stream, lists: DeviceLists) -> None:
-        self._stream, self._device = stream, lists.device
-        # Queries without ids are known by their numbers, which do not have to travel.
-        named = stream.query_ids is not None
-        self.queries = (
-            to_device(stream.queries(lists.n_queries).view(np.int64), lists.device) if named else lists.numbers
-        )
 
-    def key(self) -> Tensor:
-        """The two words of the key, in a tensor, so that a launch has the same arguments whatever they are."""
-        return self._copied([self._stream])[0]
-
-    def children(self, *purposes: str) -> tuple[Tensor, ...]:
-        """The keys of children, one for each purpose; they travel together."""
-        return tuple(self._copied([self._stream.child(purpose) for purpose in purposes]))
-
-    def keys(self, purpose: str, count: int) -> Tensor:
-        """The keys of the first ``count`` children of a purpose, one in each row."""
-        return self._copied([self._stream.child(purpose, number) for number in range(count)])
-
-    def _copied(self, streams: list[Stream]) -> Tensor:
-        words = np.array([stream.key for stream in streams], np.uint64).view(np.int32)
-        return to_device(words.reshape(-1, 2), self._device)
+def query_words(stream: Stream, lists: Ragged) -> Tensor:
+    """Return the counter word of each query, on the device; queries without ids have their numbers."""
+    if stream.query_ids is None:
+        return lists.numbers
+    return to_device(stream.queries(lists.n_queries).view(np.int64), lists.device)

@@ -1,0 +1,78 @@
+"""How Triton kernels are compiled and launched, and how each begins."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
+
+_WIDE = 31  # bits above which an integer is passed in 64
+
+
+class TritonKernel:
+    """A Triton kernel that is compiled once for the types of its arguments, and launched with little overhead.
+
+    Triton would also specialise on arguments that are 1 or divisible by 16, such as the number of documents of a batch,
+    and compile in the middle of training whenever a batch is the first of its kind. And each of its launches inspects
+    all arguments again, which takes longer than a small kernel: here that is done once for their types.
+
+    ``kernel[grid](*arguments, num_warps=…)`` takes all arguments by position, constants last.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = inspect.signature(function).parameters.items()
+        self._constants = [name for name, parameter in parameters if parameter.annotation is tl.constexpr]
+        values = [name for name, parameter in parameters if parameter.annotation is not tl.constexpr]
+        self._kernel: Any = triton.jit(function, do_not_specialize=values)
+        self._interpreted = isinstance(self._kernel, InterpretedFunction)
+        self._n_values = len(values)
+        self._compiled: dict[Any, Any] = {}
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        """Return the launch of so many programs."""
+
+        def launch(*arguments: Any, num_warps: int = 4) -> None:
+            if self._interpreted:
+                self._kernel[grid](*arguments, num_warps=num_warps)
+                return
+            n = self._n_values
+            key = (torch.cuda.current_device(), num_warps, *map(_type, arguments[:n]), *arguments[n:])
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                self._compiled[key] = self._kernel[grid](*arguments, num_warps=num_warps)
+            else:
+                compiled[grid if len(grid) == 3 else (*grid, *(1, 1)[: 3 - len(grid)])](*arguments)
+
+        return launch
+
+
+def _type(argument: Any) -> Any:
+    if isinstance(argument, torch.Tensor):
+        return argument.dtype
+    return argument.bit_length() > _WIDE if isinstance(argument, int) else type(argument)
+
+
+triton_kernel = TritonKernel
+"""Decorator of a kernel that is launched, as against ``triton.jit`` for the functions that it calls."""
+
+
+@triton.jit
+def list_bounds(offsets, query):  # type: ignore[no-untyped-def]
+    """Return the first row of a query's documents, and how many there are."""
+    first = tl.load(offsets + query)
+    return first, tl.load(offsets + query + 1) - first
+
+
+@triton.jit
+def tile_bounds(offsets, tile_queries, tile_starts):  # type: ignore[no-untyped-def]
+    """Return the query of a program's tile, where in it the tile starts, and :func:`list_bounds`.
+
+    A table of tiles may end with tiles that start behind the end of their query: there is nothing to do for these.
+    """
+    query = tl.load(tile_queries + tl.program_id(0))
+    first = tl.load(offsets + query)
+    return query, tl.load(tile_starts + tl.program_id(0)), first, tl.load(offsets + query + 1) - first

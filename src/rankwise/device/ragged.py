@@ -1,0 +1,190 @@
+"""Ragged arrays on a device, and the tiles that programs work on."""
+
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+import triton.language as tl
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.device.launching import list_bounds, triton_kernel
+
+TILE = 32
+"""Documents of a tile whose pairs are summed: one for each thread of a warp."""
+_FULL = 8192
+"""Target number of warps: four times what an H100-class GPU holds at once."""
+_BEHIND = 2**30
+"""Where a tile starts that has no documents."""
+
+
+def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy an array to a device without waiting for it to arrive; floating-point numbers in a precision."""
+    tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are read-only
+    if dtype is not None and tensor.dtype.is_floating_point:
+        tensor = tensor.to(dtype)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+@triton_kernel
+def _fill_rows(offsets, starts, rows, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the rows of the documents of a query, which begin at a given row."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    start = tl.load(starts + query)
+    for begin in range(0, size, block):
+        documents = begin + tl.arange(0, block)
+        tl.store(rows + first + documents, start + documents, mask=documents < size)
+
+
+@triton_kernel
+def _fill_tiles(offsets, ends, tile_queries, tile_starts, tile: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill the tiles of a query, which end at ``ends`` in the table."""
+    query = tl.program_id(0)
+    _, size = list_bounds(offsets, query)
+    count = (size + tile - 1) // tile
+    begin = tl.load(ends + query) - count
+    for start in range(0, count, block):
+        number = start + tl.arange(0, block)
+        tl.store(tile_queries + begin + number, tl.zeros([block], tl.int32) + query, mask=number < count)
+        tl.store(tile_starts + begin + number, number * tile, mask=number < count)
+
+
+class Ragged:
+    """Where the documents of queries begin and end, on a device.
+
+    Offsets that the host has are read there, so that the launches are shaped by them. Offsets that only the device has
+    are not copied, as the host would have to wait: shapes then follow from the number of documents and of queries.
+
+    A *tile* is a range of one query, at most ``block`` documents long. One program works on one tile, so that long
+    lists are shared among multiprocessors and short ones waste little.
+    """
+
+    def __init__(self, offsets: Tensor, n_docs: int, host: Offsets | None = None) -> None:
+        self.offsets, self.device, self._host = offsets, offsets.device, host
+        self.n_queries, self.n_docs = offsets.numel() - 1, n_docs
+        self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @classmethod
+    def of(cls, offsets: Offsets, device: torch.device) -> Self:
+        """Copy offsets to a device."""
+        n_docs = int(offsets[-1])
+        dtype = np.int32 if n_docs < 2**31 else np.int64
+        return cls(to_device(offsets.astype(dtype), device), n_docs, offsets)
+
+    @property
+    def host(self) -> Offsets:
+        """The offsets on the host; if only the device has them, they are copied, once."""
+        if self._host is None:
+            self._host = self.offsets.cpu().numpy().astype(np.int64)
+        return self._host
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Number of documents of each query."""
+        return self.offsets[1:] - self.offsets[:-1]
+
+    @cached_property
+    def longest(self) -> int:
+        """An upper bound of the sizes, and of 1: the largest, or all documents where the host does not know it."""
+        if self._host is None:
+            return max(self.n_docs - self.n_queries + 1, 1)
+        return int((self._host[1:] - self._host[:-1]).max(initial=1))
+
+    @cached_property
+    def typical(self) -> int:
+        """The size that the shape of launches is chosen for: the largest, or four times the mean."""
+        if self._host is None:
+            return min(self.longest, 4 * self.n_docs // max(self.n_queries, 1) + 1)
+        return self.longest
+
+    def tiles(self, block: int) -> tuple[Tensor, Tensor]:
+        """Return the query of each tile, and where in that query it begins; the longest queries come first.
+
+        A long query that comes last would keep one multiprocessor busy while the others are idle.
+        """
+        if block not in self._tiles:
+            self._tiles[block] = self._device_tiles(block) if self._host is None else self._host_tiles(block)
+        return self._tiles[block]
+
+    def _host_tiles(self, block: int) -> tuple[Tensor, Tensor]:
+        counts = -(-(self.host[1:] - self.host[:-1]) // block)
+        queries = np.argsort(-counts, kind="stable")
+        ends = offsets_of(counts[queries])
+        starts = (np.arange(ends[-1]) - np.repeat(ends[:-1], counts[queries])) * block
+        table = np.stack((np.repeat(queries, counts[queries]), starts)).astype(np.int32)
+        tile_queries, tile_starts = to_device(table, self.device)
+        return tile_queries, tile_starts
+
+    def _device_tiles(self, block: int) -> tuple[Tensor, Tensor]:
+        """Return a table of as many tiles as there may be; those that there are not start behind their query's end."""
+        ends = torch.cumsum((self.sizes + (block - 1)) // block, 0, dtype=torch.int32)
+        most = self.n_docs // block + self.n_queries
+        tile_queries = torch.zeros(most, dtype=torch.int32, device=self.device)
+        tile_starts = torch.full((most,), _BEHIND, dtype=torch.int32, device=self.device)
+        _fill_tiles[(self.n_queries,)](self.offsets, ends, tile_queries, tile_starts, block, 64, num_warps=1)
+        return tile_queries, tile_starts
+
+    @cached_property
+    def numbers(self) -> Tensor:
+        """The queries, numbered from 0."""
+        return torch.arange(self.n_queries, device=self.device)
+
+    @cached_property
+    def longest_first(self) -> Tensor:
+        """The queries by size: what takes long begins early."""
+        if self._host is None:
+            return torch.argsort(self.sizes, descending=True).to(torch.int32)
+        return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
+
+    @cached_property
+    def pair_shape(self) -> tuple[int, int]:
+        """How many others a block of pairs has for each document of a tile, and how many warps share it.
+
+        A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
+        every sum would go through shared memory. A tile has several warps, which take turns with the others, where one
+        warp with a tile of the longest query would still be at work when all others are done.
+        """
+        n_tiles = self.tiles(TILE)[0].numel()
+        if self._host is None:
+            straggles = self.typical * (_FULL // 4) > n_tiles * self.n_docs // max(self.n_queries, 1)
+        else:
+            sizes = self._host[1:] - self._host[:-1]
+            straggles = self.longest * (_FULL // 4) > int((-(-sizes // TILE) * sizes).sum())
+        warps = 1
+        while straggles and warps < 8 and n_tiles * warps < _FULL:
+            warps *= 2
+        return 8 * warps, warps
+
+    def block(self, widest: int = 256) -> int:
+        """How many documents a program reads in one step along a query: a power of 2, no more than it needs."""
+        return min(max(4, 1 << (self.typical - 1).bit_length()), widest)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return the value of its query for each document."""
+        return values.repeat_interleave(self.sizes, output_size=self.n_docs)
+
+    def rows(self, queries: NDArray[np.int64]) -> "Rows":
+        """Return the rows of the documents of some queries."""
+        sizes = (self.host[1:] - self.host[:-1])[queries]
+        offsets = offsets_of(sizes)
+        ragged = Ragged.of(offsets, self.device)
+        numbers, starts = to_device(np.stack((queries, self.host[:-1][queries])), self.device)
+        rows = torch.empty(ragged.n_docs, dtype=torch.int64, device=self.device)
+        _fill_rows[(ragged.n_queries,)](ragged.offsets, starts, rows, 256, num_warps=1)
+        return Rows(ragged, numbers, rows)
+
+
+class Rows(NamedTuple):
+    """Some of the queries of a ragged array."""
+
+    ragged: Ragged
+    """Their documents, numbered anew."""
+    numbers: Tensor
+    """Their numbers."""
+    rows: Tensor
+    """The rows of their documents."""

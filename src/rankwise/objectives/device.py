@@ -1,0 +1,284 @@
+"""The arithmetic of ``lists.py`` for tensors on a GPU: the same operations, in torch and Triton.
+
+No number is looked at on the host, so that the host never waits for the device. What the CPU would refuse (scores or
+labels that are not finite) makes the values NaN here.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rankwise import check
+from rankwise.arrays import Array, Offsets
+from rankwise.device.order import ordered
+from rankwise.device.ragged import Ragged, to_device
+from rankwise.device.random import key_words, query_words
+from rankwise.metrics.base import Gain
+from rankwise.metrics.ideal import Ideal
+from rankwise.metrics.triton import gains_and_ideal
+from rankwise.objectives import device_kernels as kernels
+from rankwise.objectives.curvature import TREATMENTS
+from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random
+from rankwise.objectives.noise import NOISES, noise_streams
+from rankwise.objectives.wrappers.bounds import Bounds
+from rankwise.stream import Stream
+
+_TILE, _BLOCK = 256, 256
+
+
+class DeviceLists(Ragged, Lists):
+    """The documents of queries as ranges of flat tensors."""
+
+    def __init__(self, offsets: Tensor, n_docs: int, host: Offsets | None = None, dtype: Any = torch.float32) -> None:
+        super().__init__(offsets, n_docs, host)
+        self.dtype = dtype
+        self.errors: Tensor | None = None
+        """What is added to the value of each query: 0, or NaN if a label is not valid."""
+        self.none = torch.empty(0, dtype=dtype, device=self.device)
+        """A column without elements."""
+
+    @classmethod
+    def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
+        """Return lists on a device; offsets that are there stay there."""
+        place, dtype = torch.device(device), dtype or torch.float32
+        if isinstance(offsets, Tensor) and offsets.device.type != "cpu":
+            return cls(offsets if offsets.dtype in (torch.int32, torch.int64) else offsets.long(), n_docs, None, dtype)
+        host = check.offsets(offsets, n_docs)
+        there = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
+        return cls(there, n_docs, host, dtype)
+
+    @classmethod
+    def checked_labels(cls, labels: Tensor, offsets: Any) -> tuple[Tensor, Self]:
+        """Return labels that are on a device, and their lists; labels that are not valid make values NaN."""
+        labels = labels.detach() if labels.is_floating_point() else labels.to(torch.float32)
+        lists = cls.at(offsets, labels.numel(), labels.device, labels.dtype)
+        lists.errors = lists.empty_queries()
+        kernels.fill_errors[(lists.n_queries,)](lists.offsets, labels, lists.errors, lists.block(), num_warps=1)
+        return labels, lists
+
+    def column(self, values: Any) -> Any:
+        """Return a column on this device, floating-point numbers in its precision; what is no column as it is."""
+        if isinstance(values, np.ndarray):
+            return to_device(values, self.device, self.dtype)
+        if isinstance(values, Tensor):
+            return values.to(self.device, self.dtype if values.is_floating_point() else None)
+        return values
+
+    def exact_column(self, values: Any) -> Any:
+        """Return a column on this device in the precision that it has."""
+        return to_device(values, self.device) if isinstance(values, np.ndarray) else values
+
+    # What `prepare` is written in.
+
+    def empty_documents(self, *, integer: bool = False) -> Any:
+        """Return an uninitialised column of documents."""
+        return torch.empty(self.n_docs, dtype=torch.int32 if integer else self.dtype, device=self.device)
+
+    def empty_queries(self, *, integer: bool = False) -> Any:
+        """Return an uninitialised column of queries."""
+        return torch.empty(self.n_queries, dtype=torch.int32 if integer else self.dtype, device=self.device)
+
+    def sums(self, values: Any) -> Any:
+        """Sum one number per document over each query."""
+        return torch.segment_reduce(values, "sum", offsets=self.offsets.long(), unsafe=True)
+
+    def minima(self, values: Any) -> Any:
+        """Return the least number of each query's documents."""
+        return torch.segment_reduce(values, "min", offsets=self.offsets.long(), unsafe=True)
+
+    def floats(self, values: Any) -> Any:
+        """Return integers or truth values as floating-point numbers."""
+        return values.to(self.dtype)
+
+    def positive_or_one(self, values: Any) -> Any:
+        """Return values, with 1 for those that are not positive, to divide by."""
+        return torch.where(values > 0.0, values, 1.0)
+
+    def order(self, keys: Any) -> Any:
+        """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
+        return ordered(self, keys[None])[1][0]
+
+    def table(self, function: Callable[..., Array], *arguments: Any) -> Any:
+        """Return a table for queries of up to the longest size, or longer: it is copied once."""
+        return _table(function, arguments, 1 << (self.longest - 1).bit_length(), self.device, self.dtype)
+
+    def gains_and_ideal(self, labels: Any, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
+        """Return the gain of each document and the ideal DCG of each query."""
+        return gains_and_ideal(self, labels, gain, cutoff)
+
+    def checked(self, what: str, values: Any, least: float | None = None) -> Any:
+        """Return a column of documents, whose numbers are not looked at."""
+        column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
+        if column.shape != (self.n_docs,):
+            got = f"shape {tuple(column.shape)} for {self.n_docs} documents"
+            raise check.error(f"{what} must be one number per document", got=got)
+        return self.floats(column)
+
+    def document_weights(self, values: Any) -> Any:
+        """Return the weights of documents."""
+        return self.checked("document weights", values)
+
+    def teacher_scores(self, values: Any) -> Any:
+        """Return the scores of a teacher."""
+        return self.checked("teacher scores", values).clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE)
+
+    # What `fill` is written in.
+
+    def checked_scores(self, scores: Any) -> Any:
+        """Return scores with 0 for those that are not finite, since kernels rely on an order of documents."""
+        if scores.shape != (self.n_docs,):
+            got = f"shape {tuple(scores.shape)} for {self.n_docs} documents"
+            raise check.error("scores must be one number per document", got=got)
+        return torch.nan_to_num(scores.to(self.dtype), 0.0, 0.0, 0.0).contiguous()
+
+    def mark_invalid(self, scores: Any, out: Derivatives) -> None:
+        """Make the values NaN where scores are not finite."""
+        out.value.add_(scores.sum(), alpha=0.0)
+        if self.errors is not None:
+            out.value.add_(self.errors)
+
+    def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
+        """Return uninitialised tensors for derivatives; without ``numerator`` that is the gradient's."""
+        gradient = self.empty_documents()
+        diagonal = self.empty_documents() if hessian else self.none
+        return Derivatives(self.empty_queries(), gradient, diagonal, self.empty_documents() if numerator else gradient)
+
+    def random(self, stream: Stream, streams: Sequence[Stream]) -> Random:
+        """Return the words of the keys of some streams, on the host, and the words of the queries of ``stream``."""
+        return Random(key_words(streams), query_words(stream, self))
+
+    def run(
+        self, kernel: Any, device_kernel: DeviceKernel, scores: Any, arguments: Any, random: Random | None, out: Any,
+        work: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Launch the second of two kernels."""
+        launch = device_kernel if callable(device_kernel) else _imported(device_kernel)
+        launch(self, scores, arguments, random, out)
+
+    def as_argument(self, values: Any) -> Any:
+        """Return values in the form that kernels take."""
+        return values
+
+    def treat(self, treatment: str, out: Derivatives) -> None:
+        """Replace the Hessian by what Newton's method can use (``curvature.py``)."""
+        if treatment == "absolute":
+            out.hessian.abs_()
+        elif treatment == "gradient":
+            out.hessian.copy_(out.gradient).abs_()
+        elif treatment in TREATMENTS:
+            number = TREATMENTS.index(treatment)
+            kernels.treat[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
+
+    def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
+        """Add ``factor`` times the derivatives of a part."""
+        for total, tensor in zip((out.value, *out.columns), (part.value, *part.columns), strict=True):
+            total.add_(tensor, alpha=factor)
+
+    def chain(self, out: Derivatives, first: Any, second: Any = None) -> None:
+        """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
+        tiles = self.tiles(_TILE)
+        has_hessian = out.hessian.numel() > 0
+        kernels.chain[(tiles[0].numel(),)](
+            self.offsets, *tiles, first, first if second is None else second, out.gradient,
+            out.hessian if has_hessian else out.gradient, out.numerator,
+            second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
+        )  # fmt: skip
+
+    def map_values(self, bounds: Bounds, values: Any) -> tuple[Any, Any]:
+        """Map the value of each query in place; return the map's first and second derivative."""
+        firsts, seconds = torch.empty_like(values), torch.empty_like(values)
+        tables = (bounds.scale,) * 5 if bounds.tables is None else bounds.tables
+        kernels.map_values[(self.n_queries,)](
+            values, bounds.scale, bounds.shift, bounds.slope, *tables, firsts, seconds, bounds.sign,
+            bounds.tables is not None, _BLOCK, num_warps=2,
+        )  # fmt: skip
+        return firsts, seconds
+
+    def noisy(
+        self, scores: Any, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
+    ) -> Iterator[Any]:
+        """Yield (scores + scale · noise) / temperature for each sample."""
+        random = self.random(stream, noise_streams(stream, samples))
+        noisy = scores.new_empty((samples, self.n_docs))
+        fill_noisy(self, scores, random, noisy, noise=NOISES.index(noise), scale=scale, sharpness=1.0 / temperature)
+        return iter(noisy)
+
+    def gather(
+        self, copies: Any, copy_offsets: Offsets, weights: Any, part: Derivatives, out: Derivatives
+    ) -> None:
+        """Sum weighted derivatives of copies of queries into those of the queries."""
+        numbers = to_device(copy_offsets.astype(np.int32), self.device)
+        tiles = self.tiles(_TILE)
+        for total, column in zip(out.columns, part.columns, strict=True):
+            kernels.gather[(tiles[0].numel(),)](
+                self.offsets, *tiles, numbers, copies.lists.offsets, weights, part.value, column, out.value, total,
+                total is out.gradient, _TILE, num_warps=2,
+            )  # fmt: skip
+
+    # How both are moved.
+
+    def select(self, queries: NDArray[np.int64]) -> Any:
+        """Return some of the queries, by number; one may occur several times."""
+        ragged, numbers, rows = self.rows(queries)
+        lists = DeviceLists(ragged.offsets, ragged.n_docs, ragged.host, self.dtype)
+        lists.errors = None if self.errors is None else self.errors[numbers]
+        return DeviceSelection(lists, queries, rows, numbers)
+
+    def to(self, device: Any, dtype: Any) -> Self:
+        """Return the same lists on another device, or in another precision."""
+        if torch.device(device) == self.device:
+            lists = DeviceLists(self.offsets, self.n_docs, self._host, dtype or self.dtype)
+        else:
+            lists = DeviceLists.at(self.host, self.n_docs, device, dtype)
+        lists.errors = lists.column(self.errors)
+        return cast("Self", lists)
+
+
+class DeviceSelection(NamedTuple):
+    """Some of the queries of lists."""
+
+    lists: DeviceLists
+    """Their documents, numbered anew."""
+    queries: NDArray[np.int64]
+    """Their numbers, on the host."""
+    rows: Tensor
+    """The rows of their documents."""
+    numbers: Tensor
+    """Their numbers, on the device."""
+
+    def per_document(self, column: Any) -> Any:
+        """Return their documents' part of a column; one that is empty stays so."""
+        return column[self.rows] if len(column) else column
+
+    def per_query(self, column: Any) -> Any:
+        """Return their part of a column of queries."""
+        return column[self.numbers]
+
+
+def fill_noisy(
+    lists: Ragged, scores: Tensor, random: Random, noisy: Tensor, *, noise: int, scale: float, sharpness: float = 1.0
+) -> None:
+    """Fill (scores + scale · noise) · sharpness, one row for each sample, by its key and the words of the queries."""
+    tiles, keys = lists.tiles(_TILE), to_device(random.keys, lists.device)
+    kernels.perturb[(tiles[0].numel(), len(random.keys))](
+        lists.offsets, *tiles, keys, random.queries, scores, noisy, lists.n_docs, scale, sharpness, noise, _TILE,
+        num_warps=2,
+    )  # fmt: skip
+
+
+@functools.cache
+def _imported(name: str) -> Launch:
+    module, _, function = name.partition(":")
+    launch: Launch = getattr(importlib.import_module(module), function)
+    return launch
+
+
+@functools.lru_cache(maxsize=64)
+def _table(function: Callable[..., Array], arguments: Any, longest: int, device: Any, dtype: Any) -> Tensor:
+    return to_device(function(*arguments, longest), device, dtype)

@@ -1,1 +1,0 @@
-"""Lists on a GPU: the arithmetic of ``rankwise.objectives.lists`` for torch tensors, in Triton."""

@@ -1,0 +1,172 @@
+"""Kernels of the operations that prepared objectives are written in: ``lists.py`` says what each computes."""
+
+import triton
+import triton.language as tl
+
+from rankwise.device.arithmetic import sigmoid
+from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.random import document_uniforms, uniform_pair
+from rankwise.objectives.curvature import FLOOR_SHARE, LEAST, TREATMENTS
+from rankwise.objectives.noise import NOISES
+from rankwise.objectives.wrappers.bounds import LEAST_SLOPE, SATURATED
+
+_GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))
+_FLOORED = tl.constexpr(TREATMENTS.index("floored"))
+_FLOOR_SHARE, _LEAST = tl.constexpr(FLOOR_SHARE), tl.constexpr(LEAST)
+_SATURATED, _LEAST_SLOPE = tl.constexpr(SATURATED), tl.constexpr(LEAST_SLOPE)
+
+
+@triton_kernel
+def fill_errors(offsets, labels, errors, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Fill 0 for each query, NaN if one of its labels is negative or not finite."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    wrong = tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        documents = start + tl.arange(0, block)
+        label = tl.load(labels + first + documents, mask=documents < size, other=0.0)
+        wrong += tl.where((label >= 0.0) & (label < float("inf")), 0, 1)
+    tl.store(errors + query, tl.where(tl.sum(wrong) > 0, float("nan"), 0.0))
+
+
+@triton_kernel
+def chain(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, firsts, seconds, gradient, hessian, numerator,
+    curved: tl.constexpr, has_hessian: tl.constexpr, has_numerator: tl.constexpr, tile: tl.constexpr,
+):  # fmt: skip
+    """Apply a map of each query's value to its derivatives, in place."""
+    query, start, base, size = tile_bounds(offsets, tile_queries, tile_starts)
+    documents = start + tl.arange(0, tile)
+    rows, inside = base + documents, documents < size
+    first = tl.load(firsts + query)
+    inner = tl.load(gradient + rows, mask=inside, other=0.0)
+    tl.store(gradient + rows, first * inner, mask=inside)
+    if has_hessian:
+        second = first * tl.load(hessian + rows, mask=inside, other=0.0)
+        if curved:
+            second += tl.load(seconds + query) * inner * inner
+        tl.store(hessian + rows, second, mask=inside)
+    if has_numerator:
+        tl.store(numerator + rows, first * tl.load(numerator + rows, mask=inside, other=0.0), mask=inside)
+
+
+@triton_kernel
+def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Replace the diagonal of a query by what depends on all of it: a floor below its largest, or ones."""
+    first, size = list_bounds(offsets, tl.program_id(0))
+    source = hessian if treatment == _FLOORED else gradient
+    largest = tl.zeros([block], hessian.dtype.element_ty)
+    for start in range(0, size, block):
+        documents = start + tl.arange(0, block)
+        largest = tl.maximum(largest, tl.abs(tl.load(source + first + documents, mask=documents < size, other=0.0)))
+    top = tl.max(largest)
+    for start in range(0, size, block):
+        documents = start + tl.arange(0, block)
+        inside = documents < size
+        if treatment == _FLOORED:
+            diagonal = tl.load(hessian + first + documents, mask=inside, other=0.0)
+            diagonal = tl.where(top > 0.0, tl.maximum(diagonal, top * _FLOOR_SHARE) + _LEAST, diagonal)
+        else:  # a list that teaches nothing must not weigh in a leaf
+            diagonal = tl.zeros([block], hessian.dtype.element_ty) + tl.where(top > 0.0, 1.0, 0.0)
+        tl.store(hessian + first + documents, diagonal, mask=inside)
+
+
+@triton_kernel
+def perturb(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, keys, words, scores, noisy, n_docs, scale: tl.float64, sharpness: tl.float64,
+    noise: tl.constexpr, tile: tl.constexpr,
+):  # fmt: skip
+    """Fill (scores + scale · noise) · sharpness for one sample; noise is made in double precision, as on the CPU."""
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    key = keys + 2 * tl.program_id(1)
+    noisy += tl.program_id(1).to(tl.int64) * n_docs
+    documents = start + tl.arange(0, tile)
+    inside = documents < size
+    word = tl.load(words + query)
+    nothing = tl.zeros_like(documents)
+    if noise == _GUMBEL:
+        u = document_uniforms(tl.load(key), tl.load(key + 1), word, documents, nothing)
+        drawn = -tl.log(-tl.log(u))
+    elif noise == _LOGISTIC:
+        u = document_uniforms(tl.load(key), tl.load(key + 1), word, documents, nothing)
+        drawn = tl.log(u / (1.0 - u))
+    else:
+        u, v = uniform_pair(tl.load(key), tl.load(key + 1), word, documents, nothing)
+        drawn = tl.sqrt(-2.0 * tl.log(u)) * tl.cos(6.283185307179586 * v)
+    score = tl.load(scores + first + documents, mask=inside, other=0.0)
+    sums = (score.to(tl.float64) + scale * drawn) * sharpness
+    tl.store(noisy + first + documents, sums.to(noisy.dtype.element_ty), mask=inside)
+
+
+@triton_kernel
+def gather(  # type: ignore[no-untyped-def]
+    offsets, tile_queries, tile_starts, copies, copy_offsets, weights, values, column, value, out,
+    has_value: tl.constexpr, tile: tl.constexpr,
+):  # fmt: skip
+    """Sum, for a tile of documents, a column over the copies of their query, in the order of copies."""
+    query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    documents = start + tl.arange(0, tile)
+    inside = documents < size
+    total = tl.zeros([tile], out.dtype.element_ty)
+    cost = tl.sum(total)
+    for copy in range(tl.load(copies + query), tl.load(copies + query + 1)):
+        weight = tl.load(weights + copy)
+        rows = tl.load(copy_offsets + copy) + documents
+        total += weight * tl.load(column + rows, mask=inside, other=0.0)
+        if has_value:
+            cost += weight * tl.load(values + copy)
+    tl.store(out + first + documents, total, mask=inside)
+    if has_value:
+        if start == 0:
+            tl.store(value + query, cost)
+
+
+@triton.jit
+def _below(values, low, high, limit):  # type: ignore[no-untyped-def]
+    """Return where the sorted values from ``low`` to ``high`` reach a limit."""
+    while low < high:
+        middle = (low + high) // 2
+        below = tl.load(values + middle) < limit
+        low = tl.where(below, middle + 1, low)
+        high = tl.where(below, high, middle)
+    return low
+
+
+@triton_kernel
+def map_values(  # type: ignore[no-untyped-def]
+    value, scales, shifts, slopes, which, starts, values, shares, gains, firsts, seconds, sign: tl.float64,
+    distribution: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Map the value of a query in place, and fill the map's derivatives (``Bounds.apply``)."""
+    query = tl.program_id(0)
+    scale = tl.load(scales + query).to(tl.float64)
+    metric = sign * tl.load(value + query).to(tl.float64) * scale
+    if distribution:
+        table = tl.load(which + query)
+        first, last = tl.load(starts + table), tl.load(starts + table + 1)
+        gain = tl.load(gains + table)
+        # Sigmoids that are 0 or 1 to the last digit are not looked at one by one.
+        low = _below(values, first, last, metric - _SATURATED / gain)
+        high = _below(values, low, last, metric + _SATURATED / gain)
+        sums = tl.zeros([block], tl.float64)
+        sums_1, sums_2 = sums, sums
+        for start in range(low, high, block):
+            places = start + tl.arange(0, block)
+            inside = places < high
+            share = tl.load(shares + places, mask=inside, other=0.0)
+            chance = share - tl.load(shares + places - 1, mask=inside & (places > first), other=0.0)
+            s = sigmoid(gain * (metric - tl.load(values + places, mask=inside, other=0.0)))
+            sums += chance * s
+            sums_1 += chance * s * (1.0 - s)
+            sums_2 += chance * s * (1.0 - s) * (1.0 - 2.0 * s)
+        mapped = tl.sum(sums) + tl.load(shares + low - 1, mask=low > first, other=0.0)
+        slope = tl.maximum(gain * tl.sum(sums_1), _LEAST_SLOPE)
+        bend = gain * gain * tl.sum(sums_2)
+    else:
+        slope = tl.load(slopes + query).to(tl.float64)
+        mapped = slope * (metric - tl.load(shifts + query))
+        bend = slope * 0.0
+    alive = scale > 0.0
+    tl.store(value + query, tl.where(alive, sign * mapped, 0.0).to(value.dtype.element_ty))
+    tl.store(firsts + query, tl.where(alive, slope * scale, 0.0).to(value.dtype.element_ty))
+    tl.store(seconds + query, tl.where(alive, sign * bend * scale * scale, 0.0).to(value.dtype.element_ty))

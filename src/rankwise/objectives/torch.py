@@ -1,0 +1,356 @@
+"""Objectives as losses of torch: one autograd function for all of them.
+
+An objective computes each query's loss and its derivative by each score in one call, so the forward pass computes both
+and the backward pass multiplies. On the CPU tensors and arrays share memory. On a device with kernels (Triton) nothing
+is copied to the host: labels that are there are prepared there. An objective without a device kernel, such as a user's
+function, is computed on the CPU, with one warning.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from rankwise import check
+from rankwise.arrays import Column, offsets_of, read_only
+from rankwise.objectives.base import Objective
+from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, Prepared, checked_lists, has_kernels
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import objective as as_objective
+from rankwise.stream import Stream
+
+TensorLike = Tensor | ArrayLike
+Result = TypeVar("Result")
+_REDUCTIONS = ("mean", "sum", "none")
+_warned: set[str] = set()
+
+
+class TorchLoss(torch.nn.Module):
+    """An objective as a module of torch without parameters; see :func:`rankwise.torch_loss`.
+
+    The loss has the precision of the scores, at least single; gradients flow to the scores, in their precision, and to
+    the weights. Labels and columns of documents (``document_weights``, ``teacher_scores`` …) are data: none flow there.
+
+    ``step`` counts the calls without a stream while the module is training; seed and step make their random numbers,
+    and are saved with the module's state.
+    """
+
+    def __init__(self, objective: ObjectiveLike, reduction: str = "mean", seed: int = 0) -> None:
+        super().__init__()
+        self.objective = as_objective(objective)
+        self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
+        self.seed, self.step = check.integer("seed", seed, least=0), 0
+
+    def next_stream(self) -> Stream:
+        """Return the random numbers of this step; a module that is training continues with the next."""
+        stream = Stream(self.seed, self.step)
+        self.step += self.training
+        return stream
+
+    def get_extra_state(self) -> Tensor:
+        """Return seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
+        return torch.tensor([self.seed, self.step])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore seed and step from ``load_state_dict``."""
+        self.seed, self.step = (int(number) for number in state)
+
+    def forward(
+        self,
+        scores: Tensor,
+        labels: TensorLike,
+        offsets: TensorLike,
+        weights: TensorLike | None = None,
+        stream: Stream | None = None,
+        **columns: TensorLike,
+    ) -> Tensor:
+        """Return the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
+        if torch.compiler.is_compiling():
+            prepared: PreparedLoss = _uncompiled(self._prepare, labels, offsets, columns, scores)
+            return prepared(scores, weights, stream)
+        return self._prepare(labels, offsets, columns, scores)(scores, weights, stream)
+
+    def prepare(self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike) -> "PreparedLoss":
+        """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
+        return self._prepare(labels, offsets, columns, None)
+
+    def _prepare(
+        self, labels: TensorLike, offsets: TensorLike, columns: dict[str, TensorLike], scores: Tensor | None
+    ) -> "PreparedLoss":
+        if isinstance(labels, Tensor) and self.objective.prepares_on_device and has_kernels(labels.device.type):
+            dtype = torch.float64 if scores is None else _precision(scores)
+            with _on(labels):
+                checked = checked_lists(labels.detach().to(dtype), offsets)
+                return PreparedLoss(self, self.objective.prepare(*checked, **columns))  # type: ignore[arg-type]
+        arrays = {name: _array(column) for name, column in columns.items()}
+        return PreparedLoss(self, self.objective.prepare(_array(labels), _array(offsets), **arrays))
+
+    @torch.compiler.disable
+    def padded(
+        self,
+        scores: Tensor,
+        labels: TensorLike,
+        mask: TensorLike,
+        weights: TensorLike | None = None,
+        stream: Stream | None = None,
+        **columns: TensorLike,
+    ) -> Tensor:
+        """Return the loss of a padded batch: one row per query, ``mask`` True where there is a document.
+
+        Padding is never looked at, and its gradient is exactly 0.
+        """
+        scores, inside = _tensor(scores), _tensor(mask)
+        padded = {"scores": scores, "labels": labels, **columns}
+        flat = {name: _unpadded(name, _tensor(column), inside) for name, column in padded.items()}
+        offsets = offsets_of(_array(inside.sum(1)))
+        return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """Return the arguments of its expression."""
+        return f"{self.objective!r}, reduction={self.reduction!r}"
+
+
+class PreparedLoss:
+    """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``.
+
+    It moves to the device of the scores when it is first called, and ``take`` returns a part where it then is.
+    """
+
+    def __init__(self, loss: TorchLoss, prepared: Prepared) -> None:
+        self.loss, self._prepared = loss, prepared
+        self._moved: dict[tuple[torch.device, torch.dtype], Prepared | None] = {}
+
+    def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
+        """Return the loss at ``scores``."""
+        if torch.compiler.is_compiling():
+            value: Tensor = _uncompiled(self._reduced, scores, weights, stream)
+            return value
+        return self._reduced(scores, weights, stream)
+
+    def _reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
+        scores, n_docs = _tensor(scores), self._prepared.lists.n_docs
+        if scores.ndim != 1 or scores.numel() != n_docs:
+            raise check.error(
+                "scores must be flat, one number per document",
+                got=f"shape {tuple(scores.shape)} for {n_docs} documents",
+                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+            )
+        if stream is None:
+            stream = self.loss.next_stream()
+        if weights is None and self.loss.reduction != "none":
+            n_queries = self._prepared.n_queries
+            factor = 1.0 / max(n_queries, 1) if self.loss.reduction == "mean" else 1.0
+            total: Tensor = _Total.apply(scores, self, stream, factor)[0]  # type: ignore[no-untyped-call]
+            return total
+        prepared = self.on(scores)
+        sizes = prepared.lists.sizes if prepared is not None else self._prepared.lists.sizes
+        value: Tensor = _Loss.apply(scores, _tensor(sizes).to(scores.device), self, stream)[0]  # type: ignore[no-untyped-call]
+        return value if weights is None else _weighted(value, weights, self.loss.reduction, n_docs)
+
+    def take(self, queries: ArrayLike) -> "PreparedLoss":
+        """Return the loss of some of the queries, by number: a mini-batch."""
+        moved = {key: prepared and prepared.take(queries) for key, prepared in self._moved.items()}
+        part = PreparedLoss(self.loss, next(iter(moved.values()), None) or self._prepared.take(queries))
+        part._moved = moved
+        return part
+
+    def on(self, scores: Tensor) -> Prepared | None:
+        """Return the prepared objective where the scores are, in their precision; None if the CPU has to compute it."""
+        if not has_kernels(scores.device.type):
+            return None
+        key = scores.device, _precision(scores)
+        if key not in self._moved:
+            try:
+                self._moved[key] = self._prepared.to(*key)
+            except NoDeviceKernelError:
+                self._moved[key] = None
+        return self._moved[key]
+
+    def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
+        """Return value and gradient where the scores are, in single precision at least."""
+        prepared = self.on(scores)
+        if prepared is not None:
+            with _on(scores):
+                value, gradient, _, _ = prepared(scores.detach(), stream, hessian=False)
+            return value, gradient
+        if scores.device.type != "cpu":
+            _warn_of_copies(self.loss.objective, scores.device.type)
+        value, gradient, _, _ = self._prepared(_array(scores.detach().to("cpu", torch.float64)), stream, hessian=False)
+        if np.isnan(value).any():
+            raise check.error(
+                f"{self.loss.objective!r} gives no value, which a loss needs",
+                hint="let the function return (value, gradient, hessian)",
+            )
+        precision = _precision(scores)
+        return torch.from_numpy(value).to(scores.device, precision), torch.from_numpy(gradient).to(
+            scores.device, precision
+        )
+
+
+class _on:  # noqa: N801 (a context, as torch.cuda.device)
+    """Make the device of a tensor the current one, where Triton launches."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        other = tensor.is_cuda and tensor.device.index != torch.cuda.current_device()
+        self._device = torch.cuda.device(tensor.device) if other else None
+
+    def __enter__(self) -> None:
+        if self._device is not None:
+            self._device.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._device is not None:
+            self._device.__exit__(*error)
+
+
+def _warn_of_copies(objective: Objective, device: str) -> None:
+    """Warn, once for each type of device, that scores are copied to the CPU and gradients back."""
+    if device not in _warned:
+        _warned.add(device)
+        missing = device in KERNEL_DEVICES and find_spec("triton") is None
+        warnings.warn(
+            f"{objective!r} has no kernel for the device {device!r}: scores are copied to the CPU and gradients back, at "
+            "every step. The numbers are the same. "
+            + ("Install triton, which the kernels are written in. " if missing else "")
+            + "This is said once.",
+            stacklevel=2,
+        )
+
+
+@torch.compiler.disable
+def _uncompiled(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function between two graphs of torch.compile, which cannot look into kernels.
+
+    Without compilation the decorator is avoided, as it takes longer than the loss of a few lists.
+    """
+    return function(*arguments)
+
+
+def _precision(scores: Tensor) -> torch.dtype:
+    """Return the precision that kernels compute in: single at least."""
+    return scores.dtype if scores.dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def _unpadded(name: str, column: Tensor, inside: Tensor) -> Tensor:
+    """Return the documents of a padded column, row after row."""
+    if inside.dtype != torch.bool or inside.ndim != 2 or column.shape != inside.shape:
+        raise check.error(
+            f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
+            got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
+            hint="make the mask with positions < sizes[:, None]; it is True where there is a document",
+        )
+    return torch.masked_select(column, inside.to(column.device))
+
+
+def _weighted(value: Tensor, weights: TensorLike, reduction: str, n_docs: int) -> Tensor:
+    """Return the weighted reduction of values; the mean by weights that are all 0 is 0."""
+    factors = _tensor(weights)
+    check.query_weights(_array(weights), value.numel(), all_zero=True, n_docs=n_docs)
+    factors = factors.to(value.device, value.dtype)
+    weighted = factors * value
+    if reduction == "none":
+        return weighted
+    if reduction == "sum":
+        return weighted.sum()
+    total = factors.sum()
+    return weighted.sum() / torch.where(total == 0, 1, total)
+
+
+def _with_signature(forward: Callable[..., Result]) -> Callable[..., Result]:
+    """Store a function's signature, which torch asks for at every call and would otherwise compute anew."""
+    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    return forward
+
+
+class _Loss(torch.autograd.Function):
+    """The loss of each query; its gradient is computed with it and waits for the backward pass."""
+
+    @staticmethod
+    @_with_signature
+    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> tuple[Tensor, Tensor]:
+        return prepared.differentiate(scores, stream)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        scores, sizes = inputs[:2]
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(scores, output[1], sizes)
+
+    @staticmethod
+    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
+        if factors is None:
+            return None, None, None, None
+        scores, gradient, sizes = ctx.saved_tensors
+        spread = factors.repeat_interleave(sizes, output_size=gradient.numel())
+        return _Gradient.of(spread, scores, gradient), None, None, None
+
+
+class _Total(torch.autograd.Function):
+    """The losses of all queries in one number: all gradients have one factor."""
+
+    @staticmethod
+    @_with_signature
+    def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
+        value, gradient = prepared.differentiate(scores, stream)
+        return value.sum() * factor, gradient
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], output[1])
+        ctx.factor = inputs[3]
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
+        if factor is None:
+            return None, None, None, None
+        return _Gradient.of(factor * ctx.factor, *ctx.saved_tensors), None, None, None
+
+
+class _Gradient(torch.autograd.Function):
+    """The gradient, which raises on a second derivative instead of returning zeros."""
+
+    @classmethod
+    def of(cls, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+        """Multiply; a graph is made only for those who keep one."""
+        if torch.is_grad_enabled():
+            return cls.apply(factors, scores, gradient)  # type: ignore[no-any-return, no-untyped-call]
+        return (factors * gradient).to(scores.dtype)
+
+    @staticmethod
+    @_with_signature
+    def forward(factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+        return (factors * gradient).to(scores.dtype)
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(_ctx: object, _: Tensor) -> NoReturn:
+        raise check.error(
+            "the loss of an objective can be differentiated once",
+            got="a derivative of its gradient",
+            hint="leave create_graph=True out; an objective's own call gives the diagonal of the Hessian",
+        )
+
+
+def _tensor(values: TensorLike) -> Tensor:
+    """Return a tensor that shares memory with an array, or with a copy of one that is read-only."""
+    return values if isinstance(values, Tensor) else torch.from_numpy(np.require(values, requirements=("C", "W")))
+
+
+def _array(values: TensorLike) -> Column:
+    """Return a read-only array that shares memory with a tensor of the CPU, or a copy of one from elsewhere."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return read_only(np.asarray(values))

@@ -1,1 +1,0 @@
-"""Objectives as losses of torch: one autograd function for all of them, and where device kernels plug in."""
