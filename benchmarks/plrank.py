@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import rankwise as rw
 from rankwise.metrics.base import discounts, gains
 from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS
-from rankwise.objectives.plackett_luce.plrank import PLRank
+from rankwise.objectives.plackett_luce.objectives import PLRank
 
 Array = NDArray[np.float64]
 Lists = tuple[Array, Array, NDArray[np.int64]]

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Ids, offsets_of
-from rankwise.data.dataset import RankingDataset
 from rankwise.compiling import kernel
+from rankwise.data.dataset import RankingDataset
 from rankwise.stream import uniform_pair
 
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
+from rankwise.arrays import Ids, part_of, read_only_view, rows_of
 from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
 from rankwise.data.categories import Values, lists
 from rankwise.data.tables.table import Table

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rankwise import threads
 from rankwise.arrays import offsets_of, read_only
-from rankwise.data.interactions.parts import Flags, Share
 from rankwise.compiling import kernel
+from rankwise.data.interactions.parts import Flags, Share
 from rankwise.stream import Stream, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is

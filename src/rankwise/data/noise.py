@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import offsets_of, part_of, read_only
-from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.compiling import kernel
+from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
 from rankwise.plain import Keywords
 from rankwise.stream import Stream, uniform, uniform_pair
 

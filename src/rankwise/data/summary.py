@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Ids
-from rankwise.data.dataset import RankingDataset
 from rankwise.compiling import kernel
+from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Json
 
 _FEW_LABELS = 20

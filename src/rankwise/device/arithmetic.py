@@ -5,14 +5,14 @@ import triton.language as tl
 
 
 @triton.jit
-def sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):
     """σ(x), exact to rounding on either side: e^−|x| never overflows."""
     small = tl.exp(-tl.abs(x))
     return tl.where(x > 0.0, 1.0, small) / (1.0 + small)
 
 
 @triton.jit
-def log1p_unit(x):  # type: ignore[no-untyped-def]
+def log1p_unit(x):
     """log(1 + x) for x in [0, 1], with all its digits near 0, where the logarithm of a GPU has none: 2·atanh(z)."""
     if x.dtype == tl.float64:  # the logarithm has all digits, of 1 + x, and what rounding lost of that is added
         sum_ = 1.0 + x
@@ -26,13 +26,13 @@ def log1p_unit(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def log1p(x):  # type: ignore[no-untyped-def]
+def log1p(x):
     """log(1 + x) for any x ≥ 0."""
     return tl.where(x <= 1.0, log1p_unit(tl.minimum(x, 1.0)), tl.log(1.0 + x))
 
 
 @triton.jit
-def log_add(a, b):  # type: ignore[no-untyped-def]
+def log_add(a, b):
     """The log of e^a + e^b; either may be −∞, as the log of nothing."""
     high, low = tl.maximum(a, b), tl.minimum(a, b)
     gap = tl.where(low == float("-inf"), 0.0, low - high)

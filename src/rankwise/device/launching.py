@@ -61,14 +61,14 @@ triton_kernel = TritonKernel
 
 
 @triton.jit
-def list_bounds(offsets, query):  # type: ignore[no-untyped-def]
+def list_bounds(offsets, query):
     """Return the first row of a query's documents, and how many there are."""
     first = tl.load(offsets + query)
     return first, tl.load(offsets + query + 1) - first
 
 
 @triton.jit
-def tile_bounds(offsets, tile_queries, tile_starts):  # type: ignore[no-untyped-def]
+def tile_bounds(offsets, tile_queries, tile_starts):
     """Return the query of a program's tile, where in it the tile starts, and :func:`list_bounds`.
 
     A table of tiles may end with tiles that start behind the end of their query: there is nothing to do for these.

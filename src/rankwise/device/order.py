@@ -13,7 +13,7 @@ COUNTED = 2048
 
 
 @triton.jit
-def count_before(keys, size, mine, key, step: tl.constexpr):  # type: ignore[no-untyped-def]
+def count_before(keys, size, mine, key, step: tl.constexpr):
     """Count for each document of a tile those of its list before it; equal keys stay in row order."""
     places = tl.arange(0, step)[:, None] * 0 + mine[None, :] * 0
     for begin in range(0, size, step):
@@ -24,9 +24,7 @@ def count_before(keys, size, mine, key, step: tl.constexpr):  # type: ignore[no-
 
 
 @triton_kernel
-def _count(  # type: ignore[no-untyped-def]
-    offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr
-):
+def _count(offsets, tile_queries, tile_starts, keys, places, ranked, n_docs, tile: tl.constexpr, step: tl.constexpr):
     _, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if start >= size:
         return

@@ -9,7 +9,8 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.arrays import Offsets, offsets_of
+from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, triton_kernel
 
 TILE = 32
@@ -20,18 +21,8 @@ _BEHIND = 2**30
 """Where a tile starts that has no documents."""
 
 
-def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Copy an array to a device without waiting for it to arrive; floating-point numbers in a precision."""
-    tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are read-only
-    if dtype is not None and tensor.dtype.is_floating_point:
-        tensor = tensor.to(dtype)
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
-
-
 @triton_kernel
-def _fill_rows(offsets, starts, rows, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _fill_rows(offsets, starts, rows, block: tl.constexpr):
     """Fill the rows of the documents of a query, which begin at a given row."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -42,7 +33,7 @@ def _fill_rows(offsets, starts, rows, block: tl.constexpr):  # type: ignore[no-u
 
 
 @triton_kernel
-def _fill_tiles(offsets, ends, tile_queries, tile_starts, tile: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _fill_tiles(offsets, ends, tile_queries, tile_starts, tile: tl.constexpr, block: tl.constexpr):
     """Fill the tiles of a query, which end at ``ends`` in the table."""
     query = tl.program_id(0)
     _, size = list_bounds(offsets, query)

@@ -8,12 +8,13 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankwise.device.ragged import Ragged, to_device
+from rankwise.device import to_device
+from rankwise.device.ragged import Ragged
 from rankwise.stream import Stream
 
 
 @triton.jit
-def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+def philox(c0, c1, c2, c3, k0, k1):
     """Ten rounds over a counter of four and a key of two words, all uint32."""
     for _ in tl.static_range(10):
         high_0 = tl.umulhi(c0, 0xD2511F53)
@@ -30,7 +31,7 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def uniform_pair(key_low, key_high, query, index, block):  # type: ignore[no-untyped-def]
+def uniform_pair(key_low, key_high, query, index, block):
     """Two uniforms of float64 inside (0, 1): draws 2·block and 2·block + 1 of document ``index`` of ``query``."""
     like = index.to(tl.uint32)
     c0, c1, c2, c3 = philox(
@@ -45,13 +46,13 @@ def uniform_pair(key_low, key_high, query, index, block):  # type: ignore[no-unt
 
 
 @triton.jit
-def _unit(high, low):  # type: ignore[no-untyped-def]
+def _unit(high, low):
     word = (high.to(tl.uint64) << 20) | (low.to(tl.uint64) >> 12)
     return (word.to(tl.float64) + 0.5) * 2.220446049250313e-16
 
 
 @triton.jit
-def document_uniforms(key_low, key_high, query, documents, draw):  # type: ignore[no-untyped-def]
+def document_uniforms(key_low, key_high, query, documents, draw):
     """One uniform for each document of a query, by its number in the query; two neighbours share a block."""
     first, second = uniform_pair(key_low, key_high, query, documents >> 1, draw)
     return tl.where((documents & 1) == 0, first, second)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Ids, read_only_view
+from rankwise.compiling import kernel
 from rankwise.evaluation import tables
 from rankwise.evaluation.titles import Titles, canonical, find, titles_of
-from rankwise.compiling import kernel
 from rankwise.metrics import MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.plain import Json

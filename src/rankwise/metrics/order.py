@@ -19,19 +19,19 @@ _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
 @kernel
-def scratch_for(longest):  # type: ignore[no-untyped-def]
+def scratch_for(longest):
     """Give the scratch arrays that ordering lists of up to ``longest`` documents needs."""
     return np.empty(longest), np.empty(longest, np.int32), np.empty(longest + 1, np.int32)
 
 
 @kernel
-def order(scores, out):  # type: ignore[no-untyped-def]
+def order(scores, out):
     """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
     order_in(scores, out, scratch_for(scores.size))
 
 
 @kernel
-def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
+def order_in(scores, out, scratch):
     """Do the same as :func:`order` in scratch arrays that are made once for many lists."""
     n = scores.size
     keys, buckets, ends = scratch
@@ -63,7 +63,7 @@ def order_in(scores, out, scratch):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ranking(scores, worths, cutoff, ties, out, scratch):  # type: ignore[no-untyped-def]
+def ranking(scores, worths, cutoff, ties, out, scratch):
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
     Documents with a score of −inf were not retrieved and never enter. The ranking may end at the cutoff, but a tie
@@ -95,7 +95,7 @@ def ranking(scores, worths, cutoff, ties, out, scratch):  # type: ignore[no-unty
 
 
 @kernel(inline=True)
-def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-def]
+def group_end(scores, ranked, start, count, ties):
     """Where the group of documents ends that share the rank ``start``: the next place unless ties are averaged."""
     stop = start + 1
     if ties == AVERAGE:
@@ -106,7 +106,7 @@ def group_end(scores, ranked, start, count, ties):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _top(scores, cutoff, out, scratch):  # type: ignore[no-untyped-def]
+def _top(scores, cutoff, out, scratch):
     """Fill ``out`` with the best ``cutoff`` documents or more, ties with the last of them included."""
     n = scores.size
     keys, buckets, counts = scratch
@@ -132,7 +132,7 @@ def _top(scores, cutoff, out, scratch):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def _span(scores, n):  # type: ignore[no-untyped-def]
+def _span(scores, n):
     """Find the highest score, and what turns a distance from it into one of n buckets (0: buckets would not help)."""
     low, high = np.inf, -np.inf
     for score in scores:
@@ -143,7 +143,7 @@ def _span(scores, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
+def _deal(scores, high, scale, buckets, counts):
     """Deal documents into buckets, the first with the highest scores; ``counts[b + 1]`` counts those in bucket b."""
     last = scores.size - 1.0
     counts[: scores.size + 1] = 0
@@ -155,7 +155,7 @@ def _deal(scores, high, scale, buckets, counts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sort_down(keys, rows, start, stop):  # type: ignore[no-untyped-def]
+def sort_down(keys, rows, start, stop):
     """Sort one stretch of keys from high to low, and the rows with them, keeping equal keys as they are."""
     if stop - start <= _CROWD:
         _insert(keys, rows, start, stop)
@@ -176,7 +176,7 @@ def sort_down(keys, rows, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
+def _insert(keys, rows, start, stop):
     one = np.uint32(1)
     for i in range(np.uint32(start) + one, np.uint32(stop)):
         key = keys[i]
@@ -191,7 +191,7 @@ def _insert(keys, rows, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _merge(keys, rows, kept_keys, kept_rows, left, middle, stop):  # type: ignore[no-untyped-def]
+def _merge(keys, rows, kept_keys, kept_rows, left, middle, stop):
     """Merge two sorted neighbours in place; the left one is set aside first."""
     kept = middle - left
     for i in range(kept):

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Array, Offsets
+from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.device.order import ordered
-from rankwise.device.ragged import Ragged, to_device
+from rankwise.device.ragged import Ragged
 from rankwise.metrics.base import AVERAGE, GRADES, NO_CUTOFF, ROW, TIES, Gain, Metric, RankMetric, discounts
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.ideal import Ideal, longest, worths_and_ideal
@@ -29,7 +30,7 @@ _BLOCK = 32
 
 
 @triton_kernel
-def _down_the_ranking(  # type: ignore[no-untyped-def]
+def _down_the_ranking(
     offsets, scores, ranked, worths, weights, depths, totals, n_queries, average: tl.constexpr, block: tl.constexpr
 ):
     """Σ_r weights[r]·worth for ``block`` lists; documents of equal scores share the weights of their ranks."""
@@ -120,9 +121,9 @@ class DeviceMetric:
         )
 
     def __call__(self, scores: Tensor, ranked: Tensor) -> Tensor:
-        """Return one number per list, NaN for those that are skipped; ``ranked`` is the :func:`ranking` of the scores."""
+        """Return one number per list, NaN for those that are skipped, by the :func:`ranking` of the scores."""
         totals = torch.empty(self.lists.n_queries, dtype=torch.float64, device=self.lists.device)
-        with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
+        with torch.cuda.device_of(scores):
             _down_the_ranking[(triton.cdiv(self.lists.n_queries, _BLOCK),)](
                 self.lists.offsets,
                 scores,
@@ -144,7 +145,7 @@ _GRADES = tl.constexpr(GRADES)
 
 
 @triton.jit
-def _gain(label, table, n_table, rule: tl.constexpr):  # type: ignore[no-untyped-def]
+def _gain(label, table, n_table, rule: tl.constexpr):
     """Return the gain of labels, in double precision; NaN for those that have none."""
     if rule == _EXPONENTIAL:
         gain = tl.exp2(label) - 1.0
@@ -157,7 +158,7 @@ def _gain(label, table, n_table, rule: tl.constexpr):  # type: ignore[no-untyped
 
 
 @triton_kernel
-def _gains_and_ideal(  # type: ignore[no-untyped-def]
+def _gains_and_ideal(
     offsets, labels, table, cumulative, cutoff, n_table, gains, ideal, rule: tl.constexpr, block: tl.constexpr
 ):
     """Fill the gains of a list and its ideal DCG: from counts of grades, or by counting who comes before whom."""
@@ -186,9 +187,7 @@ def _gains_and_ideal(  # type: ignore[no-untyped-def]
         for start in range(0, size, 32):
             mine = start + tl.arange(0, 32)
             real = mine < size
-            gain = _gain(
-                tl.load(labels + first + mine, mask=real, other=0.0).to(tl.float64), table, n_table, rule
-            )
+            gain = _gain(tl.load(labels + first + mine, mask=real, other=0.0).to(tl.float64), table, n_table, rule)
             rank = tl.zeros([32], tl.int32)
             for begin in range(0, size, block):
                 others = begin + lanes
@@ -196,10 +195,14 @@ def _gains_and_ideal(  # type: ignore[no-untyped-def]
                 other = _gain(
                     tl.load(labels + first + others, mask=inside, other=0.0).to(tl.float64), table, n_table, rule
                 )
-                wins = (other[:, None] > gain[None, :]) | ((other[:, None] == gain[None, :]) & (others[:, None] < mine[None, :]))
+                wins = (other[:, None] > gain[None, :]) | (
+                    (other[:, None] == gain[None, :]) & (others[:, None] < mine[None, :])
+                )
                 rank += tl.sum((inside[:, None] & wins).to(tl.int32), 0)
             counted = real & (rank < depth)
-            weight = tl.load(cumulative + rank + 1, mask=counted, other=0.0) - tl.load(cumulative + rank, mask=counted, other=0.0)
+            weight = tl.load(cumulative + rank + 1, mask=counted, other=0.0) - tl.load(
+                cumulative + rank, mask=counted, other=0.0
+            )
             total += tl.sum(tl.where(counted, weight * gain, 0.0))
     tl.store(ideal + query, total.to(ideal.dtype.element_ty))
 
@@ -214,7 +217,7 @@ def gains_and_ideal(lists: Ragged, labels: Tensor, gain: Gain = "exponential", c
     _gains_and_ideal[(lists.n_queries,)](
         lists.offsets, labels, table, cumulative, depth, len(gain), gains, ideal, rule, min(lists.block(), 128)
     )
-    return Ideal(gains, ideal)
+    return Ideal(gains, ideal)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=32)
@@ -230,5 +233,5 @@ def _gain_table(gain: tuple[float, ...], device: torch.device) -> Tensor:
 
 def ranking(lists: Ragged, scores: Tensor) -> Tensor:
     """Return the document at each place of each list, by scores that are finite; equal scores stay in row order."""
-    with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(scores):
         return ordered(lists, scores[None])[1]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
+from rankwise.arrays import Array
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Selection, Values

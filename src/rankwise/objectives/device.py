@@ -16,8 +16,9 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
+from rankwise.device import to_device
 from rankwise.device.order import ordered
-from rankwise.device.ragged import Ragged, to_device
+from rankwise.device.ragged import Ragged
 from rankwise.device.random import key_words, query_words
 from rankwise.metrics.base import Gain
 from rankwise.metrics.ideal import Ideal
@@ -209,9 +210,7 @@ class DeviceLists(Ragged, Lists):
         fill_noisy(self, scores, random, noisy, noise=NOISES.index(noise), scale=scale, sharpness=1.0 / temperature)
         return iter(noisy)
 
-    def gather(
-        self, copies: Any, copy_offsets: Offsets, weights: Any, part: Derivatives, out: Derivatives
-    ) -> None:
+    def gather(self, copies: Any, copy_offsets: Offsets, weights: Any, part: Derivatives, out: Derivatives) -> None:
         """Sum weighted derivatives of copies of queries into those of the queries."""
         numbers = to_device(copy_offsets.astype(np.int32), self.device)
         tiles = self.tiles(_TILE)

@@ -17,7 +17,7 @@ _SATURATED, _LEAST_SLOPE = tl.constexpr(SATURATED), tl.constexpr(LEAST_SLOPE)
 
 
 @triton_kernel
-def fill_errors(offsets, labels, errors, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def fill_errors(offsets, labels, errors, block: tl.constexpr):
     """Fill 0 for each query, NaN if one of its labels is negative or not finite."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -30,7 +30,7 @@ def fill_errors(offsets, labels, errors, block: tl.constexpr):  # type: ignore[n
 
 
 @triton_kernel
-def chain(  # type: ignore[no-untyped-def]
+def chain(
     offsets, tile_queries, tile_starts, firsts, seconds, gradient, hessian, numerator,
     curved: tl.constexpr, has_hessian: tl.constexpr, has_numerator: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -51,7 +51,7 @@ def chain(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):
     """Replace the diagonal of a query by what depends on all of it: a floor below its largest, or ones."""
     first, size = list_bounds(offsets, tl.program_id(0))
     source = hessian if treatment == _FLOORED else gradient
@@ -72,7 +72,7 @@ def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constex
 
 
 @triton_kernel
-def perturb(  # type: ignore[no-untyped-def]
+def perturb(
     offsets, tile_queries, tile_starts, keys, words, scores, noisy, n_docs, scale: tl.float64, sharpness: tl.float64,
     noise: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -99,7 +99,7 @@ def perturb(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def gather(  # type: ignore[no-untyped-def]
+def gather(
     offsets, tile_queries, tile_starts, copies, copy_offsets, weights, values, column, value, out,
     has_value: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -116,13 +116,13 @@ def gather(  # type: ignore[no-untyped-def]
         if has_value:
             cost += weight * tl.load(values + copy)
     tl.store(out + first + documents, total, mask=inside)
-    if has_value:
+    if has_value:  # noqa: SIM102 (a constant decides when it is compiled)
         if start == 0:
             tl.store(value + query, cost)
 
 
 @triton.jit
-def _below(values, low, high, limit):  # type: ignore[no-untyped-def]
+def _below(values, low, high, limit):
     """Return where the sorted values from ``low`` to ``high`` reach a limit."""
     while low < high:
         middle = (low + high) // 2
@@ -133,7 +133,7 @@ def _below(values, low, high, limit):  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def map_values(  # type: ignore[no-untyped-def]
+def map_values(
     value, scales, shifts, slopes, which, starts, values, shares, gains, firsts, seconds, sign: tl.float64,
     distribution: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip

@@ -25,7 +25,7 @@ _SMALLEST = -708.3964185322641
 
 
 @kernel(fastmath=FUSED)
-def exp(x):  # type: ignore[no-untyped-def]
+def exp(x):
     """e^x; below the smallest normal number, about 2e-308, it is 0."""
     inside = min(max(x, _SMALLEST), _LARGEST)
     rounded = inside * _LOG2_E + ROUNDER
@@ -50,7 +50,7 @@ def exp(x):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def atanh_ratio(square):  # type: ignore[no-untyped-def]
+def atanh_ratio(square):
     """atanh(z)/z for z² = ``square`` in [0, 1/9]: the heart of a logarithm, as log((1 + z)/(1 − z)) = 2·atanh(z).
 
     The series 1 + z²/3 + z⁴/5 + …, its tail fitted at Chebyshev's points.
@@ -62,7 +62,7 @@ def atanh_ratio(square):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def log(x):  # type: ignore[no-untyped-def]
+def log(x):
     """Log x of a positive normal number: its exponent, and a mantissa around 1."""
     bits = np.float64(x).view(np.int64) - _SQRT_HALF_BITS
     exponent = np.float64(bits >> MANTISSA)
@@ -72,14 +72,14 @@ def log(x):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def log1p_unit(x):  # type: ignore[no-untyped-def]
+def log1p_unit(x):
     """log(1 + x) for x in [0, 1], where it is cheapest: one division, no table, no exponent."""
     z = x / (2.0 + x)
     return 2.0 * z * atanh_ratio(z * z)
 
 
 @kernel(fastmath=FUSED)
-def log1p(x):  # type: ignore[no-untyped-def]
+def log1p(x):
     """log(1 + x) for any x ≥ −1/2, infinity included."""
     sum_ = 1.0 + x
     # What rounding 1 + x lost; it matters where x is small.
@@ -94,7 +94,7 @@ def log1p(x):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):
     """1/(1 + e^−x), with full relative accuracy on both sides."""
     small = exp(-abs(x))
     return (1.0 if x >= 0.0 else small) / (1.0 + small)

@@ -59,7 +59,11 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
             _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
         ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss, inverse, share = XENDCG(gamma="tight")(scores, checked, lists.offsets).value, 1.0 / ideal_dcg, total / ideal_dcg
+        loss, inverse, share = (
+            XENDCG(gamma="tight")(scores, checked, lists.offsets).value,
+            1.0 / ideal_dcg,
+            total / ideal_dcg,
+        )
         mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
         source = "XENDCG with tight gamma, theorem 1 (2021)"
         found.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))

@@ -1,6 +1,6 @@
-"""Ragged lists on the CPU: where each query's documents lie, and the arithmetic that prepared objectives are written in.
+"""Ragged lists on the CPU: where the documents of queries lie, and the arithmetic of prepared objectives.
 
-``device/lists.py`` has the same operations for tensors on a GPU. What is written against them, such as every wrapper,
+``device.py`` has the same operations for tensors on a GPU. What is written against them, such as every wrapper,
 is written once.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import NONE, UNWANTED, Array, Column, Offsets, read_only, rows_of, separate
+from rankwise.arrays import NONE, UNWANTED, Array, Offsets, read_only, rows_of, separate
 from rankwise.compiling import kernel
 from rankwise.metrics.base import Gain, longest_of
 from rankwise.metrics.ideal import Ideal, gains_and_ideal
@@ -84,12 +84,12 @@ class Lists:
     none: Any = NONE
     """A column without elements."""
 
-    def __init__(self, offsets: Offsets) -> None:
+    def __init__(self, offsets: Values) -> None:
         self.offsets = offsets
         self.n_queries, self.n_docs = int(offsets.size - 1), int(offsets[-1])
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Values:
         """Number of documents of each query."""
         return self.offsets[1:] - self.offsets[:-1]  # np.diff takes several times as long for a few queries
 
@@ -100,68 +100,68 @@ class Lists:
 
     # What `prepare` is written in.
 
-    def empty_documents(self, *, integer: bool = False) -> Column:
+    def empty_documents(self, *, integer: bool = False) -> Values:
         """Return an uninitialised column of documents: floating-point numbers, or 32-bit integers."""
         return np.empty(self.n_docs, np.int32) if integer else separate(self.n_docs)
 
-    def empty_queries(self, *, integer: bool = False) -> Column:
+    def empty_queries(self, *, integer: bool = False) -> Values:
         """Return an uninitialised column of queries: floating-point numbers, or 32-bit integers."""
         return np.empty(self.n_queries, np.int32 if integer else np.float64)
 
-    def sums(self, values: Array) -> Array:
+    def sums(self, values: Values) -> Values:
         """Sum one number per document over each query."""
         return np.add.reduceat(values, self.offsets[:-1]) if values.size else np.zeros(self.n_queries)
 
-    def minima(self, values: Array) -> Array:
+    def minima(self, values: Values) -> Values:
         """Return the least number of each query's documents."""
         return np.minimum.reduceat(values, self.offsets[:-1]) if values.size else np.zeros(self.n_queries)
 
-    def spread(self, values: Array) -> Array:
+    def spread(self, values: Values) -> Values:
         """Return the value of its query for each document."""
         return np.repeat(values, self.sizes)
 
-    def floats(self, values: Column) -> Array:
+    def floats(self, values: Values) -> Values:
         """Return integers or truth values as floating-point numbers."""
         return values.astype(np.float64)
 
-    def positive_or_one(self, values: Array) -> Array:
+    def positive_or_one(self, values: Values) -> Values:
         """Return values, with 1 for those that are not positive, to divide by."""
         return np.where(values > 0.0, values, 1.0)
 
-    def order(self, keys: Array) -> NDArray[np.int32]:
+    def order(self, keys: Values) -> Values:
         """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
         rows = self.empty_documents(integer=True)
         over_queries(_order, self.offsets, read_only(keys), rows)
         return read_only(rows)
 
-    def table(self, function: Callable[..., Array], *arguments: Any) -> Array:
+    def table(self, function: Callable[..., Array], *arguments: Any) -> Values:
         """Return ``function(*arguments, longest)``, a table that is the same for all queries."""
         return read_only(function(*arguments, self.longest))
 
-    def gains_and_ideal(self, labels: Array, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
+    def gains_and_ideal(self, labels: Values, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
         """Return the gain of each document and the ideal DCG of each query."""
         return gains_and_ideal(labels, self.offsets, gain, cutoff)
 
-    def gain_shares(self, labels: Array, gain: Gain = "exponential", cutoff: int | None = None) -> Array:
+    def gain_shares(self, labels: Values, gain: Gain = "exponential", cutoff: int | None = None) -> Values:
         """Return the gain of each document over the ideal DCG of its query."""
         gains, ideal = self.gains_and_ideal(labels, gain, cutoff)
         return gains / self.spread(self.positive_or_one(ideal))
 
-    def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Array:
+    def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Values:
         """Return a column of documents after checking it."""
         return read_only(check.document_values(what, values, self.offsets, least=least))
 
-    def document_weights(self, values: ArrayLike) -> Array:
+    def document_weights(self, values: ArrayLike) -> Values:
         """Return the checked weights of documents."""
         return read_only(check.document_weights(values, self.offsets))
 
-    def teacher_scores(self, values: ArrayLike) -> Array:
+    def teacher_scores(self, values: ArrayLike) -> Values:
         """Return the checked scores of a teacher."""
         return check.teacher_scores(values, self.offsets)
 
     # What `fill` is written in.
 
-    def checked_scores(self, scores: ArrayLike) -> Array:
+    def checked_scores(self, scores: ArrayLike) -> Values:
         """Return finite scores as float64 that is not written to."""
         array = np.asarray(scores)
         # The extremes show at once that all is well (no comparison holds for NaN). Not a product of arrays: BLAS's
@@ -171,14 +171,16 @@ class Lists:
             fine = plain and array.min() > -check.LARGEST_SCORE and array.max() < check.LARGEST_SCORE
         return read_only(array if fine else check.loss_scores(array, self.offsets))
 
-    def mark_invalid(self, scores: Array, out: Derivatives) -> None:
+    def mark_invalid(self, scores: Values, out: Derivatives) -> None:
         """Do nothing: scores that are not finite were rejected. A device, which cannot, makes the values NaN."""
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
         """Return uninitialised arrays for derivatives; without ``numerator`` that is the gradient's array."""
         gradient = separate(self.n_docs)
         diagonal = separate(self.n_docs) if hessian else UNWANTED
-        return Derivatives(np.empty(self.n_queries), gradient, diagonal, separate(self.n_docs) if numerator else gradient)
+        return Derivatives(
+            np.empty(self.n_queries), gradient, diagonal, separate(self.n_docs) if numerator else gradient
+        )
 
     def outputs_like(self, out: Derivatives) -> Derivatives:
         """Return uninitialised arrays of the same form, for a part of a sum."""
@@ -190,8 +192,8 @@ class Lists:
         return Random(read_only(keys), read_only(stream.queries(self.n_queries)))
 
     def run(
-        self, kernel: Kernel, device_kernel: DeviceKernel, scores: Array, arguments: Any, random: Random | None,
-        out: Any, work: Array | None = None,
+        self, kernel: Kernel, device_kernel: DeviceKernel, scores: Values, arguments: Any, random: Random | None,
+        out: Any, work: Values | None = None,
     ) -> None:  # fmt: skip
         """Run a kernel over all queries: the first on the CPU, the second on a device."""
         count = len(parameters(kernel)) - len(FIRST) - len(arguments)
@@ -201,7 +203,7 @@ class Lists:
         outputs = [UNWANTED if output is None else output for output in out[:count]]
         over_queries(kernel, self.offsets, scores, *arguments, *draws, *outputs, work=work)
 
-    def as_argument(self, values: Array) -> Array:
+    def as_argument(self, values: Values) -> Values:
         """Return values in the form that kernels take: Numba would compile once more for an array that is writable."""
         return read_only(values)
 
@@ -214,20 +216,20 @@ class Lists:
         for total, array in zip((out.value, *out.columns), (part.value, *part.columns), strict=True):
             total += array if factor == 1.0 else factor * array
 
-    def chain(self, out: Derivatives, first: Array, second: Array | None = None) -> None:
+    def chain(self, out: Derivatives, first: Values, second: Values | None = None) -> None:
         """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
         bends = UNWANTED if second is None or not second.any() else second
         numerator = UNWANTED if out.numerator is out.gradient else out.numerator
         over_queries(_chain, self.offsets, read_only(first), read_only(bends), out.gradient, out.hessian, numerator)
 
-    def map_values(self, bounds: "Bounds", values: Array) -> tuple[Array, Array]:
+    def map_values(self, bounds: "Bounds", values: Values) -> tuple[Values, Values]:
         """Map the value of each query in place; return the map's first and second derivative."""
         values[:], first, second = bounds.apply(values)
         return first, second
 
     def noisy(
-        self, scores: Array, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
-    ) -> Iterator[Array]:
+        self, scores: Values, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
+    ) -> Iterator[Values]:
         """Yield (scores + scale · noise) / temperature for each sample, in the same memory."""
         noisy = separate(self.n_docs)
         for sample in range(samples):
@@ -235,7 +237,7 @@ class Lists:
             yield read_only(noisy)
 
     def gather(
-        self, copies: "Selection", copy_offsets: Offsets, weights: Array, part: Derivatives, out: Derivatives
+        self, copies: "Selection", copy_offsets: Offsets, weights: Values, part: Derivatives, out: Derivatives
     ) -> None:
         """Sum weighted derivatives of copies of queries into those of the queries; their copies follow each other."""
         out.value[:] = np.bincount(copies.queries, weights * part.value, self.n_queries)

@@ -1,8 +1,8 @@
 """Objectives that have seen the labels: a tree of dataclasses over lists, on the CPU or on a device.
 
-Everything that scores do not change is done once, in :meth:`Objective.prepare`. What is left are the nodes here: kernels
-with their arguments, and wrappers around them. Each fills the derivatives at some scores into arrays that its caller
-owns. Taking a mini-batch and moving to a device are maps over the fields of the tree.
+Everything that scores do not change is done once, in :meth:`Objective.prepare`. What is left are the nodes here:
+kernels with their arguments, and wrappers around them. Each fills the derivatives at some scores into arrays that its
+caller owns. Taking a mini-batch and moving to a device are maps over the fields of the tree.
 """
 
 import functools
@@ -111,7 +111,8 @@ class Prepared(ABC):
                 return selection.lists
             return value.select(selection) if isinstance(value, Prepared) else value
 
-        return mapped(self, taken)
+        part: Self = mapped(self, taken)
+        return part
 
     def to(self, device: Any, dtype: Any = None) -> Self:
         """Return the same on a device, by torch's name; floating-point columns in a precision, single by default."""
@@ -125,19 +126,21 @@ class Prepared(ABC):
                 return lists
             return value.move(lists) if isinstance(value, Prepared) else lists.column(value)
 
-        return mapped(self, moved)
+        copy: Self = mapped(self, moved)
+        return copy
 
 
 def mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
     """Return a dataclass or named tuple with ``function(value, role)`` for every field, and for fields of those."""
     changes = {}
-    for name, role in _roles(type(node)).items():
+    kind: Any = type(node)
+    for name, role in _roles(kind).items():
         value = getattr(node, name)
         if isinstance(value, tuple) and not role:
             changes[name] = _mapped_tuple(value, function)
         else:
             changes[name] = function(value, role)
-    return node._replace(**changes) if isinstance(node, tuple) else replace(node, **changes)
+    return node._replace(**changes) if hasattr(node, "_replace") else replace(node, **changes)
 
 
 def _mapped_tuple(values: Any, function: Callable[[Any, str], Any]) -> Any:
@@ -184,7 +187,8 @@ class PreparedKernel(Prepared):
     """The cost of each query on the CPU, as :func:`rankwise.threads.over_queries` counts it."""
 
     def __post_init__(self) -> None:
-        _check_parameters(self.kernel, type(self.arguments))
+        kind: Any = type(self.arguments)
+        _check_parameters(self.kernel, kind)
 
     @property
     def own_numerator(self) -> bool:

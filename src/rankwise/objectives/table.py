@@ -8,8 +8,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, RankNet
 from rankwise.objectives.pairwise.yeti import Yeti
-from rankwise.objectives.plackett_luce.listmle import ListMLE
-from rankwise.objectives.plackett_luce.plrank import PLRank
+from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
 from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded

@@ -202,7 +202,7 @@ class _on:  # noqa: N801 (a context, as torch.cuda.device)
 
     def __enter__(self) -> None:
         if self._device is not None:
-            self._device.__enter__()
+            self._device.__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *error: object) -> None:
         if self._device is not None:
@@ -215,8 +215,8 @@ def _warn_of_copies(objective: Objective, device: str) -> None:
         _warned.add(device)
         missing = device in KERNEL_DEVICES and find_spec("triton") is None
         warnings.warn(
-            f"{objective!r} has no kernel for the device {device!r}: scores are copied to the CPU and gradients back, at "
-            "every step. The numbers are the same. "
+            f"{objective!r} has no kernel for the device {device!r}: scores are copied to the CPU and gradients back, "
+            "at every step. The numbers are the same. "
             + ("Install triton, which the kernels are written in. " if missing else "")
             + "This is said once.",
             stacklevel=2,

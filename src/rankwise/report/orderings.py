@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array
 from rankwise.metrics.permutations import LINEAR, Distribution, Orderings, distribution
-from rankwise.objectives.wrappers.bounded import bounded, metric_orderings
 from rankwise.objectives.table import objective
+from rankwise.objectives.wrappers.bounded import bounded, metric_orderings
 from rankwise.plain import Json
 from rankwise.report import lines
 from rankwise.report.parts import Plot

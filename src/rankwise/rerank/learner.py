@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column
 from rankwise.objectives.base import Objective
-from rankwise.objectives.torch.loss import TorchLoss
+from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets import batches as of_lists
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Part

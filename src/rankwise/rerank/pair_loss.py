@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.objectives.torch.loss import TorchLoss
+from rankwise.objectives.torch import TorchLoss
 from rankwise.rerank.batching import Batching
 from rankwise.rerank.inputs import Inputs, MiniBatches, device_of, mini_batches
 from rankwise.rerank.parallel import global_mean

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of
+from rankwise.compiling import kernel
 from rankwise.data.interactions.text import read_text
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
 from rankwise.data.tables.text import TextTable
-from rankwise.compiling import kernel
 from rankwise.plain import Keywords
 
 SPELLINGS = {

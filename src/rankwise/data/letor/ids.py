@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Column
+from rankwise.compiling import kernel
 from rankwise.data.letor.decimals import is_digit
 from rankwise.data.letor.growing import Growing
-from rankwise.compiling import kernel
 
 
 @kernel

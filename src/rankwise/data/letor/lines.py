@@ -7,9 +7,9 @@ line; it resumes from there when called again.
 
 import numpy as np
 
+from rankwise.compiling import kernel
 from rankwise.data.letor import decimals
 from rankwise.data.letor.shortest import write_whole
-from rankwise.compiling import kernel
 
 # Why the kernel stopped.
 DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4

@@ -6,8 +6,8 @@ float32 than to its neighbours.
 
 import numpy as np
 
-from rankwise.data.letor.decimals import POWERS
 from rankwise.compiling import kernel
+from rankwise.data.letor.decimals import POWERS
 
 MOST_BYTES = 16
 

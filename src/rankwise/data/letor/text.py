@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Ids
+from rankwise.compiling import kernel
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
 from rankwise.data.letor.reader import MAX_LINE_BYTES, Reader
 from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole
-from rankwise.compiling import kernel
 from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22

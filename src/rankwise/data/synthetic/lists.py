@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import offsets_of
-from rankwise.data.dataset import RankingDataset
 from rankwise.compiling import kernel
+from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream, philox, uniform_pair
 
 MSLR_GRADES = (0.52, 0.32, 0.134, 0.018, 0.008)

@@ -4,7 +4,7 @@ from rankwise.compiling import kernel
 
 
 @kernel
-def margins_kernel(first, last, offsets, scores, teacher, value, gradient, hessian):  # type: ignore[no-untyped-def]
+def margins_kernel(first, last, offsets, scores, teacher, value, gradient, hessian):
     """Fill twice the variance of scores − teacher, and its derivatives."""
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]

@@ -11,7 +11,7 @@ _BLOCK = 256
 
 
 @triton_kernel
-def _margins(offsets, scores, teacher, value, gradient, hessian, wanted: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _margins(offsets, scores, teacher, value, gradient, hessian, wanted: tl.constexpr, block: tl.constexpr):
     """Fill twice the variance of scores − teacher of a list, and its derivatives; means are in double precision."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -43,6 +43,4 @@ def margins(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> No
     """Compute the loss and its derivatives."""
     wanted = out.hessian.numel() > 0
     outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient)
-    _margins[(lists.n_queries,)](
-        lists.offsets, scores, arguments.teacher, *outputs, wanted, _BLOCK, num_warps=2
-    )
+    _margins[(lists.n_queries,)](lists.offsets, scores, arguments.teacher, *outputs, wanted, _BLOCK, num_warps=2)

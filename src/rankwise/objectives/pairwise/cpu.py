@@ -46,7 +46,7 @@ class Settings(NamedTuple):
 
 
 @kernel
-def pairwise(  # type: ignore[no-untyped-def]
+def pairwise(
     first, last, offsets, scores, rows, gains, document_weights, discounts, distances, sigma, truncation, norm, loss,
     weight, swap_share, distance_share, value, gradient, hessian,
 ):  # fmt: skip
@@ -94,7 +94,7 @@ def pairwise(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _lay_out(start, reach, sigma, highest, scores, rows, gains, ranks, tiles):  # type: ignore[no-untyped-def]
+def _lay_out(start, reach, sigma, highest, scores, rows, gains, ranks, tiles):
     """Assign a place to every document."""
     n, one = np.uint64(rows.size), np.uint64(1)
     here, there = np.uint64(start), np.uint64(start) + n - one
@@ -111,7 +111,7 @@ def _lay_out(start, reach, sigma, highest, scores, rows, gains, ranks, tiles):  
 
 
 @kernel
-def _fill_tiles(start, top, stop, plain, discounts, tiles):  # type: ignore[no-untyped-def]
+def _fill_tiles(start, top, stop, plain, discounts, tiles):
     for number in range(((stop - 1) >> SHIFT) + 1):
         at = number << SHIFT
         n = np.uint64(min(stop - at, SPAN))
@@ -138,7 +138,7 @@ def _fill_tiles(start, top, stop, plain, discounts, tiles):  # type: ignore[no-u
 
 
 @kernel
-def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, settings, tiles):  # type: ignore[no-untyped-def]
+def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, settings, tiles):
     """Pair each of the first documents with all of smaller gain, and with those of the rest of larger gain."""
     total, pulls = 0.0, 0.0
     begin, end, after = start, start, stop
@@ -164,12 +164,12 @@ def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, se
 
 
 @kernel
-def _value(tiles, place):  # type: ignore[no-untyped-def]
+def _value(tiles, place):
     return tiles[0, np.uint64(place >> SHIFT)].value[np.uint64(place & (SPAN - 1))]
 
 
 @kernel
-def _pair_range(begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles):  # type: ignore[no-untyped-def]
+def _pair_range(begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles):
     """Pair documents of equal gain with a range of others."""
     sign = 1.0 - 2.0 * side
     gain = sign * _value(tiles, begin) if plain else 1.0
@@ -207,7 +207,7 @@ def _pair_range(begin, end, side, first, last, bias, slope, wide, plain, weighte
 
 
 @kernel
-def _scatter(start, stop, scale, sigma, tiles, gradient, hessian):  # type: ignore[no-untyped-def]
+def _scatter(start, stop, scale, sigma, tiles, gradient, hessian):
     """Add up each document's derivatives and put them into its row."""
     for number in range(((stop - 1) >> SHIFT) + 1):
         at = number << SHIFT

@@ -42,7 +42,7 @@ NORM_BIAS = 0.01
 
 
 @kernel(fastmath=REORDERED)
-def logistic(start, stop, score, gain, power, discount, bias, slope, tile):  # type: ignore[no-untyped-def]
+def logistic(start, stop, score, gain, power, discount, bias, slope, tile):
     """Pair one document with a range of a tile; return the sums of their losses, gradients and Hessians.
 
     ``power`` is e^−score. The weight of a pair is divided by (bias + slope·|m|)/2.
@@ -69,7 +69,7 @@ def logistic(start, stop, score, gain, power, discount, bias, slope, tile):  # t
 
 
 @kernel
-def by_margin(kind, start, stop, score, gain, discount, bias, slope, tile):  # type: ignore[no-untyped-def]
+def by_margin(kind, start, stop, score, gain, discount, bias, slope, tile):
     """Compute the same for the other losses, one pair after the other."""
     loss, gradient, hessian = 0.0, 0.0, 0.0
     for j in range(np.uint64(start), np.uint64(stop)):
@@ -87,7 +87,7 @@ def by_margin(kind, start, stop, score, gain, discount, bias, slope, tile):  # t
 
 
 @kernel
-def pair_loss(kind, margin):  # type: ignore[no-untyped-def]
+def pair_loss(kind, margin):
     """Return the loss of a pair by its margin, minus its first derivative, and its second or what replaces it."""
     gap = 1.0 - margin
     if kind == HINGE:
@@ -101,7 +101,7 @@ def pair_loss(kind, margin):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_powers(first, last, score, tile):  # type: ignore[no-untyped-def]
+def fill_powers(first, last, score, tile):
     """Fill e^−m itself, for a document whose ``power`` is then 1, where single powers would overflow."""
     for j in range(np.uint64(first), np.uint64(last)):
         tile.power[j] = exp(min(tile.score[j] - score, WIDEST))

@@ -25,7 +25,7 @@ MANY, SMALL = 16384, 2**16
 
 
 @triton.jit
-def _factor(pull, sigma, norm: tl.constexpr):  # type: ignore[no-untyped-def]
+def _factor(pull, sigma, norm: tl.constexpr):
     """What the derivatives of a list are multiplied by, from the sum of its pairs' pulls."""
     if norm:
         total = pull * 2.0 * sigma
@@ -35,7 +35,7 @@ def _factor(pull, sigma, norm: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _whole(  # type: ignore[no-untyped-def]
+def _whole(
     offsets, longest_first, scores, gains, weights, ranked, ranked_gains, ranked_weights, places, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves,
     value, gradient, hessian, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
@@ -84,7 +84,7 @@ def _whole(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _arrange(  # type: ignore[no-untyped-def]
+def _arrange(
     offsets, tile_queries, tile_starts, ranked, scores, gains, weights, ranked_scores, ranked_gains, ranked_weights,
     weighted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -100,7 +100,7 @@ def _arrange(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _pairs(  # type: ignore[no-untyped-def]
+def _pairs(
     offsets, tile_queries, tile_starts, scores, gains, weights, upper, lower, reaches, discounts, distances,
     sigma: tl.float64, truncation, swap_share: tl.float64, distance_share: tl.float64, slopes, curves, losses, pulls,
     swapped: tl.constexpr, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr, weighted: tl.constexpr,
@@ -123,7 +123,7 @@ def _pairs(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _scale(  # type: ignore[no-untyped-def]
+def _scale(
     offsets, tile_queries, tile_starts, ranks, sigma: tl.float64, slopes, curves, losses, pulls,
     value, gradient, hessian, norm: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -155,7 +155,9 @@ def _scale(  # type: ignore[no-untyped-def]
 
 def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
     """Compute the loss and its derivatives: list by list, or in three steps that rank, pair up, and scale."""
-    _, gains, weights, discounts, distances, sigma, truncation, norm, loss, weight, swap_share, distance_share = arguments
+    _, gains, weights, discounts, distances, sigma, truncation, norm, loss, weight, swap_share, distance_share = (
+        arguments
+    )
     weighted, wanted, swapped = weights.numel() > 0, out.hessian.numel() > 0, weight in BY_SWAPS
     weights = weights if weighted else gains
     ranked, ranked_gains, ranked_weights, slopes, curves = scores.new_empty((5, lists.n_docs)).unbind()

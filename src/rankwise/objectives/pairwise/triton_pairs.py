@@ -19,7 +19,7 @@ _STEEPEST, _NORM_BIAS = tl.constexpr(STEEPEST), tl.constexpr(NORM_BIAS)
 
 
 @triton.jit
-def _slopes(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
+def _slopes(margin, loss: tl.constexpr):
     """Return minus the first derivative of a pair's loss, the second or what replaces it, and what the value needs."""
     if loss == _LOGISTIC:
         small = tl.exp(-tl.abs(margin))
@@ -37,7 +37,7 @@ def _slopes(margin, loss: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _value(margin, fall, small, loss: tl.constexpr):  # type: ignore[no-untyped-def]
+def _value(margin, fall, small, loss: tl.constexpr):
     """Return the loss of a pair, from its margin and what its derivatives were made of."""
     if loss == _LOGISTIC:
         return tl.maximum(-margin, 0.0) + log1p_unit(small)
@@ -50,7 +50,7 @@ def _value(margin, fall, small, loss: tl.constexpr):  # type: ignore[no-untyped-
 
 
 @triton.jit
-def _pair_sums(  # type: ignore[no-untyped-def]
+def _pair_sums(
     slope, curve, cost, pull, begin, stop, mine, score, gain, leave, come, load, reach, near, scores, gains, weights,
     upper, lower, discounts, distances, sigma, swap_share, distance_share, weight: tl.constexpr, loss: tl.constexpr,
     norm: tl.constexpr, weighted: tl.constexpr, by_distance: tl.constexpr, valued: tl.constexpr, step: tl.constexpr,
@@ -108,7 +108,7 @@ def _pair_sums(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def tile_sums(  # type: ignore[no-untyped-def]
+def tile_sums(
     start, size, reach, scores, gains, weights, upper, lower, discounts, distances, sigma: tl.float64,
     swap_share: tl.float64, distance_share: tl.float64, weight: tl.constexpr, loss: tl.constexpr, norm: tl.constexpr,
     weighted: tl.constexpr, by_distance: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
@@ -140,8 +140,8 @@ def tile_sums(  # type: ignore[no-untyped-def]
     # Whoever is not among the first has pairs with those only.
     slope, curve, cost, pull = _pair_sums(
         slope, curve, cost, pull, reach, tl.where(start < reach, size, reach), mine[None, :], score, gain, leave, come,
-        load, reach, near, scores, gains, weights, upper, lower, discounts, distances, sigma, swap_share, distance_share,
-        weight, loss, norm, weighted, by_distance, False, step,
+        load, reach, near, scores, gains, weights, upper, lower, discounts, distances, sigma, swap_share,
+        distance_share, weight, loss, norm, weighted, by_distance, False, step,
     )  # fmt: skip
     cost, pull = tl.where(real[None, :], cost, 0.0), tl.where(real[None, :], pull, 0.0)
     return tl.sum(slope, 0), tl.sum(curve, 0), tl.sum(cost, 0), tl.sum(pull, 0)

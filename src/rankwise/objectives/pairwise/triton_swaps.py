@@ -14,7 +14,7 @@ _PRECISION = tl.constexpr(AVERAGE_PRECISION)
 
 
 @triton_kernel
-def _swaps(offsets, gains, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _swaps(offsets, gains, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):
     """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``weights.py``."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)

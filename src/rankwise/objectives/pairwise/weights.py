@@ -30,7 +30,7 @@ WEIGHTS = {
 
 
 def rank_weights(weight: str, cutoff: int, longest: int) -> Array:
-    """Return what a metric gives to each rank: the discount, 1 up to the cutoff, or minus the ranks from the cutoff to it.
+    """Return what a metric gives to each rank: the discount, 1 up to the cutoff, or minus the ranks behind it.
 
     >>> rank_weights("recall", 2, 4), rank_weights("arp", 2, 4)
     (array([1., 1., 0., 0.]), array([ 0.,  0., -1., -2.]))
@@ -54,7 +54,7 @@ def distance_weights(weight: str, cutoff: int, longest: int) -> Array:
 
 
 @kernel
-def fill_swaps(weight, first, last, weights, discounts, tiles, upper, lower):  # type: ignore[no-untyped-def]
+def fill_swaps(weight, first, last, weights, discounts, tiles, upper, lower):
     """Fill what the weights of pairs are made of, for documents at the places ``first`` to ``last``.
 
     ``weights`` are those of documents by row, or empty; ``upper`` and ``lower`` are scratch for one number per rank.
@@ -77,7 +77,7 @@ def fill_swaps(weight, first, last, weights, discounts, tiles, upper, lower):  #
 
 
 @kernel
-def _swaps_of_precision(n, upper, lower):  # type: ignore[no-untyped-def]
+def _swaps_of_precision(n, upper, lower):
     """Turn relevance by rank, 0 or 1, into the parts of average precision.
 
     Let c be the number of relevant documents down to rank r. One that leaves r takes c/r away, one that comes to r
@@ -96,7 +96,7 @@ def _swaps_of_precision(n, upper, lower):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _swaps_of_reciprocal_rank(n, upper, lower):  # type: ignore[no-untyped-def]
+def _swaps_of_reciprocal_rank(n, upper, lower):
     """Turn relevance by rank, 0 or 1, into the parts of the reciprocal rank.
 
     A document above the first relevant one changes places with any relevant one; or the first relevant one with one
@@ -114,7 +114,7 @@ def _swaps_of_reciprocal_rank(n, upper, lower):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def first_relevant(gains, ranks):  # type: ignore[no-untyped-def]
+def first_relevant(gains, ranks):
     """Return the rank of the first relevant document: no swap behind it changes the reciprocal rank."""
     first = gains.size - 1
     for i in range(gains.size):
@@ -124,7 +124,7 @@ def first_relevant(gains, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def weigh(side, settings, weighted, distances, own, i, others, first, last, weights):  # type: ignore[no-untyped-def]
+def weigh(side, settings, weighted, distances, own, i, others, first, last, weights):
     """Fill the weights of the pairs of one document with a range of others; the others are better on side 1.
 
     ``distances`` has what a pair weighs by how many ranks the two are apart, where that counts.

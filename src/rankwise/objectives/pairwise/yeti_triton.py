@@ -17,16 +17,14 @@ from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.objectives.device import fill_noisy
 from rankwise.objectives.lists import Random
-from rankwise.objectives.pairwise.yeti import MAP, MRR
+from rankwise.objectives.pairwise.yeti_cpu import MAP, MRR
 
 _MAP, _MRR = tl.constexpr(MAP), tl.constexpr(MRR)
 _TILE, _BLOCK = 128, 256
 
 
 @triton.jit
-def _pair(  # type: ignore[no-untyped-def]
-    first, row, upper, real, scores, gains, ranked, above, drops, pairs, sigma, metric: tl.constexpr
-):
+def _pair(first, row, upper, real, scores, gains, ranked, above, drops, pairs, sigma, metric: tl.constexpr):
     """The pair of places ``upper`` and ``upper`` + 1: its loss, how it pulls the upper one up, and its curvature."""
     counts = real & (upper >= 0) & (upper < pairs)
     here = tl.load(ranked + row + first + upper, mask=counts, other=0)
@@ -49,7 +47,7 @@ def _pair(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _neighbours(  # type: ignore[no-untyped-def]
+def _neighbours(
     offsets, tile_queries, tile_starts, scores, gains, places, ranked, above, drops,
     sigma: tl.float64, n_drops, permutations, n_docs, losses, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
@@ -79,7 +77,7 @@ def _neighbours(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):
     """Add up the losses of the tiles of a list, each of which stands at the tile's first document."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)

@@ -87,7 +87,7 @@ def draw_streams(stream: Stream) -> list[Stream]:
 
 
 @kernel
-def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type: ignore[no-untyped-def]
+def _sample(first, last, offsets, key, queries, scores, starts, drawn):
     n = drawn.shape[0]
     numbers, whole, batch, at = working_memory(longest_of(first, last, offsets))
     for q in range(first, last):
@@ -103,7 +103,7 @@ def _sample(first, last, offsets, key, queries, scores, starts, drawn):  # type:
 
 
 @kernel
-def _lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no-untyped-def]
+def _lay_strata(key, query, count, samples, stratum, stride):
     """Give each of ``count`` coordinates a walk through all strata: a random start, a random stride coprime to them."""
     for c in range(count):
         u, v = uniform_pair(key, query, c, 0)
@@ -115,14 +115,14 @@ def _lay_strata(key, query, count, samples, stratum, stride):  # type: ignore[no
 
 
 @kernel
-def _divisor(a, b):  # type: ignore[no-untyped-def]
+def _divisor(a, b):
     while b:
         a, b = b, a % b
     return a
 
 
 @kernel
-def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
+def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole, batch, at):
     """Draw samples ``first`` to ``first + count``, after those before them.
 
     Rank k of the a-th fills element a·head + k: ``at`` gets the position, CHANCE its probability given those before,
@@ -140,7 +140,7 @@ def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole
 
 
 @kernel
-def _fill_uniforms(key, query, first, count, samples, draws, head, whole, uniforms):  # type: ignore[no-untyped-def]
+def _fill_uniforms(key, query, first, count, samples, draws, head, whole, uniforms):
     """One uniform per sample and rank, in loops over samples that vectorise."""
     for k in range(0, head, 2):
         even, odd = uniforms[k * count : (k + 1) * count], uniforms[(k + 1) * count : (k + 2) * count]
@@ -162,7 +162,7 @@ def _fill_uniforms(key, query, first, count, samples, draws, head, whole, unifor
 
 
 @kernel
-def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # type: ignore[no-untyped-def]
+def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):
     weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
     uniforms, chance, keep = batch[UNIFORM], batch[CHANCE], batch[KEEP]
     guide, taken = whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
@@ -221,7 +221,7 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):  # 
 
 
 @kernel
-def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, ranked):  # type: ignore[no-untyped-def]
+def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, ranked):
     weight, worth, height, arrival = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[ARRIVAL]
     stratum, stride, place, taken = whole[STRATUM], whole[STRIDE], whole[PLACE], whole[TAKEN]
     at, chance, keep = ranked[a * head :], batch[CHANCE, a * head :], batch[KEEP, a * head :]
@@ -286,7 +286,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
 
 
 @kernel(inline=True)
-def _join(a, b):  # type: ignore[no-untyped-def]
+def _join(a, b):
     """The log of exp a + exp b, and the share of the first."""
     top = max(a, b)
     both = top + np.log1p(np.exp(min(a, b) - top))

@@ -18,17 +18,17 @@ _TILE = 4096
 
 
 @triton.jit
-def _larger(a, b):  # type: ignore[no-untyped-def]
+def _larger(a, b):
     return tl.maximum(a, b)
 
 
 @triton.jit
-def _smaller(a, b):  # type: ignore[no-untyped-def]
+def _smaller(a, b):
     return tl.minimum(a, b)
 
 
 @triton_kernel
-def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, block: tl.constexpr):
     """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -66,13 +66,13 @@ def fill_groups(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[
 
 
 @triton.jit
-def _then(fall, sum_, later_fall, later_sum):  # type: ignore[no-untyped-def]
+def _then(fall, sum_, later_fall, later_sum):
     """Compose the map x → fall · x + sum with another one."""
     return fall * later_fall, sum_ * later_fall + later_sum
 
 
 @triton.jit
-def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-untyped-def]
+def _log_sums(logs, before, top, mass, power: tl.constexpr):
     """Return the logs of running sums of e^(power · log), as the largest log and a sum relative to it, in [1, n].
 
     ``before`` are the logs of the places before. ``top`` and ``mass`` are where the block before this one ended. Powers
@@ -86,7 +86,7 @@ def _log_sums(logs, before, top, mass, power: tl.constexpr):  # type: ignore[no-
 
 
 @triton.jit
-def _joined(tops, masses, first, last, power: tl.constexpr):  # type: ignore[no-untyped-def]
+def _joined(tops, masses, first, last, power: tl.constexpr):
     """Join the sums of the tiles ``first`` to ``last``: the largest log, and the sum relative to it."""
     top = tl.full([], float("-inf"), tl.float64)
     for number in range(first, last):
@@ -100,7 +100,7 @@ def _joined(tops, masses, first, last, power: tl.constexpr):  # type: ignore[no-
 
 
 @triton_kernel
-def _rests(  # type: ignore[no-untyped-def]
+def _rests(
     offsets, tile_queries, tile_starts, scores, order, tops, masses, rests,
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -132,7 +132,7 @@ def _rests(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ignore[no-untyped-def]
+def _log_z(first, size, place, inside, scores, order, stops, rests):
     """Return the row and score of each place, the log of the sum over those that come after it, and of both."""
     stop = tl.load(stops + first + place, mask=inside, other=0)
     row = tl.load(order + first + place, mask=inside, other=0)
@@ -142,7 +142,7 @@ def _log_z(first, size, place, inside, scores, order, stops, rests):  # type: ig
 
 
 @triton_kernel
-def _passes(  # type: ignore[no-untyped-def]
+def _passes(
     offsets, tile_queries, tile_starts, scores, order, stops, rests, tops, masses, masses_twice, once, twice,
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -180,7 +180,7 @@ def _passes(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _likelihood(  # type: ignore[no-untyped-def]
+def _likelihood(
     offsets, tile_queries, tile_starts, scores, order, starts, stops, rests, once, twice, losses, value, gradient,
     hessian, shared: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -211,7 +211,7 @@ def _likelihood(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.constexpr):  # type: ignore[no-untyped-def]
+def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.constexpr):
     """Add up the losses of the tiles of a list; its first tile does it."""
     query, begin, _, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin > 0:

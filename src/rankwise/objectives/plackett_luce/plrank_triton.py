@@ -27,7 +27,7 @@ _TILE, _LANES = 128, 32
 
 
 @triton_kernel
-def _look(  # type: ignore[no-untyped-def]
+def _look(
     offsets, scores, rewards, discounts, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
     drs, ris, sums_a, sums_b, cutoff, count, baseline: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
@@ -97,7 +97,7 @@ def _look(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _gather(  # type: ignore[no-untyped-def]
+def _gather(
     offsets, tile_queries, tile_starts, scores, rewards, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
     sums_b, sums, value, gradient, hessian, cutoff, count, samples, n_queries, n_docs,
     begun: tl.constexpr, ends: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,

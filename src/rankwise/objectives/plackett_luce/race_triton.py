@@ -19,8 +19,9 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
-from rankwise.device.ragged import Ragged, to_device
+from rankwise.device.ragged import Ragged
 from rankwise.device.random import uniform_pair
 from rankwise.objectives.lists import Random
 from rankwise.objectives.plackett_luce import draws
@@ -34,7 +35,7 @@ _SCRATCH = 2**25
 
 
 @triton_kernel
-def _arrive(  # type: ignore[no-untyped-def]
+def _arrive(
     offsets, tile_queries, tile_starts, only, place_low, place_high, strata_low, strata_high, words, strides, scores,
     keys, first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
@@ -66,7 +67,7 @@ def _arrive(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _select(  # type: ignore[no-untyped-def]
+def _select(
     offsets, only, scores, rewards, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -156,7 +157,7 @@ class Race:
     draws: int
 
     def batches(self) -> Iterator[tuple[int, int]]:
-        """Yield the first sample of each batch and how many it has, an even number: two share the generator's blocks."""
+        """Yield the first sample of each batch and its size, an even number: two share a block of the generator."""
         each = 2 * self.lists.n_docs + (5 * self.cutoff + 8) * self.lists.n_queries
         most = min(self.samples + self.samples % 2, max(2, _SCRATCH // max(each, 1) // 2 * 2))
         for start in range(0, self.samples, most):

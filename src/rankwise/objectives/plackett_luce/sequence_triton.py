@@ -31,7 +31,7 @@ _LANES, _WIDEST = 32, 4096
 
 
 @triton_kernel
-def _tabulate(  # type: ignore[no-untyped-def]
+def _tabulate(
     offsets, scores, rewards, ranks, by_rank, places, ranked, masses, merits, levels, steep, cutoff, block: tl.constexpr
 ):
     """Fill positions, and mass and merit, the mass times the reward, from each position to the end.
@@ -76,10 +76,10 @@ def _tabulate(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _draw(  # type: ignore[no-untyped-def]
+def _draw(
     offsets, scores, rewards, places, ranked, masses, merits, levels, steep, place_low, place_high, retry_low,
-    retry_high, strata_low, strata_high, words, strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff, count, n_docs,
-    steps, draws: tl.constexpr, lanes: tl.constexpr,
+    retry_high, strata_low, strata_high, words, strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff,
+    count, n_docs, steps, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
     query = tl.program_id(0)

@@ -24,7 +24,7 @@ UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
 
 
 @kernel
-def working_memory(longest):  # type: ignore[no-untyped-def]
+def working_memory(longest):
     """What a thread needs for lists of up to ``longest`` documents."""
     numbers, whole = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + FINENESS, longest + 1), np.int64)
     size = max(_SCRATCH, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
@@ -32,13 +32,13 @@ def working_memory(longest):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def samples_at_once(head):  # type: ignore[no-untyped-def]
+def samples_at_once(head):
     """How many samples :func:`draw` makes in one call."""
     return min(max(_SCRATCH // head, 1), _AT_ONCE)
 
 
 @kernel
-def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-def]
+def tabulate(scores, rewards, head, numbers, whole):
     """Put a query's documents into positions and add up their weights; tell whether the head is too steep for that."""
     n = scores.size
     place, guide, taken = whole[PLACE], whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
@@ -66,7 +66,7 @@ def tabulate(scores, rewards, head, numbers, whole):  # type: ignore[no-untyped-
 
 
 @kernel
-def _arrange(scores, rewards, head, place, mark):  # type: ignore[no-untyped-def]
+def _arrange(scores, rewards, head, place, mark):
     """The highest documents in order, then the rest, those without a reward first: so strata hold like documents."""
     n = scores.size
     if head > SHORT:

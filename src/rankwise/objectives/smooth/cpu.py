@@ -23,7 +23,7 @@ _SAFE_SPREAD = 600.0  # scores within this many units of 1/η: e^(ηs) of all of
 
 
 @kernel
-def fill_relevant(first, last, offsets, gains, metric, relevant, counts):  # type: ignore[no-untyped-def]
+def fill_relevant(first, last, offsets, gains, metric, relevant, counts):
     """Fill the relevant documents of each query, then the others, and how many to learn from."""
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -44,7 +44,7 @@ def fill_relevant(first, last, offsets, gains, metric, relevant, counts):  # typ
 
 
 @kernel
-def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
+def fill_powers(scores, eta, powers):
     """Fill ``powers`` with e^(η(s − middle)) and return True, or ηs and return False where those would overflow."""
     low, high = scores[0], scores[0]
     for s in scores:
@@ -60,7 +60,7 @@ def fill_powers(scores, eta, powers):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
+def fill_row(powers, moderate, i, above):
     """Fill ``above`` with σ(η(s_k − s_i)) for every k, 0 for i itself."""
     power = powers[i]
     if moderate:
@@ -75,9 +75,7 @@ def fill_row(powers, moderate, i, above):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def smooth_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian
-):
+def smooth_kernel(first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian):
     """Fill minus NDCG, minus AP, or the rank-biased loss, with their derivatives."""
     longest = longest_of(first, last, offsets)
     powers, above = np.empty(longest + APART), np.empty(longest + APART)
@@ -96,7 +94,7 @@ def smooth_kernel(  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def _add_document(gains, best, eta, metric, i, above, gradient, hessian):  # type: ignore[no-untyped-def]
+def _add_document(gains, best, eta, metric, i, above, gradient, hessian):
     """Add the derivatives of a relevant document's part, and return the part."""
     total, among, others = 0.0, 0.0, 0.0
     if metric == NDCG:
@@ -126,7 +124,7 @@ def _add_document(gains, best, eta, metric, i, above, gradient, hessian):  # typ
 
 
 @kernel(fastmath=REORDERED)
-def _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian):  # type: ignore[no-untyped-def]
+def _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian):
     own_gradient, own_turn, near = 0.0, 0.0, 0.0
     if hessian.size == 0:
         for k in range(above.size):

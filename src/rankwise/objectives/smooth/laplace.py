@@ -23,16 +23,13 @@ from rankwise.metrics.order import order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
-
 # What is kept of each place of a sorted list. The sums are over others that are not relevant, and over those that are.
 _SCORE, _FALL, _WORTH, _RANK, _NEAR, _TILT, _PULL, _BEND, _SLOPE, _CURVE, _ROWS = range(11)
 _SIDES = 2
 
 
 @kernel
-def laplace_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian
-):
+def laplace_kernel(first, last, offsets, scores, gains, relevant, counts, best, eta, metric, value, gradient, hessian):
     """Fill minus NDCG, minus AP, or the rank-biased loss, with their derivatives."""
     longest = longest_of(first, last, offsets)
     ranked, sorting = np.empty(longest, np.int64), scratch_for(longest)
@@ -59,7 +56,7 @@ def laplace_kernel(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _smooth(n, metric, best, eta, bends, places):  # type: ignore[no-untyped-def]
+def _smooth(n, metric, best, eta, bends, places):
     """One sorted list: fill SLOPE and CURVE, and give the value."""
     score, worth, slope, curve = places[_SCORE, 0], places[_WORTH, 0], places[_SLOPE, 0], places[_CURVE, 0]
     _fill_falls(n, eta, score, places[_FALL, 0])
@@ -83,14 +80,14 @@ def _smooth(n, metric, best, eta, bends, places):  # type: ignore[no-untyped-def
 
 
 @kernel(fastmath=FUSED)
-def _fill_falls(n, eta, score, fall):  # type: ignore[no-untyped-def]
+def _fill_falls(n, eta, score, fall):
     """Fill e^−η(gap) between each document and the next one."""
     for k in range(n - 1):
         fall[k] = exp(eta * (score[k + 1] - score[k]))
 
 
 @kernel
-def _part(metric, worth, best, eta, others, relevant):  # type: ignore[no-untyped-def]
+def _part(metric, worth, best, eta, others, relevant):
     """What a relevant document adds to the value, c for others that are not relevant and that are, and b.
 
     Its rank is 1 + ``others`` + ``relevant``.
@@ -108,7 +105,7 @@ def _part(metric, worth, best, eta, others, relevant):  # type: ignore[no-untype
 
 
 @kernel
-def _look(n, score, fall, worth, rank, near, tilt):  # type: ignore[no-untyped-def]
+def _look(n, score, fall, worth, rank, near, tilt):
     """Fill Σ F, Σ w and Σ t of every place, over others that are not relevant (row 0) and that are (row 1)."""
     for side in range(_SIDES):
         count, far, equal = 0.0, 0.0, 0.0  # Σ e^−|x| over those that are higher, and how many score the same
@@ -133,7 +130,7 @@ def _look(n, score, fall, worth, rank, near, tilt):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _spread(n, eta, bends, score, fall, worth, pull, bend, slope, curve):  # type: ignore[no-untyped-def]
+def _spread(n, eta, bends, score, fall, worth, pull, bend, slope, curve):
     """Add to every place what relevant documents add to it: first those that are higher, then those that are lower."""
     for downwards in (True, False):
         far_0, far_1, same_0, same_1 = 0.0, 0.0, 0.0, 0.0

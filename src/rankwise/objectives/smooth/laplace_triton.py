@@ -25,7 +25,7 @@ _LN2 = tl.constexpr(LN2)
 
 
 @triton.jit
-def _then(breaks, fall, far_0, same_0, far_1, same_1, later, later_fall, next_far_0, next_0, next_far_1, next_1):  # type: ignore[no-untyped-def]
+def _then(breaks, fall, far_0, same_0, far_1, same_1, later, later_fall, next_far_0, next_0, next_far_1, next_1):
     """One map after another: whether the score changes, the factor of what came before, and two sums of either kind."""
     return (
         breaks | later,
@@ -38,7 +38,7 @@ def _then(breaks, fall, far_0, same_0, far_1, same_1, later, later_fall, next_fa
 
 
 @triton.jit
-def _scan(breaks, fall, own_0, own_1, far_0, same_0, far_1, same_1):  # type: ignore[no-untyped-def]
+def _scan(breaks, fall, own_0, own_1, far_0, same_0, far_1, same_1):
     """The sums of a block, two of them at once, after those with which the block before it ended."""
     nothing = tl.zeros_like(own_0)
     changed, factor, far_a, same_a, far_b, same_b = tl.associative_scan(
@@ -52,12 +52,12 @@ def _scan(breaks, fall, own_0, own_1, far_0, same_0, far_1, same_1):  # type: ig
 
 
 @triton.jit
-def _last(values, lanes, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _last(values, lanes, block: tl.constexpr):
     return tl.sum(tl.where(lanes == block - 1, values, 0.0))
 
 
 @triton.jit
-def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexpr, block: tl.constexpr):
     """A block of places: which documents stand there, where the score changes, by which factor, and who is relevant.
 
     Lanes behind the end change nothing: they go on with equal scores.
@@ -78,7 +78,7 @@ def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexp
 
 
 @triton_kernel
-def _look(  # type: ignore[no-untyped-def]
+def _look(
     offsets, scores, gains, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
     downwards: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -123,7 +123,7 @@ def _look(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _pull(  # type: ignore[no-untyped-def]
+def _pull(
     offsets, gains, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves,
     value, metric: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -186,7 +186,7 @@ def _pull(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _spread(  # type: ignore[no-untyped-def]
+def _spread(
     offsets, scores, gains, ranked, eta: tl.float64, pull_0, bend_0, pull_1, bend_1, slopes, curves, gradient, hessian,
     downwards: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -230,11 +230,11 @@ def _spread(  # type: ignore[no-untyped-def]
 
 def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
     """Compute the loss and its derivatives: lists in order, ranks by two scans, what follows from them by two more."""
-    gains, _, _, best, eta, metric = arguments
+    gains, best, eta, metric = arguments.gains, arguments.best, arguments.eta, arguments.metric
     grid, block = (lists.n_queries,), lists.block()
     ranked = ordered(lists, scores[None])[1][0]
     columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
-    above_0, near_0, _, above_1, near_1, _, slopes, curves = columns
+    above_0, near_0, _tilt_0, above_1, near_1, _tilt_1, slopes, curves = columns
     inputs = (lists.offsets, scores, gains, ranked, eta)
     for downwards in (True, False):
         _look[grid](*inputs, *columns[:6], downwards, block)

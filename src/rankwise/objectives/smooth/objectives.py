@@ -72,15 +72,14 @@ class _Smooth(Objective):
         relevant, counts = lists.empty_documents(integer=True), lists.empty_queries(integer=True)
         arguments = (lists.as_argument(gains), (self.metric,), None, (relevant, counts))
         lists.run(cpu.fill_relevant, f"{_DEVICE}.triton:fill_relevant", *arguments)
+        inputs = [lists.as_argument(column) for column in (gains, relevant, counts, best)]
         by_sigmoid = self.kernel == "sigmoid"
         return PreparedKernel(
             lists=lists,
             objective=self,
             kernel=cpu.smooth_kernel if by_sigmoid else laplace_kernel,
             device_kernel=f"{_DEVICE}.triton:smooth" if by_sigmoid else f"{_DEVICE}.laplace_triton:smooth",
-            arguments=SmoothArguments(
-                *map(lists.as_argument, (gains, relevant, counts, best)), eta=float(self.eta), metric=self.metric
-            ),
+            arguments=SmoothArguments._make((*inputs, float(self.eta), self.metric)),
             curvature=self.curvature,
             work=None if lists.device else lists.sizes * (1.0 + np.maximum(counts, 0) if by_sigmoid else _SORT),
         )

@@ -19,7 +19,7 @@ _SETTLED, _LN2 = tl.constexpr(SETTLED), tl.constexpr(LN2)
 
 
 @triton_kernel
-def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block: tl.constexpr):
     """Fill the relevant documents of a list, then the others, and how many to learn from."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -47,7 +47,7 @@ def fill_relevant(lists: Any, gains: Tensor, arguments: Any, _: None, out: tuple
 
 
 @triton_kernel
-def _rank(  # type: ignore[no-untyped-def]
+def _rank(
     offsets, tile_queries, tile_starts, scores, gains, relevant, counts, best, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,
@@ -115,7 +115,7 @@ def _rank(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _gather(  # type: ignore[no-untyped-def]
+def _gather(
     offsets, tile_queries, tile_starts, scores, gains, relevant, counts, eta: tl.float64,
     alpha, beta, bend, parts, own_gradient, own_hessian, value, gradient, hessian,
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, step: tl.constexpr,

@@ -12,7 +12,7 @@ EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)
 
 
 @kernel
-def fill_targets(first, last, offsets, labels, weights, target, masses, units):  # type: ignore[no-untyped-def]
+def fill_targets(first, last, offsets, labels, weights, target, masses, units):
     """Fill the target distribution, or what scores and draws do not change of it, and the unit of each query.
 
     The last two targets have gains instead of a distribution, to which shares of the unit are added.
@@ -24,7 +24,7 @@ def fill_targets(first, last, offsets, labels, weights, target, masses, units): 
 
 
 @kernel(fastmath=REORDERED)
-def _fill_mass(labels, weights, target, mass):  # type: ignore[no-untyped-def]
+def _fill_mass(labels, weights, target, mass):
     n = labels.size
     unit = 1.0
     if target == EXP:
@@ -51,7 +51,7 @@ def _fill_mass(labels, weights, target, mass):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def cross_entropy_kernel(  # type: ignore[no-untyped-def]
+def cross_entropy_kernel(
     first, last, offsets, scores, masses, units, target, epsilon, keys, queries, value, gradient, hessian, numerator
 ):
     """Fill value, gradient, Hessian and, if there is room for it, the numerator of these queries."""
@@ -85,14 +85,14 @@ def cross_entropy_kernel(  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def add_complements(gains, draws, unit, mass):  # type: ignore[no-untyped-def]
+def add_complements(gains, draws, unit, mass):
     """Fill masses with gains plus 1 − γ, in units of the list."""
     for i in range(draws.size):
         mass[i] = gains[i] + unit * (1.0 - draws[i])
 
 
 @kernel(fastmath=REORDERED)
-def normalise(mass):  # type: ignore[no-untyped-def]
+def normalise(mass):
     """Make a distribution of masses; False where there is none."""
     total = 0.0
     for i in range(mass.size):
@@ -106,7 +106,7 @@ def normalise(mass):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def largest(labels):  # type: ignore[no-untyped-def]
+def largest(labels):
     """The largest label, or 0."""
     top = 0.0
     for y in labels:
@@ -115,7 +115,7 @@ def largest(labels):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FUSED)
-def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
+def fill_whole_gains(labels, gains):
     """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
     odd = 0
     for i in range(labels.size):
@@ -127,7 +127,7 @@ def fill_whole_gains(labels, gains):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_tight_mass(scores, scale, phi):  # type: ignore[no-untyped-def]
+def add_tight_mass(scores, scale, phi):
     """Add 1 − γ to gains for the γ that makes the weighted mean of the scores largest.
 
     Dinkelbach's iteration: from a mean, give every document above it its largest weight; that raises the mean, and
@@ -163,7 +163,7 @@ def add_tight_mass(scores, scale, phi):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDERED)
-def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: ignore[no-untyped-def]
+def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):
     """One list: ``phi`` holds the target and becomes the gradient; the value is returned.
 
     Only the document with the largest score can have ρ near 1, where 1 − ρ must not be computed by subtraction. It is
@@ -205,7 +205,7 @@ def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):  # type: i
 
 
 @kernel(fastmath=REORDERED)
-def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numerator):  # type: ignore[no-untyped-def]
+def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numerator):
     """Three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
 
     With a = t₁/(1 − ρ) and b = t₂/(1 − ρ) the terms are t₁ = gradient, t₂ = ρ(Σa − a), t₃ = ρ(Σb − b). What the best

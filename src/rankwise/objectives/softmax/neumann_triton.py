@@ -18,7 +18,7 @@ _BLOCK = 256
 
 
 @triton_kernel
-def _neumann(  # type: ignore[no-untyped-def]
+def _neumann(
     offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
 ):
     first, size = list_bounds(offsets, tl.program_id(0))

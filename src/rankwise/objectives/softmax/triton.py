@@ -17,14 +17,19 @@ from rankwise.objectives.lists import Random
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_TIGHT, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 from rankwise.objectives.softmax.neumann_triton import neumann
 
-_EXP, _SHARE, _ZERO, _UNIFORM = tl.constexpr(EXP), tl.constexpr(SHARE), tl.constexpr(GAMMA_ZERO), tl.constexpr(GAMMA_UNIFORM)
+_EXP, _SHARE, _ZERO, _UNIFORM = (
+    tl.constexpr(EXP),
+    tl.constexpr(SHARE),
+    tl.constexpr(GAMMA_ZERO),
+    tl.constexpr(GAMMA_UNIFORM),
+)
 _BLOCK = 256
 LONG = 4096
 """Documents of a list that one program walks along; longer lists are shared."""
 
 
 @triton_kernel
-def _fill_targets(  # type: ignore[no-untyped-def]
+def _fill_targets(
     offsets, labels, weights, masses, units, target: tl.constexpr, weighted: tl.constexpr, block: tl.constexpr
 ):
     """Fill the target distribution of a list, in double precision; a label that is no grade makes it NaN."""
@@ -85,7 +90,7 @@ def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple
 
 
 @triton.jit
-def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low, key_high, word):  # type: ignore[no-untyped-def]
+def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low, key_high, word):
     """Return the target of some documents of a list, which is not normalised where γ is drawn."""
     mass = tl.load(masses + rows, mask=inside, other=0.0)
     if draws:
@@ -95,7 +100,7 @@ def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low,
 
 
 @triton.jit
-def _walk_tops(  # type: ignore[no-untyped-def]
+def _walk_tops(
     first, begin, end, scores, masses, unit, draws: tl.constexpr, key_low, key_high, word, block: tl.constexpr
 ):
     """Return the largest score of a range of a list, where it stands first, and the sum of the masses."""
@@ -116,7 +121,7 @@ def _walk_tops(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _walk_sums(  # type: ignore[no-untyped-def]
+def _walk_sums(
     first, begin, end, scores, masses, unit, share, shift, best,
     draws: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
 ):  # fmt: skip
@@ -135,7 +140,7 @@ def _walk_sums(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _walk_outputs(  # type: ignore[no-untyped-def]
+def _walk_outputs(
     first, begin, end, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
     draws: tl.constexpr, wanted: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
 ):  # fmt: skip
@@ -155,7 +160,7 @@ def _walk_outputs(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _cross_entropy(  # type: ignore[no-untyped-def]
+def _cross_entropy(
     offsets, scores, masses, units, words, value, gradient, hessian, key_low, key_high, log_epsilon: tl.float64,
     has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -182,7 +187,7 @@ def _cross_entropy(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _joined_tops(parts, number, count, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _joined_tops(parts, number, count, block: tl.constexpr):
     """Join what the programs of a list found in the first walk: largest score, where it is, sum of masses."""
     lanes = tl.arange(0, block)
     tops = tl.full([block], float("-inf"), tl.float64)
@@ -201,7 +206,7 @@ def _joined_tops(parts, number, count, block: tl.constexpr):  # type: ignore[no-
 
 
 @triton_kernel
-def _long_walk(  # type: ignore[no-untyped-def]
+def _long_walk(
     offsets, tile_queries, tile_starts, scores, masses, units, words, parts, sums, value, gradient, hessian,
     key_low, key_high, log_epsilon: tl.float64,
     walk: tl.constexpr, has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
@@ -255,7 +260,7 @@ def _long_walk(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
     """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
 
     A document may lie on the mean exactly, and single precision would put it to the wrong side.

@@ -123,9 +123,10 @@ class PreparedBounded(Prepared):
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Apply the map to each query."""
         child = None if stream is None else stream.child("bounded")
-        self.inner.fill(scores, child, out._replace(numerator=out.gradient))
+        plain = out._replace(numerator=out.gradient)
+        self.inner.fill(scores, child, plain)
         first, second = self.lists.map_values(self.bounds, out.value)
-        self.lists.chain(out._replace(numerator=out.gradient), first, None if self.objective.gain == "thesis" else second)
+        self.lists.chain(plain, first, None if self.objective.gain == "thesis" else second)
         if out.numerator is not out.gradient:
             out.numerator[:] = out.gradient
 

@@ -16,7 +16,7 @@ from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.objectives.base import Objective, columns_for
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.plackett_luce.draws import draw, draw_streams
-from rankwise.objectives.plackett_luce.plrank import PLRank
+from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.plackett_luce.table import PLACE, samples_at_once, tabulate, working_memory
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
 from rankwise.objectives.wrappers.base import Wrapper

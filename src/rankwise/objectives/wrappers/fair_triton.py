@@ -15,7 +15,7 @@ _TILE, _STEP = 64, 64
 
 
 @triton_kernel
-def _expose(  # type: ignore[no-untyped-def]
+def _expose(
     offsets, tile_queries, tile_starts, ranks, discounts, exposures, count, n_docs, tile: tl.constexpr,
 ):  # fmt: skip
     """Add to each document of a tile the weights of the ranks that some samples give it."""
@@ -31,7 +31,7 @@ def _expose(  # type: ignore[no-untyped-def]
 
 
 @triton_kernel
-def _price(  # type: ignore[no-untyped-def]
+def _price(
     offsets, tile_queries, tile_starts, numbers, merits, discounts, exposures, rewards, cutoff, samples,
     tile: tl.constexpr, step: tl.constexpr,
 ):  # fmt: skip
@@ -74,6 +74,4 @@ def price(lists: Any, scores: Tensor, arguments: Any, random: Random, out: tuple
     for start, count in race.batches():
         ranks = sampler.draw(start, count).ranks
         _expose[grid](lists.offsets, *tiles, ranks, discounts, exposures, count, lists.n_docs, _TILE)
-    _price[grid](
-        lists.offsets, *tiles, groups, merits, discounts, exposures, *out, race.cutoff, samples, _TILE, _STEP
-    )
+    _price[grid](lists.offsets, *tiles, groups, merits, discounts, exposures, *out, race.cutoff, samples, _TILE, _STEP)

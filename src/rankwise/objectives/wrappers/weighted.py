@@ -33,9 +33,7 @@ class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and weigh the queries."""
         inner = self.inner.prepare(labels, offsets, **columns)
-        return PreparedWeighted(
-            lists=inner.lists, inner=inner, weights=self.weights(*checked_lists(labels, offsets))
-        )
+        return PreparedWeighted(lists=inner.lists, inner=inner, weights=self.weights(*checked_lists(labels, offsets)))
 
     def weights(self, labels: Values, lists: Lists) -> Values:
         """Return the weight of each query."""

@@ -260,7 +260,7 @@ class FactorizationRanker(Recommends, TorchRanker):
     ) -> "NetLearner":
         check.extra("torch", "torch")  # noqa: S610
         check.extra("safetensors", "torch")  # noqa: S610
-        from rankwise.objectives.torch.devices import to_device
+        from rankwise.device import to_device
         from rankwise.rankers.factorization.net import FactorNet, factor_arrays, factor_weights
         from rankwise.rankers.nets.learner import NetLearner
 

@@ -31,7 +31,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
-from rankwise.objectives.torch.loss import PreparedLoss, TorchLoss
+from rankwise.objectives.torch import PreparedLoss, TorchLoss
 from rankwise.rankers.nets.averages import Averages
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part

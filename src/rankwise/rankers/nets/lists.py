@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from rankwise.arrays import Offsets, rows_at_once
-from rankwise.objectives.torch.devices import to_device
+from rankwise.device import to_device
 
 _PER_DOUBLING = 2
 

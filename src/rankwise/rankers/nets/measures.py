@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from rankwise.arrays import Array, Offsets
+from rankwise.device import to_device
 from rankwise.metrics.base import Metric
-from rankwise.objectives.torch.devices import to_device
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 
 _LIMBS, _BITS = 5, 32
@@ -32,9 +32,9 @@ class NetScores(DeviceScores):
         """Give what computes the mean of a metric on the device; None where the CPU has to."""
         if find_spec("triton") is None:
             return None
-        from rankwise.objectives.torch.kernels.metrics import PlacedMetric, ranking
+        from rankwise.metrics.triton import DeviceMetric, ranking
 
-        placed = PlacedMetric.of(metric, labels, offsets, self.scores.device)
+        placed = DeviceMetric.of(metric, labels, offsets, self.scores.device)
         if placed is None:
             return None
         counted = placed.scored | np.bool_(not np.isnan(placed.empty))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from rankwise.objectives.torch.devices import to_device
-from rankwise.objectives.torch.loss import PreparedLoss
+from rankwise.device import to_device
+from rankwise.objectives.torch import PreparedLoss
 from rankwise.rankers.nets.batches import Part
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, read_only
-from rankwise.data.interactions.lists import Interactions
 from rankwise.compiling import FUSED, REORDERED, kernel
+from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.cholesky import cholesky
 from rankwise.rankers.recommenders.factors import Factors

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, row_blocks
+from rankwise.compiling import kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.compiling import kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries

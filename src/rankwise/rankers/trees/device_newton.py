@@ -15,13 +15,10 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Ids
+from rankwise.device import to_device
+from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.objectives.lists import Derivatives
-from rankwise.objectives.prepared import Prepared
-from rankwise.objectives.prepared import PreparedKernel
-from rankwise.objectives.softmax.cross_entropy import cross_entropy_kernel
-from rankwise.objectives.torch.devices import OnDevice, on_device, to_device
-from rankwise.objectives.torch.kernels.launched import launched
-from rankwise.objectives.torch.kernels.neumann import neumann
+from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream
 
@@ -29,15 +26,14 @@ _SHARE, _LONGEST_STEP, _LEAST = tl.constexpr(SHARE), tl.constexpr(LONGEST_STEP),
 _BLOCK = 256
 
 
-@launched
+@triton_kernel
 def _newton(  # type: ignore[no-untyped-def]
     offsets, own_numerator, hessian, weights, numerator, divisor,
     weighted: tl.constexpr, floor: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """One list: ``newton.py`` says what is done, and why."""
     query = tl.program_id(0)
-    first = tl.load(offsets + query)
-    size = tl.load(offsets + query + 1) - first
+    first, size = list_bounds(offsets, query)
     lanes = tl.arange(0, block)
     sums = tl.zeros([block], tl.float32)
     for start in range(0, size, block):
@@ -76,68 +72,46 @@ class DeviceNewton:
     """A prepared objective on a device, for trees."""
 
     def __init__(
-        self, prepared: Prepared, there: OnDevice, query_ids: Ids | None, weights: Array | None, *, floor_hessian: bool
+        self, prepared: Prepared, query_ids: Ids | None, weights: Array | None, *, floor_hessian: bool
     ) -> None:
-        self.prepared, self.there = prepared, there
-        self.query_ids, self.weights, self.floor = query_ids, weights, floor_hessian
-        self.epsilon = softmax_of(prepared)
-        self._weights = None if weights is None else to_device(weights, there.lists.device, torch.float32)
+        self.prepared, self.query_ids, self.weights, self.floor = prepared, query_ids, weights, floor_hessian
+        self.out = prepared.empty()
+        self._weights = None if weights is None else prepared.lists.column(weights)  # type: ignore[attr-defined]
 
     @classmethod
     def of(
         cls, prepared: Prepared, device: str, query_ids: Ids | None, weights: Array | None, *, floor_hessian: bool
     ) -> Self | None:
-        """Copy it to a device; None where the CPU has to compute it.
-
-        That is so without a device kernel, and for the softmax family's own numerator inside of a wrapper or a sum.
-        """
-        place = torch.device(device)
-        if place.type == "cuda" and not torch.cuda.is_available():
+        """Copy it to a device; None where the CPU has to compute it."""
+        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
             return None
-        there = on_device(prepared, place, torch.float32)
-        if there is None or (softmax_of(prepared) is None and has_own_numerator(prepared)):
+        try:
+            moved = prepared.to(device, torch.float32)
+        except NoDeviceKernelError:
             return None
-        return cls(prepared, there, query_ids, weights, floor_hessian=floor_hessian)
+        return cls(moved, query_ids, weights, floor_hessian=floor_hessian)
 
     def __call__(self, scores: Array, stream: Stream) -> Step:
-        """Give the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
-        offsets, device = self.prepared.offsets, self.there.lists.device
-        single = to_device(check.loss_scores(scores, offsets).astype(np.float32), device)
+        """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
+        lists = self.prepared.lists
+        single = to_device(check.loss_scores(scores, lists.host).astype(np.float32), lists.device)  # type: ignore[attr-defined]
         with torch.cuda.device_of(single):  # type: ignore[no-untyped-call]
-            found = self.there.placed(single, stream, hessian=True)
-            own = found.gradient
-            if self.epsilon is not None:
-                own = neumann(self.there.lists, single, own, self.epsilon)
-            numerator, hessian = self._newton(own, found.hessian)
+            out = self.prepared(single, stream, out=self.out)
+            numerator, hessian = self._newton(out)
             finite = torch.isfinite(numerator).all() & torch.isfinite(hessian).all()
-            value = found.value.double().cpu().numpy()  # waits for the device, so that others can read what is there
+            value = out.value.double().cpu().numpy()  # waits for the device, so that others can read what is there
         if not finite:
-            gradient = found.gradient.double().cpu().numpy()
-            diagonal = gradient if found.hessian is None else found.hessian.double().cpu().numpy()
-            parts = Derivatives(value, gradient, diagonal, own.double().cpu().numpy())
-            newton(parts, offsets, self.query_ids, self.weights, floor_hessian=self.floor)  # says where
+            parts = Derivatives(*(column.double().cpu().numpy() for column in out))
+            newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # type: ignore[attr-defined]  # names the row
         return Step(value, numerator, hessian)
 
-    def _newton(self, own: Tensor, diagonal: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Apply the rules to a numerator of our own and a Hessian."""
-        lists = self.there.lists
-        numerator, hessian = torch.empty_like(own), torch.empty_like(own)
-        weights = own if self._weights is None else self._weights
+    def _newton(self, out: Derivatives) -> tuple[Tensor, Tensor]:
+        """Apply the rules to derivatives."""
+        lists = self.prepared.lists
+        numerator, hessian = torch.empty_like(out.numerator), torch.empty_like(out.numerator)
+        weights = out.numerator if self._weights is None else self._weights
         _newton[(lists.n_queries,)](
-            lists.offsets, own, diagonal, weights, numerator, hessian,
-            weighted=self._weights is not None, floor=self.floor, block=_BLOCK, num_warps=2,
+            lists.offsets, out.numerator, out.hessian, weights, numerator, hessian,
+            self._weights is not None, self.floor, _BLOCK, num_warps=2,
         )  # fmt: skip
         return numerator, hessian
-
-
-def softmax_of(prepared: Prepared) -> float | None:
-    """The ε of the softmax family, if trees are given its three-term numerator, which follows from the gradient."""
-    own = isinstance(prepared, PreparedKernel) and prepared.kernel is cross_entropy_kernel and prepared.numerator
-    return float(prepared.settings[1]) if own else None  # type: ignore[attr-defined]
-
-
-def has_own_numerator(prepared: Prepared) -> bool:
-    """Whether trees divide something better than the gradient, as they do for the softmax family."""
-    one = prepared.take(np.array([0]))
-    found = one(np.zeros(int(one.offsets[-1])), Stream(0))
-    return found.numerator is not found.gradient

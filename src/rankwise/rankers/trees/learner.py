@@ -156,6 +156,7 @@ class Step:
         self.there: DeviceNewton | None = None
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
+            self.out = self.prepared.empty()
             device, about = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
             self.there = newton_on_device(self.prepared, device, *about, floor_hessian=self.floor)
 
@@ -166,7 +167,7 @@ class Step:
         if self.there is not None:
             value, numerator, hessian = self.there(scores, self.stream)
         else:
-            derivatives, data = self.prepared(scores, self.stream), self.data
+            derivatives, data = self.prepared(scores, self.stream, out=self.out), self.data
             value, floor = derivatives.value, self.floor
             numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
         self.flat = not numerator.any()

@@ -7,12 +7,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Ids
+from rankwise.compiling import kernel
 from rankwise.data import frames
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.columns import category_lists
 from rankwise.data.tables.polars import as_polars
-from rankwise.compiling import kernel
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs
 from rankwise.stream import hashed_ids

@@ -1,20 +1,4 @@
-"""PL-Rank: the expected reward of rankings drawn by score, with gradient and diagonal Hessian from the same draws.
-
-A ranking places documents one by one; the chance of d at rank k is p_k(d) = exp(s_d) / Z_k, where Z_k sums over what is
-left. Let F_k be the reward that follows rank k and G_k that from rank k on (PR_{k+1} and PR_k in the paper). For a
-document placed at rank r (or never: then r is the last rank and F_r counts as 0), with e = exp(s_d) and DN_r = Σ 1/Z_k,
-
-    gradient  F_r + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k
-    Hessian   F_r (1 − 2 e DN_r) + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k + 2 e² Σ_{k≤r} (G_k − θ_k ρ_d) DN_k / Z_k
-
-of the expected reward, each in expectation over rankings. The Hessian is that of the paper in fewer terms. Seen as
-sums over ranks, both weigh F_k with a factor whose mean, given the documents placed before k, is zero. So anything
-that is known before rank k may be taken from F_k: the baseline takes the mean reward of the documents left, times the
-rank weights to come, and puts the expectation of θ_k ρ in the place of what rank k happened to get.
-
-All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and documents that a ranking does not place
-share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
-"""
+"""Objectives of the Plackett-Luce model: the expected reward of drawn rankings, the likelihood of the ideal order."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -23,29 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, read_only
-from rankwise.compiling import kernel
-from rankwise.metrics.base import Gain, checked_gain, discounts, longest_of
-from rankwise.metrics.ideal import gains_and_ideal
+from rankwise.arrays import Array, Offsets
+from rankwise.metrics.base import Gain, checked_gain, discounts
 from rankwise.metrics.permutations import LINEAR, Orderings
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Objective
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, draw_streams
-from rankwise.objectives.plackett_luce.table import (
-    AFTER,
-    BEFORE,
-    CHANCE,
-    KEEP,
-    PLACE,
-    WEIGHT,
-    WORTH,
-    samples_at_once,
-    tabulate,
-    working_memory,
-)
 from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.prepared import PerDocument, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.plackett_luce.cpu import fill_groups, listmle_kernel, plrank_kernel
+from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw_streams
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 
+_DEVICE = "rankwise.objectives.plackett_luce.listmle_triton"
+_TIES = ("apart", "row")
 _METRICS = ("ndcg", "dcg", "precision", "rbp")
 
 
@@ -144,7 +117,8 @@ class PLRank(Objective):
     def _work(self, lists: Lists) -> Array:
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
         per_ranking = np.minimum(lists.sizes, ranks)
-        return 20.0 * (lists.sizes + self.samples * per_ranking)
+        work: Array = 20.0 * (lists.sizes + self.samples * per_ranking)
+        return work
 
     def _gains(self, labels: Values, lists: Lists) -> Values:
         """Return the reward of each document at discount 1."""
@@ -194,113 +168,57 @@ class PLRankArguments(NamedTuple):
     baseline: bool
 
 
-# Columns that are summed for each document.
-PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ListMLE(Objective):
+    """Minus the log-likelihood of the ideal order under Plackett and Luce's model (Xia et al. 2008).
+
+    Documents are picked one after another, best label first, each with probability e^{s_i}/Z_i, and the loss is
+    −Σ log(e^{s_i}/Z_i). Z_i is e^{s_i} plus the sum of e^{s_j} over the documents that come after i.
+
+    Labels with ties leave open who comes after whom. ``ties="apart"`` (default) lets only documents with a smaller
+    label come after i: equal labels say nothing about each other, so the loss does not depend on the order of rows,
+    and lists in which all labels are equal contribute nothing by themselves. ``ties="row"`` puts equal labels in row
+    order, as most implementations do: then the loss also learns that order, which is noise unless it means something
+    (lists with all labels equal are still left out). Without ties both are the same.
+
+    >>> d = ListMLE()([0.0, 0.0, 0.0], [2, 1, 0], [0, 3])
+    >>> d.value.round(4), d.gradient.round(4)  # log 3 + log 2; 1/3 − 1, 1/3 + 1/2 − 1, 1/3 + 1/2
+    (array([1.7918]), array([-0.6667, -0.1667,  0.8333]))
+    """
+
+    ties: str = "apart"
+    exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
+    name: ClassVar[str] = "listmle"
+    paper: ClassVar[str] = "Xia et al. 2008"
+
+    def __post_init__(self) -> None:
+        check.choice("way to treat ties", self.ties, _TIES)
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the ideal order, which is all that counts."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
+        order = lists.order(checked)
+        starts, stops = lists.empty_documents(integer=True), lists.empty_documents(integer=True)
+        arguments = (order, self.ties == "apart")
+        lists.run(fill_groups, f"{_DEVICE}:fill_groups", checked, arguments, None, (starts, stops))
+        return PreparedKernel(
+            lists=lists,
+            objective=self,
+            kernel=listmle_kernel,
+            device_kernel=f"{_DEVICE}:listmle",
+            arguments=ListMLEArguments(order, lists.as_argument(starts), lists.as_argument(stops)),
+            work=40.0 * lists.sizes if lists.device is None else None,
+        )
 
 
-@kernel
-def plrank_kernel(  # type: ignore[no-untyped-def]
-    first, last, offsets, scores, rewards, discounts, samples, race, draws, baseline, keys, queries, value, gradient, hessian,
-):  # fmt: skip
-    """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
-    longest = longest_of(first, last, offsets)
-    numbers, whole, batch, at = working_memory(longest)
-    sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
-    bends = hessian.size > 0
-    for q in range(first, last):
-        start, end = offsets[q], offsets[q + 1]
-        n, reward = end - start, rewards[start:end]
-        value[q] = 0.0
-        gradient[start:end] = 0.0
-        if bends:
-            hessian[start:end] = 0.0
-        head = min(n, discounts.size)
-        if n == 1:
-            value[q] = -discounts[0] * reward[0]
-        elif _any(reward):
-            steep = tabulate(scores[start:end], reward, head, numbers, whole)
-            sums[:n] = 0.0
-            shared[:] = 0.0
-            total = 0.0
-            for i in range(0, samples, samples_at_once(head)):
-                count = min(samples_at_once(head), samples - i)
-                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
-                total += _add(count, baseline, bends, head, discounts, numbers[WORTH], batch, at, sums, ranks, shared)
-            _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
-            value[q] = -total / samples
-            for j in range(n):
-                i = start + whole[PLACE, j]
-                gradient[i] = -sums[j, PLACED_G]
-                if bends:
-                    hessian[i] = -sums[j, PLACED_H]
+class ListMLEArguments(NamedTuple):
+    """The ideal order of each list, in groups: the documents after a group come after all of it."""
 
-
-@kernel
-def _any(rewards):  # type: ignore[no-untyped-def]
-    found = False
-    for reward in rewards:
-        found |= reward != 0.0
-    return found
-
-
-@kernel
-def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks, shared):  # type: ignore[no-untyped-def]
-    """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
-    chance, keep = batch[CHANCE], batch[KEEP]
-    rewards, following, onward = ranks
-    total = 0.0
-    for sample in range(count):
-        row, mean, share = sample * head, batch[AFTER, sample], 1.0 / batch[BEFORE, sample]
-        to_come, to_weigh = 0.0, 0.0
-        for k in range(head - 1, -1, -1):
-            theta, reward = discounts[k], worth[np.uint64(at[row + k])]
-            mean = chance[row + k] * reward + keep[row + k] * mean
-            earned, expected = theta * reward, theta * mean if baseline else theta * reward
-            rewards[k] = reward
-            following[k] = to_come - to_weigh * mean if baseline else to_come
-            onward[k] = following[k] + expected
-            total += expected
-            to_come += earned
-            to_weigh += theta
-        # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
-        dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(head):
-            theta, reward, after, from_here, p = discounts[k], rewards[k], following[k], onward[k], chance[row + k]
-            dn = 1.0 + kept * dn
-            dr = theta + kept * dr
-            ri = from_here + kept * ri
-            if bends:
-                a = theta * dn + kept * kept * a
-                b = from_here * dn + kept * kept * b
-            kept = keep[row + k]
-            step = p * (reward * dr - ri)
-            mine = sums[np.uint64(at[row + k])]
-            mine[PLACED_G] += after + step
-            if bends:
-                mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
-            mine[TIMES] += 1.0
-        dr, ri, a, b = dr * share, ri * share, a * share * share, b * share * share
-        shared[0] += dr
-        shared[1] += ri
-        shared[2] += a
-        shared[3] += b
-        for k in range(head):
-            mine = sums[np.uint64(at[row + k])]
-            mine[APART_G] += rewards[k] * dr - ri
-            mine[APART_H] += b - rewards[k] * a
-    return total
-
-
-@kernel
-def _finish(samples, n, weight, worth, sums, shared):  # type: ignore[no-untyped-def]
-    """Add what documents get from samples that do not place them: all samples, apart from those that do."""
-    dr, ri, a, b = shared
-    for j in range(n):
-        mine, e = sums[j], weight[j]
-        # A document that is always placed has no such samples, and its sums may lie far above its share of them.
-        if mine[TIMES] < samples:
-            step = e * (worth[j] * dr - ri - mine[APART_G])
-            mine[PLACED_G] += step
-            mine[PLACED_H] += step + 2.0 * e * e * (b - worth[j] * a - mine[APART_H])
-        mine[PLACED_G] /= samples
-        mine[PLACED_H] /= samples
+    order: PerDocument
+    """The document at each place."""
+    starts: PerDocument
+    """The first place of the group of each place."""
+    stops: PerDocument
+    """The first place behind the group of each place."""

@@ -1,0 +1,214 @@
+"""The kernels of PL-Rank and ListMLE.
+
+PL-Rank: the expected reward of rankings drawn by score, with gradient and diagonal Hessian from the same draws.
+
+A ranking places documents one by one; the chance of d at rank k is p_k(d) = exp(s_d) / Z_k, where Z_k sums over what is
+left. Let F_k be the reward that follows rank k and G_k that from rank k on (PR_{k+1} and PR_k in the paper). For a
+document placed at rank r (or never: then r is the last rank and F_r counts as 0), with e = exp(s_d) and DN_r = Σ 1/Z_k,
+
+    gradient  F_r + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k
+    Hessian   F_r (1 − 2 e DN_r) + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k + 2 e² Σ_{k≤r} (G_k − θ_k ρ_d) DN_k / Z_k
+
+of the expected reward, each in expectation over rankings. The Hessian is that of the paper in fewer terms. Seen as
+sums over ranks, both weigh F_k with a factor whose mean, given the documents placed before k, is zero. So anything
+that is known before rank k may be taken from F_k: the baseline takes the mean reward of the documents left, times the
+rank weights to come, and puts the expectation of θ_k ρ in the place of what rank k happened to get.
+
+All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and documents that a ranking does not place
+share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
+"""
+
+import numpy as np
+
+from rankwise.compiling import kernel
+from rankwise.metrics.base import longest_of
+from rankwise.objectives.plackett_luce.draws import draw
+from rankwise.objectives.plackett_luce.table import (
+    AFTER,
+    BEFORE,
+    CHANCE,
+    KEEP,
+    PLACE,
+    WEIGHT,
+    WORTH,
+    samples_at_once,
+    tabulate,
+    working_memory,
+)
+
+# Columns that are summed for each document.
+PLACED_G, PLACED_H, APART_G, APART_H, TIMES, SUMS = range(6)
+
+
+@kernel
+def plrank_kernel(
+    first, last, offsets, scores, rewards, discounts, samples, race, draws, baseline, keys, queries,
+    value, gradient, hessian,
+):  # fmt: skip
+    """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
+    longest = longest_of(first, last, offsets)
+    numbers, whole, batch, at = working_memory(longest)
+    sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
+    bends = hessian.size > 0
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        n, reward = end - start, rewards[start:end]
+        value[q] = 0.0
+        gradient[start:end] = 0.0
+        if bends:
+            hessian[start:end] = 0.0
+        head = min(n, discounts.size)
+        if n == 1:
+            value[q] = -discounts[0] * reward[0]
+        elif _any(reward):
+            steep = tabulate(scores[start:end], reward, head, numbers, whole)
+            sums[:n] = 0.0
+            shared[:] = 0.0
+            total = 0.0
+            for i in range(0, samples, samples_at_once(head)):
+                count = min(samples_at_once(head), samples - i)
+                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
+                total += _add(count, baseline, bends, head, discounts, numbers[WORTH], batch, at, sums, ranks, shared)
+            _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
+            value[q] = -total / samples
+            for j in range(n):
+                i = start + whole[PLACE, j]
+                gradient[i] = -sums[j, PLACED_G]
+                if bends:
+                    hessian[i] = -sums[j, PLACED_H]
+
+
+@kernel
+def _any(rewards):
+    found = False
+    for reward in rewards:
+        found |= reward != 0.0
+    return found
+
+
+@kernel
+def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks, shared):
+    """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
+    chance, keep = batch[CHANCE], batch[KEEP]
+    rewards, following, onward = ranks
+    total = 0.0
+    for sample in range(count):
+        row, mean, share = sample * head, batch[AFTER, sample], 1.0 / batch[BEFORE, sample]
+        to_come, to_weigh = 0.0, 0.0
+        for k in range(head - 1, -1, -1):
+            theta, reward = discounts[k], worth[np.uint64(at[row + k])]
+            mean = chance[row + k] * reward + keep[row + k] * mean
+            earned, expected = theta * reward, theta * mean if baseline else theta * reward
+            rewards[k] = reward
+            following[k] = to_come - to_weigh * mean if baseline else to_come
+            onward[k] = following[k] + expected
+            total += expected
+            to_come += earned
+            to_weigh += theta
+        # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
+        dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for k in range(head):
+            theta, reward, after, from_here, p = discounts[k], rewards[k], following[k], onward[k], chance[row + k]
+            dn = 1.0 + kept * dn
+            dr = theta + kept * dr
+            ri = from_here + kept * ri
+            if bends:
+                a = theta * dn + kept * kept * a
+                b = from_here * dn + kept * kept * b
+            kept = keep[row + k]
+            step = p * (reward * dr - ri)
+            mine = sums[np.uint64(at[row + k])]
+            mine[PLACED_G] += after + step
+            if bends:
+                mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
+            mine[TIMES] += 1.0
+        dr, ri, a, b = dr * share, ri * share, a * share * share, b * share * share
+        shared[0] += dr
+        shared[1] += ri
+        shared[2] += a
+        shared[3] += b
+        for k in range(head):
+            mine = sums[np.uint64(at[row + k])]
+            mine[APART_G] += rewards[k] * dr - ri
+            mine[APART_H] += b - rewards[k] * a
+    return total
+
+
+@kernel
+def _finish(samples, n, weight, worth, sums, shared):
+    """Add what documents get from samples that do not place them: all samples, apart from those that do."""
+    dr, ri, a, b = shared
+    for j in range(n):
+        mine, e = sums[j], weight[j]
+        # A document that is always placed has no such samples, and its sums may lie far above its share of them.
+        if mine[TIMES] < samples:
+            step = e * (worth[j] * dr - ri - mine[APART_G])
+            mine[PLACED_G] += step
+            mine[PLACED_H] += step + 2.0 * e * e * (b - worth[j] * a - mine[APART_H])
+        mine[PLACED_G] /= samples
+        mine[PLACED_H] /= samples
+
+
+@kernel
+def fill_groups(first, last, offsets, labels, order, apart, starts, stops):
+    """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
+    for q in range(first, last):
+        mine = slice(offsets[q], offsets[q + 1])
+        label, row, start, stop = labels[mine], order[mine], starts[mine], stops[mine]
+        n = row.size
+        mixed = label[row[0]] > label[row[n - 1]]
+        begin = 0
+        for k in range(1, n + 1):
+            if k == n or (mixed and (not apart or label[row[k]] != label[row[k - 1]])):
+                start[begin:k] = begin
+                stop[begin:k] = k
+                begin = k
+
+
+@kernel
+def listmle_kernel(first, last, offsets, scores, order, starts, stops, value, gradient, hessian):
+    """Fill value, gradient and Hessian of these queries."""
+    n = longest_of(first, last, offsets)
+    rest, spare = np.empty(n), np.empty(0 if hessian.size else n)
+    for q in range(first, last):
+        mine = slice(offsets[q], offsets[q + 1])
+        diagonal = hessian[mine] if hessian.size else spare[: offsets[q + 1] - offsets[q]]
+        value[q] = _likelihood(scores[mine], order[mine], starts[mine], stops[mine], rest, gradient[mine], diagonal)
+
+
+@kernel
+def _likelihood(scores, rows, starts, stops, rest, gradient, hessian):
+    n = scores.size
+    # rest[k]: the log of the sum over those that come after place k. Sums stay in logs, as scores may be far apart.
+    sum_, stop = -np.inf, n
+    while stop > 0:
+        start = starts[stop - 1]
+        rest[start:stop] = sum_
+        for j in range(start, stop):
+            sum_ = _log_add(sum_, scores[rows[j]])
+        stop = start
+    # Of those that come before, the logs of Σ 1/Z and of Σ 1/Z². A document has been passed over by each of them with
+    # p = e^s/Z, and at last been picked with its own p; every pick adds p to its gradient and p(1 − p) to its Hessian.
+    # 1 − p of its own pick is the share of the rest, which needs no subtraction.
+    total, once, twice, start = 0.0, -np.inf, -np.inf, 0
+    while start < n:
+        stop = stops[start]
+        for k in range(start, stop):
+            score = scores[rows[k]]
+            passed = np.exp(score + once)
+            log_z = _log_add(score, rest[k])
+            picked, others = np.exp(score - log_z), np.exp(rest[k] - log_z)
+            total += _log_add(0.0, rest[k] - score)
+            gradient[rows[k]] = passed - others
+            hessian[rows[k]] = max(passed - np.exp(2.0 * score + twice), 0.0) + picked * others
+        for k in range(start, stop):
+            log_z = _log_add(scores[rows[k]], rest[k])
+            once, twice = _log_add(once, -log_z), _log_add(twice, -2.0 * log_z)
+        start = stop
+    return total
+
+
+@kernel
+def _log_add(a, b):
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
