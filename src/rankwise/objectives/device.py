@@ -30,7 +30,7 @@ from rankwise.objectives.noise import NOISES, noise_streams
 from rankwise.objectives.wrappers.bounds import Bounds
 from rankwise.stream import Stream
 
-_TILE, _BLOCK = 256, 256
+_TILE, _BLOCK, _WIDE = 256, 256, 1024
 
 
 class DeviceLists(Ragged, Lists):
@@ -40,7 +40,7 @@ class DeviceLists(Ragged, Lists):
         super().__init__(offsets, n_docs, host)
         self.dtype = dtype
         self.errors: Tensor | None = None
-        """What is added to the value of each query: 0, or NaN if a label is not valid."""
+        """What is added to the value of each query, if any: 0, or NaN if a label is not valid."""
         self.none = torch.empty(0, dtype=dtype, device=self.device)
         """A column without elements."""
 
@@ -131,18 +131,30 @@ class DeviceLists(Ragged, Lists):
 
     # What `fill` is written in.
 
-    def checked_scores(self, scores: Any) -> Any:
-        """Return scores with 0 for those that are not finite, since kernels rely on an order of documents."""
+    def checked_scores(self, scores: Any) -> tuple[Any, Any]:
+        """Return scores with 0 for those that are not finite, as kernels rely on an order of documents; and flags."""
         if scores.shape != (self.n_docs,):
             got = f"shape {tuple(scores.shape)} for {self.n_docs} documents"
             raise check.error("scores must be one number per document", got=got)
-        return torch.nan_to_num(scores.to(self.dtype), 0.0, 0.0, 0.0).contiguous()
+        programs = -(-self.n_docs // _WIDE)
+        usable, flags = self.empty_documents(), torch.empty(programs, dtype=self.dtype, device=self.device)
+        kernels.clean[(programs,)](scores.contiguous(), usable, flags, self.n_docs, _WIDE)
+        return usable, flags
 
-    def mark_invalid(self, scores: Any, out: Derivatives) -> None:
-        """Make the values NaN where scores are not finite."""
-        out.value.add_(scores.sum(), alpha=0.0)
+    def mark_invalid(self, flags: Any, out: Derivatives) -> None:
+        """Make the values NaN where scores or labels are not finite."""
+        out.value.add_(flags.sum())
         if self.errors is not None:
             out.value.add_(self.errors)
+
+    def reduce(self, flags: Any, out: Derivatives, factor: float) -> Any:
+        """Return ``factor`` times the sum of the values, and multiply the gradient by it, in place."""
+        total = torch.empty((), dtype=self.dtype, device=self.device)
+        errors = out.value.new_zeros(self.n_queries) if self.errors is None else self.errors
+        kernels.reduce[(max(-(-self.n_docs // _WIDE), 1),)](
+            out.value, errors, flags, out.gradient, total, self.n_queries, flags.numel(), self.n_docs, factor, _WIDE
+        )
+        return total
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
         """Return uninitialised tensors for derivatives; without ``numerator`` that is the gradient's."""

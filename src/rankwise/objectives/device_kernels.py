@@ -17,6 +17,35 @@ _SATURATED, _LEAST_SLOPE = tl.constexpr(SATURATED), tl.constexpr(LEAST_SLOPE)
 
 
 @triton_kernel
+def clean(scores, usable, flags, n_docs, block: tl.constexpr):
+    """Copy scores, with 0 for those that are not finite; the flag of a block of them is NaN then, and else 0."""
+    rows = tl.program_id(0) * block + tl.arange(0, block)
+    score = tl.load(scores + rows, mask=rows < n_docs, other=0.0).to(usable.dtype.element_ty)
+    finite = score - score == 0.0
+    tl.store(usable + rows, tl.where(finite, score, 0.0), mask=rows < n_docs)
+    tl.store(flags + tl.program_id(0), tl.where(tl.max(tl.where(finite, 0, 1)) > 0, float("nan"), 0.0))
+
+
+@triton_kernel
+def reduce(value, errors, flags, gradient, total, n_queries, n_flags, n_docs, factor: tl.float64, block: tl.constexpr):
+    """Multiply the gradient by a factor; the first program adds up values, errors and flags."""
+    lanes = tl.arange(0, block)
+    number = tl.cast(factor, value.dtype.element_ty)
+    rows = tl.program_id(0) * block + lanes
+    scaled = tl.load(gradient + rows, mask=rows < n_docs, other=0.0) * number
+    tl.store(gradient + rows, scaled, mask=rows < n_docs)
+    if tl.program_id(0) == 0:
+        sums = tl.zeros([block], tl.float64)
+        for start in range(0, n_queries, block):
+            inside = start + lanes < n_queries
+            sums += tl.load(value + start + lanes, mask=inside, other=0.0).to(tl.float64)
+            sums += tl.load(errors + start + lanes, mask=inside, other=0.0).to(tl.float64)
+        for start in range(0, n_flags, block):
+            sums += tl.load(flags + start + lanes, mask=start + lanes < n_flags, other=0.0).to(tl.float64)
+        tl.store(total, (tl.sum(sums) * number).to(total.dtype.element_ty))
+
+
+@triton_kernel
 def fill_errors(offsets, labels, errors, block: tl.constexpr):
     """Fill 0 for each query, NaN if one of its labels is negative or not finite."""
     query = tl.program_id(0)

@@ -161,17 +161,17 @@ class Lists:
 
     # What `fill` is written in.
 
-    def checked_scores(self, scores: ArrayLike) -> Values:
-        """Return finite scores as float64 that is not written to."""
+    def checked_scores(self, scores: ArrayLike) -> tuple[Values, Values]:
+        """Return finite scores as float64 that is not written to, and what :meth:`mark_invalid` needs."""
         array = np.asarray(scores)
         # The extremes show at once that all is well (no comparison holds for NaN). Not a product of arrays: BLAS's
         # threads go on spinning after it, and take the tree learner a core.
         plain = array.dtype == np.float64 and array.shape == (self.n_docs,) and array.size > 0
         with np.errstate(invalid="ignore"):
             fine = plain and array.min() > -check.LARGEST_SCORE and array.max() < check.LARGEST_SCORE
-        return read_only(array if fine else check.loss_scores(array, self.offsets))
+        return read_only(array if fine else check.loss_scores(array, self.offsets)), None
 
-    def mark_invalid(self, scores: Values, out: Derivatives) -> None:
+    def mark_invalid(self, flags: Values, out: Derivatives) -> None:
         """Do nothing: scores that are not finite were rejected. A device, which cannot, makes the values NaN."""
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:

@@ -83,8 +83,9 @@ class Prepared(ABC):
         ``out``, of :meth:`empty`, receives the result, so that a training loop allocates no memory.
         """
         out = self.empty(hessian=hessian) if out is None else out
-        self.fill(self.lists.checked_scores(scores), stream, out)
-        self.lists.mark_invalid(scores, out)
+        usable, flags = self.lists.checked_scores(scores)
+        self.fill(usable, stream, out)
+        self.lists.mark_invalid(flags, out)
         return out
 
     def empty(self, *, hessian: bool = True) -> Derivatives:
@@ -241,9 +242,14 @@ def require_stream(stream: Stream | None, who: object) -> Stream:
     return stream
 
 
+@functools.cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
 def has_kernels(device: str) -> bool:
     """Whether there are kernels for a type of device, by torch's name, and Triton, which they are written in."""
-    return device in KERNEL_DEVICES and find_spec("triton") is not None
+    return device in KERNEL_DEVICES and _has_triton()
 
 
 def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:

@@ -172,6 +172,19 @@ class PreparedLoss:
                 self._moved[key] = None
         return self._moved[key]
 
+    def total(self, scores: Tensor, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
+        """Return ``factor`` times the sum of the queries' losses, and its gradient."""
+        prepared = self.on(scores)
+        if prepared is None:
+            value, gradient = self.differentiate(scores, stream)
+            return value.sum() * factor, gradient.mul_(factor) if factor != 1.0 else gradient
+        with _on(scores):
+            lists: Any = prepared.lists
+            usable, flags = lists.checked_scores(scores.detach())
+            out = prepared.empty(hessian=False)
+            prepared.fill(usable, stream, out)
+            return lists.reduce(flags, out, factor), out.gradient
+
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
         """Return value and gradient where the scores are, in single precision at least."""
         prepared = self.on(scores)
@@ -298,21 +311,19 @@ class _Total(torch.autograd.Function):
     @staticmethod
     @_with_signature
     def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
-        value, gradient = prepared.differentiate(scores, stream)
-        return value.sum() * factor, gradient
+        return prepared.total(scores, stream, factor)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(inputs[0], output[1])
-        ctx.factor = inputs[3]
 
     @staticmethod
     def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
         if factor is None:
             return None, None, None, None
-        return _Gradient.of(factor * ctx.factor, *ctx.saved_tensors), None, None, None
+        return _Gradient.of(factor, *ctx.saved_tensors), None, None, None
 
 
 class _Gradient(torch.autograd.Function):
