@@ -77,14 +77,14 @@ def not_here(device: str) -> str:
         return "Device kernels are written in Triton: pip install torch triton. Nothing to measure."
     import torch
 
-    from rankwise.objectives.torch import devices
+    from rankwise.objectives.prepared import KERNEL_DEVICES
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         return "No CUDA device, nothing to measure. TRITON_INTERPRET=1 with --device cpu --small shows that it runs."
     if device == "cpu":
         if os.environ.get("TRITON_INTERPRET") != "1":
             return "On a CPU device kernels run in Triton's interpreter: set TRITON_INTERPRET=1."
-        devices.KERNEL_DEVICES.add("cpu")
+        KERNEL_DEVICES.add("cpu")
     return ""
 
 

@@ -13,9 +13,6 @@ import rankwise as rw
 from clock import Call
 from gpu_clock import Clock, Limits, Timing
 from peers import Lists, make_lists
-from rankwise.objectives.torch.kernels.lists import DeviceLists
-from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
-from rankwise.objectives.torch.kernels.table import place
 
 GRADES = [0.52, 0.32, 0.13, 0.02, 0.01]
 
@@ -80,8 +77,9 @@ class Ours:
         self.leaf = torch.tensor(scores, dtype=torch.float32, device=device).requires_grad_(True)
         self.loss()
         self.preparing = 1e3 * (time.perf_counter() - started)  # with what is compiled at the first call
-        prepared = rw.objective(name).prepare(labels, offsets)
-        self.placed = place(prepared, DeviceLists(offsets, device), torch.float32)
+        self.unprepared = rw.torch_loss(name)
+        self.labels, self.offsets = torch.tensor(labels, dtype=torch.float32, device=device), torch.tensor(offsets)
+        self.on_device = rw.objective(name).prepare(labels, offsets).to(device, torch.float32)
         self.scores, self.stream = self.leaf.detach(), rw.Stream(1, 1)
 
     def loss(self) -> None:
@@ -89,13 +87,18 @@ class Ours:
         self.leaf.grad = None
         self.prepared(self.leaf).backward()  # type: ignore[no-untyped-call]
 
-    def kernel(self) -> DeviceDerivatives:
-        """Value and gradient."""
-        return self.placed(self.scores, self.stream)
+    def fresh(self) -> None:
+        """Forwards and backwards, from labels that are on the device and offsets on the host."""
+        self.leaf.grad = None
+        self.unprepared(self.leaf, self.labels, self.offsets).backward()
 
-    def with_hessian(self) -> DeviceDerivatives:
+    def kernel(self) -> rw.Derivatives:
+        """Value and gradient."""
+        return self.on_device(self.scores, self.stream, hessian=False)
+
+    def with_hessian(self) -> rw.Derivatives:
         """Value, gradient and Hessian."""
-        return self.placed(self.scores, self.stream, hessian=True)
+        return self.on_device(self.scores, self.stream)
 
 
 class Bench:

@@ -10,8 +10,8 @@ import triton.language as tl
 from torch import Tensor
 
 from clock import Call
-from rankwise.objectives.torch.kernels.arithmetic import sigmoid
-from rankwise.objectives.torch.kernels.random import uniform_pair
+from rankwise.device.arithmetic import sigmoid
+from rankwise.device.random import uniform_pair
 
 Calls = Mapping[str, Call]
 Timing = dict[str, float]

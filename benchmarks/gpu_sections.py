@@ -12,7 +12,6 @@ from gpu_padded import PEERS, PaddedLists, Peer
 from gpu_step import step_in_graph, training_steps
 from objectives import heading
 from peers import Lists
-from rankwise.objectives.torch.kernels.placed import DeviceDerivatives
 
 OBJECTIVES = (
     "approx_ndcg", "softmax_ce", "xendcg", "plrank(samples=32, cutoff=10)", "lambdarank", "ranknet", "listmle",
@@ -118,7 +117,7 @@ def compare(
     """One table: each objective on these lists, beside padded torch where that has a peer and memory does."""
     sizes = np.diff(made[2])
     heading(f"{title}: {made[0].size:,} documents, the longest list {sizes.max():,}. Milliseconds {'/'.join(CLOCKS)}")
-    titles = ("loss", "kernel", *KINDS)
+    titles = ("loss", "fresh", "kernel", *KINDS)
     print(
         f"{'':<30}" + "".join(f"{one:>19}" for one in titles) + f"{'times, steady/device':>36}{'MB':>8}{'eager MB':>9}"
     )
@@ -126,7 +125,7 @@ def compare(
     rows = []
     for name in names:
         ours = Ours(name, made, bench.device)
-        calls: dict[str, Call] = {"loss": ours.loss, "kernel": ours.kernel}
+        calls: dict[str, Call] = {"loss": ours.loss, "fresh": ours.fresh, "kernel": ours.kernel}
         row: dict[str, Any] = {"lists": title, "n_lists": int(sizes.size), "n_docs": int(made[0].size), "name": name}
         row |= {"prepare": ours.preparing, "notes": []}
         peer = PEERS.get("plrank" if name.startswith("plrank") else name)
@@ -175,7 +174,7 @@ def add_peers(
             calls["compiled"] = call
 
 
-def difference(ours: DeviceDerivatives, theirs: tuple[np.ndarray, np.ndarray]) -> float:
+def difference(ours: Any, theirs: tuple[np.ndarray, np.ndarray]) -> float:
     """The largest difference of values and gradients, in units of the largest of each."""
     found = [column.cpu().numpy() for column in (ours.value, ours.gradient)]
     parts = zip(found, theirs, strict=True)
@@ -184,7 +183,7 @@ def difference(ours: DeviceDerivatives, theirs: tuple[np.ndarray, np.ndarray]) -
 
 def table_line(row: dict[str, Any]) -> str:
     cells = f"{row['name']:<30}"
-    for kind in ("loss", "kernel", *KINDS):
+    for kind in ("loss", "fresh", "kernel", *KINDS):
         cells += f"{'/'.join(f'{row[kind][clock]:.3g}' for clock in CLOCKS) if kind in row else '–':>19}"
     for kind in KINDS:
         ratios = [f"{row[kind][clock] / row['loss'][clock]:.1f}" for clock in CLOCKS[1:]] if kind in row else ["–"]

@@ -48,8 +48,9 @@ class DeviceLists(Ragged, Lists):
     def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
         """Return lists on a device; offsets that are there stay there."""
         place, dtype = torch.device(device), dtype or torch.float32
+        width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
         if isinstance(offsets, Tensor) and offsets.device.type != "cpu":
-            return cls(offsets if offsets.dtype in (torch.int32, torch.int64) else offsets.long(), n_docs, None, dtype)
+            return cls(offsets.to(width), n_docs, None, dtype)
         host = check.offsets(offsets, n_docs)
         there = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
         return cls(there, n_docs, host, dtype)

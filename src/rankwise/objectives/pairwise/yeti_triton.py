@@ -53,7 +53,7 @@ def _neighbours(
     metric: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Add up the pairs of a tile of documents over all rankings; the loss of a pair is added to its upper one."""
-    _, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    _query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if start >= size:
         return
     pairs = tl.minimum(size - 1, n_drops)

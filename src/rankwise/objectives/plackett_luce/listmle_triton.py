@@ -105,7 +105,7 @@ def _rests(
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the log of the sum over each place of a tile and those behind it; or, ``summed``, only that of the tile."""
-    _, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    _query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin >= size:
         return
     lanes = tl.arange(0, block)
@@ -147,7 +147,7 @@ def _passes(
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it; or, ``summed``, only the tile's sums."""
-    _, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    _query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin >= size:
         return
     lanes = tl.arange(0, block)
@@ -158,16 +158,16 @@ def _passes(
     if shared and not summed:
         number = tl.program_id(0)
         top, mass = _joined(tops, masses, number - begin // tile, number, 1.0)
-        _, mass_twice = _joined(tops, masses_twice, number - begin // tile, number, 2.0)
+        mass_twice = _joined(tops, masses_twice, number - begin // tile, number, 2.0)[1]
     for start in range(begin, end, block):
         place = start + lanes
         inside, led = place < end, (place < end) & (place > 0)
-        _, _, _, log_z = _log_z(first, size, place, inside, scores, order, stops, rests)
-        _, _, _, log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)
+        log_z = _log_z(first, size, place, inside, scores, order, stops, rests)[3]
+        log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)[3]
         shares = tl.where(inside, -log_z, float("-inf"))
         shares_before = tl.where(led, -log_z_before, float("-inf"))
         here, sums = _log_sums(shares, shares_before, top, mass, 1.0)
-        _, sums_twice = _log_sums(shares, shares_before, top, mass_twice, 2.0)
+        sums_twice = _log_sums(shares, shares_before, top, mass_twice, 2.0)[1]
         if not summed:
             tl.store(once + first + place, here + tl.log(sums), mask=inside)
             tl.store(twice + first + place, 2.0 * here + tl.log(sums_twice), mask=inside)
@@ -213,7 +213,7 @@ def _likelihood(
 @triton_kernel
 def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.constexpr):
     """Add up the losses of the tiles of a list; its first tile does it."""
-    query, begin, _, size = tile_bounds(offsets, tile_queries, tile_starts)
+    query, begin, _first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin > 0:
         return
     total = tl.full([], 0.0, tl.float64)
