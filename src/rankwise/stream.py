@@ -10,7 +10,7 @@ an index within the query (32) and the number of a block of draws (32). One bloc
 """
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -157,15 +157,21 @@ class Stream:
         """
         if not purpose.isidentifier():
             raise check.error("the purpose of a stream must be a word", got=repr(purpose), hint='write child("order")')
-        return replace(self, path=(*self.path, f"{purpose}:{check.integer('the number of a stream', number, least=0)}"))
+        return self._copy(path=(*self.path, f"{purpose}:{check.integer('the number of a stream', number, least=0)}"))
 
     def take(self, queries: NDArray[np.int64], n_queries: int) -> Self:
         """Give the stream of some of ``n_queries`` queries, by number: they keep their random numbers."""
-        return replace(self, query_ids=self.queries(n_queries)[queries])
+        return self._copy(query_ids=self.queries(n_queries)[queries])
 
     def at(self, round: int) -> Self:
         """Give the same stream at another boosting round or epoch."""
-        return replace(self, round=round)
+        return self._copy(round=check.integer("round", round, least=0))
+
+    def _copy(self, **changes: object) -> Self:
+        """Return a copy with some fields replaced, which were checked: a loss asks for several at every step."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
     def documents(self, offsets: NDArray[np.int64], draw: int = 0) -> NDArray[np.float64]:
         """One uniform per document."""

@@ -96,9 +96,9 @@ def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
             got=f"{array[0]} to {array[-1]} for {n_docs} rows",
             hint="pass cumulative counts, or use RankingDataset.from_sizes(features, labels, sizes)",
         )
-    shrinking = np.flatnonzero(np.diff(array) < 1)
-    if shrinking.size:
-        query = int(shrinking[0])
+    growing = array[1:] > array[:-1]
+    if not growing.all():
+        query = int(np.argmin(growing))
         raise error(
             "every query needs at least one document",
             got=f"{array[query + 1] - array[query]} documents",

@@ -6,12 +6,15 @@ from torch import Tensor
 
 from rankwise.arrays import Column
 
+_STAGED = 2**15
+"""Bytes up to which CUDA copies at once what is to be copied, so that nothing is gained by pinned memory."""
+
 
 def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Copy an array to a device without waiting for it to arrive; floating-point numbers in a precision."""
     tensor = torch.from_numpy(np.array(column, order="C"))  # a copy: arrays of objectives are read-only
     if dtype is not None and tensor.dtype.is_floating_point:
         tensor = tensor.to(dtype)
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
+    if device.type == "cuda" and tensor.nbytes > _STAGED:
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

@@ -7,9 +7,13 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+from triton import knobs
 from triton.runtime.interpreter import InterpretedFunction
 
 _WIDE = 31  # bits above which an integer is passed in 64
+# Compiled kernels are run as Triton's own launcher does it in these versions.
+_TESTED = (3, 4) <= tuple(int(part) for part in triton.__version__.split(".")[:2]) <= (3, 7)
 
 
 class TritonKernel:
@@ -24,7 +28,6 @@ class TritonKernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         parameters = inspect.signature(function).parameters.items()
-        self._constants = [name for name, parameter in parameters if parameter.annotation is tl.constexpr]
         values = [name for name, parameter in parameters if parameter.annotation is not tl.constexpr]
         self._kernel: Any = triton.jit(function, do_not_specialize=values)
         self._interpreted = isinstance(self._kernel, InterpretedFunction)
@@ -39,21 +42,26 @@ class TritonKernel:
             if self._interpreted:
                 self._kernel[grid](*arguments, num_warps=num_warps)
                 return
-            n = self._n_values
-            key = (torch.cuda.current_device(), num_warps, *map(_type, arguments[:n]), *arguments[n:])
+            device, n = torch.cuda.current_device(), self._n_values
+            types = [
+                x.dtype if x.__class__ is Tensor else x.bit_length() > _WIDE if x.__class__ is int else x.__class__
+                for x in arguments[:n]
+            ]
+            key = (device, num_warps, *types, *arguments[n:])
             compiled = self._compiled.get(key)
             if compiled is None:
                 self._compiled[key] = self._kernel[grid](*arguments, num_warps=num_warps)
+                return
+            programs = grid if len(grid) == 3 else (*grid, 1) if len(grid) == 2 else (*grid, 1, 1)
+            hooks = knobs.runtime.launch_enter_hook
+            if _TESTED and not getattr(hooks, "calls", hooks):  # no profiler wants to know
+                stream = torch._C._cuda_getCurrentRawStream(device)
+                code, metadata = compiled.function, compiled.packed_metadata
+                compiled.run(*programs, stream, code, metadata, None, None, None, *arguments)
             else:
-                compiled[grid if len(grid) == 3 else (*grid, *(1, 1)[: 3 - len(grid)])](*arguments)
+                compiled[programs](*arguments)
 
         return launch
-
-
-def _type(argument: Any) -> Any:
-    if isinstance(argument, torch.Tensor):
-        return argument.dtype
-    return argument.bit_length() > _WIDE if isinstance(argument, int) else type(argument)
 
 
 triton_kernel = TritonKernel

@@ -42,7 +42,7 @@ def ordered(lists: Ragged, keys: Tensor) -> tuple[Tensor, Tensor]:
 
     ``keys`` has one row for each of several orders. Documents and places are counted from 0 in each query.
     """
-    places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device)
+    places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device).unbind()
     if lists.typical <= COUNTED:
         tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
         grid = (tiles[0].numel(), keys.shape[0])

@@ -17,8 +17,10 @@ TILE = 32
 """Documents of a tile whose pairs are summed: one for each thread of a warp."""
 _FULL = 8192
 """Target number of warps: four times what an H100-class GPU holds at once."""
-_BEHIND = 2**30
+_BEHIND = tl.constexpr(2**30)
 """Where a tile starts that has no documents."""
+_MANY = 2**14
+"""Queries from which the host makes the table of tiles, as every program would count those of all queries before."""
 
 
 @triton_kernel
@@ -33,16 +35,24 @@ def _fill_rows(offsets, starts, rows, block: tl.constexpr):
 
 
 @triton_kernel
-def _fill_tiles(offsets, ends, tile_queries, tile_starts, tile: tl.constexpr, block: tl.constexpr):
-    """Fill the tiles of a query, which end at ``ends`` in the table."""
+def _fill_tiles(offsets, tile_queries, tile_starts, n_queries, most, tile: tl.constexpr, block: tl.constexpr):
+    """Fill the tiles of a query, behind those of the queries before it; the last fills the end of the table."""
     query = tl.program_id(0)
-    _, size = list_bounds(offsets, query)
-    count = (size + tile - 1) // tile
-    begin = tl.load(ends + query) - count
-    for start in range(0, count, block):
-        number = start + tl.arange(0, block)
-        tl.store(tile_queries + begin + number, tl.zeros([block], tl.int32) + query, mask=number < count)
-        tl.store(tile_starts + begin + number, number * tile, mask=number < count)
+    lanes = tl.arange(0, block)
+    before = tl.zeros([block], tl.int32)
+    for start in range(0, query, block):
+        inside = start + lanes < query
+        size = tl.load(offsets + start + lanes + 1, mask=inside, other=0)
+        size -= tl.load(offsets + start + lanes, mask=inside, other=0)
+        before += ((size + tile - 1) // tile).to(tl.int32)
+    begin = tl.sum(before)
+    count = (list_bounds(offsets, query)[1] + tile - 1) // tile
+    stop = tl.where(query == n_queries - 1, most - begin, count)
+    for start in range(0, stop, block):
+        number = start + lanes
+        place = tl.where(number < count, number * tile, _BEHIND)
+        tl.store(tile_queries + begin + number, tl.zeros([block], tl.int32) + query, mask=number < stop)
+        tl.store(tile_starts + begin + number, place, mask=number < stop)
 
 
 class Ragged:
@@ -58,6 +68,8 @@ class Ragged:
     def __init__(self, offsets: Tensor, n_docs: int, host: Offsets | None = None) -> None:
         self.offsets, self.device, self._host = offsets, offsets.device, host
         self.n_queries, self.n_docs = offsets.numel() - 1, n_docs
+        self.once = host is None
+        """Whether they are used once: tables are then made quickly, rather than to be read quickly."""
         self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
 
     @classmethod
@@ -99,7 +111,8 @@ class Ragged:
         A long query that comes last would keep one multiprocessor busy while the others are idle.
         """
         if block not in self._tiles:
-            self._tiles[block] = self._device_tiles(block) if self._host is None else self._host_tiles(block)
+            once = self.once and self.n_queries < _MANY
+            self._tiles[block] = self._device_tiles(block) if once else self._host_tiles(block)
         return self._tiles[block]
 
     def _host_tiles(self, block: int) -> tuple[Tensor, Tensor]:
@@ -113,11 +126,11 @@ class Ragged:
 
     def _device_tiles(self, block: int) -> tuple[Tensor, Tensor]:
         """Return a table of as many tiles as there may be; those that there are not start behind their query's end."""
-        ends = torch.cumsum((self.sizes + (block - 1)) // block, 0, dtype=torch.int32)
         most = self.n_docs // block + self.n_queries
-        tile_queries = torch.zeros(most, dtype=torch.int32, device=self.device)
-        tile_starts = torch.full((most,), _BEHIND, dtype=torch.int32, device=self.device)
-        _fill_tiles[(self.n_queries,)](self.offsets, ends, tile_queries, tile_starts, block, 64, num_warps=1)
+        tile_queries, tile_starts = torch.empty((2, most), dtype=torch.int32, device=self.device).unbind()
+        _fill_tiles[(self.n_queries,)](
+            self.offsets, tile_queries, tile_starts, self.n_queries, most, block, 256, num_warps=1
+        )
         return tile_queries, tile_starts
 
     @cached_property
@@ -128,7 +141,7 @@ class Ragged:
     @cached_property
     def longest_first(self) -> Tensor:
         """The queries by size: what takes long begins early."""
-        if self._host is None:
+        if self.once:
             return torch.argsort(self.sizes, descending=True).to(torch.int32)
         return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
 
@@ -141,7 +154,7 @@ class Ragged:
         warp with a tile of the longest query would still be at work when all others are done.
         """
         n_tiles = self.tiles(TILE)[0].numel()
-        if self._host is None:
+        if self.once:
             straggles = self.typical * (_FULL // 4) > n_tiles * self.n_docs // max(self.n_queries, 1)
         else:
             sizes = self._host[1:] - self._host[:-1]

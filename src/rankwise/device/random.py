@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import triton
 import triton.language as tl
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.device import to_device
@@ -58,9 +57,12 @@ def document_uniforms(key_low, key_high, query, documents, draw):
     return tl.where((documents & 1) == 0, first, second)
 
 
-def key_words(streams: Sequence[Stream]) -> NDArray[np.int32]:
+def key_words(streams: Sequence[Stream]) -> list[list[int]]:
     """Return the two words of the key of each stream."""
-    return np.array([stream.key for stream in streams], np.uint64).view(np.int32).reshape(-1, 2)
+    words: list[list[int]] = (
+        np.array([stream.key for stream in streams], np.uint64).view(np.int32).reshape(-1, 2).tolist()
+    )
+    return words
 
 
 def query_words(stream: Stream, lists: Ragged) -> Tensor:

@@ -159,7 +159,17 @@ def _gain(label, table, n_table, rule: tl.constexpr):
 
 @triton_kernel
 def _gains_and_ideal(
-    offsets, labels, table, cumulative, cutoff, n_table, gains, ideal, rule: tl.constexpr, block: tl.constexpr
+    offsets,
+    labels,
+    table,
+    cumulative,
+    cutoff,
+    n_table,
+    gains,
+    ideal,
+    rule: tl.constexpr,
+    shares: tl.constexpr,
+    block: tl.constexpr,
 ):
     """Fill the gains of a list and its ideal DCG: from counts of grades, or by counting who comes before whom."""
     query = tl.program_id(0)
@@ -205,17 +215,26 @@ def _gains_and_ideal(
             )
             total += tl.sum(tl.where(counted, weight * gain, 0.0))
     tl.store(ideal + query, total.to(ideal.dtype.element_ty))
+    if shares:
+        divisor = tl.where(total > 0.0, total, 1.0)
+        for start in range(0, size, block):
+            inside = start + lanes < size
+            label = tl.load(labels + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
+            gain = _gain(label, table, n_table, rule) / divisor
+            tl.store(gains + first + start + lanes, gain.to(gains.dtype.element_ty), mask=inside)
 
 
-def gains_and_ideal(lists: Ragged, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
-    """Return the gain of each document and the ideal DCG of each query, up to ``cutoff``."""
+def gains_and_ideal(
+    lists: Ragged, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None, *, shares: bool = False
+) -> Ideal:
+    """Return the gain of each document, or its share of the ideal, and the ideal DCG of each query up to ``cutoff``."""
     rule = ("exponential", "linear").index(gain) if isinstance(gain, str) else _TABLE.value
     depth = lists.longest if cutoff is None else min(cutoff, lists.longest)
     table = labels if isinstance(gain, str) else _gain_table(gain, lists.device)
     cumulative = _cumulative(1 << (depth - 1).bit_length(), lists.device)
     gains, ideal = torch.empty_like(labels), labels.new_empty(lists.n_queries)
     _gains_and_ideal[(lists.n_queries,)](
-        lists.offsets, labels, table, cumulative, depth, len(gain), gains, ideal, rule, min(lists.block(), 128)
+        lists.offsets, labels, table, cumulative, depth, len(gain), gains, ideal, rule, shares, min(lists.block(), 128)
     )
     return Ideal(gains, ideal)  # type: ignore[arg-type]
 

@@ -60,6 +60,7 @@ class DeviceLists(Ragged, Lists):
         """Return labels that are on a device, and their lists; labels that are not valid make values NaN."""
         labels = labels.detach() if labels.is_floating_point() else labels.to(torch.float32)
         lists = cls.at(offsets, labels.numel(), labels.device, labels.dtype)
+        lists.once = True
         lists.errors = lists.empty_queries()
         kernels.fill_errors[(lists.n_queries,)](lists.offsets, labels, lists.errors, lists.block(), num_warps=1)
         return labels, lists
@@ -114,6 +115,10 @@ class DeviceLists(Ragged, Lists):
         """Return the gain of each document and the ideal DCG of each query."""
         return gains_and_ideal(self, labels, gain, cutoff)
 
+    def gain_shares(self, labels: Any, gain: Gain = "exponential", cutoff: int | None = None) -> Any:
+        """Return the gain of each document over the ideal DCG of its query."""
+        return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
+
     def checked(self, what: str, values: Any, least: float | None = None) -> Any:
         """Return a column of documents, whose numbers are not looked at."""
         column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
@@ -137,7 +142,7 @@ class DeviceLists(Ragged, Lists):
         if scores.shape != (self.n_docs,):
             got = f"shape {tuple(scores.shape)} for {self.n_docs} documents"
             raise check.error("scores must be one number per document", got=got)
-        programs = -(-self.n_docs // _WIDE)
+        programs = max(-(-self.n_docs // _WIDE), 1)
         usable, flags = self.empty_documents(), torch.empty(programs, dtype=self.dtype, device=self.device)
         kernels.clean[(programs,)](scores.contiguous(), usable, flags, self.n_docs, _WIDE)
         return usable, flags
@@ -151,10 +156,11 @@ class DeviceLists(Ragged, Lists):
     def reduce(self, flags: Any, out: Derivatives, factor: float) -> Any:
         """Return ``factor`` times the sum of the values, and multiply the gradient by it, in place."""
         total = torch.empty((), dtype=self.dtype, device=self.device)
-        errors = out.value.new_zeros(self.n_queries) if self.errors is None else self.errors
-        kernels.reduce[(max(-(-self.n_docs // _WIDE), 1),)](
-            out.value, errors, flags, out.gradient, total, self.n_queries, flags.numel(), self.n_docs, factor, _WIDE
-        )
+        errors = flags if self.errors is None else self.errors
+        kernels.reduce[(flags.numel(),)](
+            out.value, errors, flags, out.gradient, total, self.n_queries, flags.numel(), self.n_docs, factor,
+            self.errors is not None, _WIDE,
+        )  # fmt: skip
         return total
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
@@ -277,7 +283,7 @@ def fill_noisy(
     lists: Ragged, scores: Tensor, random: Random, noisy: Tensor, *, noise: int, scale: float, sharpness: float = 1.0
 ) -> None:
     """Fill (scores + scale · noise) · sharpness, one row for each sample, by its key and the words of the queries."""
-    tiles, keys = lists.tiles(_TILE), to_device(random.keys, lists.device)
+    tiles, keys = lists.tiles(_TILE), to_device(np.array(random.keys, np.int32), lists.device)
     kernels.perturb[(tiles[0].numel(), len(random.keys))](
         lists.offsets, *tiles, keys, random.queries, scores, noisy, lists.n_docs, scale, sharpness, noise, _TILE,
         num_warps=2,

@@ -27,7 +27,10 @@ def clean(scores, usable, flags, n_docs, block: tl.constexpr):
 
 
 @triton_kernel
-def reduce(value, errors, flags, gradient, total, n_queries, n_flags, n_docs, factor: tl.float64, block: tl.constexpr):
+def reduce(
+    value, errors, flags, gradient, total, n_queries, n_flags, n_docs, factor: tl.float64,
+    has_errors: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """Multiply the gradient by a factor; the first program adds up values, errors and flags."""
     lanes = tl.arange(0, block)
     number = tl.cast(factor, value.dtype.element_ty)
@@ -39,7 +42,8 @@ def reduce(value, errors, flags, gradient, total, n_queries, n_flags, n_docs, fa
         for start in range(0, n_queries, block):
             inside = start + lanes < n_queries
             sums += tl.load(value + start + lanes, mask=inside, other=0.0).to(tl.float64)
-            sums += tl.load(errors + start + lanes, mask=inside, other=0.0).to(tl.float64)
+            if has_errors:
+                sums += tl.load(errors + start + lanes, mask=inside, other=0.0).to(tl.float64)
         for start in range(0, n_flags, block):
             sums += tl.load(flags + start + lanes, mask=start + lanes < n_flags, other=0.0).to(tl.float64)
         tl.store(total, (tl.sum(sums) * number).to(total.dtype.element_ty))

@@ -6,7 +6,6 @@ is copied to the host: labels that are there are prepared there. An objective wi
 function, is computed on the CPU, with one warning.
 """
 
-import inspect
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -146,11 +145,11 @@ class PreparedLoss:
         if weights is None and self.loss.reduction != "none":
             n_queries = self._prepared.n_queries
             factor = 1.0 / max(n_queries, 1) if self.loss.reduction == "mean" else 1.0
-            total: Tensor = _Total.apply(scores, self, stream, factor)[0]  # type: ignore[no-untyped-call]
+            total: Tensor = _Total.apply(scores, self, stream, factor)  # type: ignore[no-untyped-call]
             return total
         prepared = self.on(scores)
         sizes = prepared.lists.sizes if prepared is not None else self._prepared.lists.sizes
-        value: Tensor = _Loss.apply(scores, _tensor(sizes).to(scores.device), self, stream)[0]  # type: ignore[no-untyped-call]
+        value: Tensor = _Loss.apply(scores, _tensor(sizes).to(scores.device), self, stream)  # type: ignore[no-untyped-call]
         return value if weights is None else _weighted(value, weights, self.loss.reduction, n_docs)
 
     def take(self, queries: ArrayLike) -> "PreparedLoss":
@@ -166,6 +165,10 @@ class PreparedLoss:
             return None
         key = scores.device, _precision(scores)
         if key not in self._moved:
+            lists: Any = self._prepared.lists
+            if lists.device is not None and (lists.device, lists.dtype) == key:
+                self._moved[key] = self._prepared
+                return self._prepared
             try:
                 self._moved[key] = self._prepared.to(*key)
             except NoDeviceKernelError:
@@ -275,29 +278,18 @@ def _weighted(value: Tensor, weights: TensorLike, reduction: str, n_docs: int) -
     return weighted.sum() / torch.where(total == 0, 1, total)
 
 
-def _with_signature(forward: Callable[..., Result]) -> Callable[..., Result]:
-    """Store a function's signature, which torch asks for at every call and would otherwise compute anew."""
-    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
-    return forward
-
-
 class _Loss(torch.autograd.Function):
     """The loss of each query; its gradient is computed with it and waits for the backward pass."""
 
     @staticmethod
-    @_with_signature
-    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> tuple[Tensor, Tensor]:
-        return prepared.differentiate(scores, stream)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        scores, sizes = inputs[:2]
-        ctx.mark_non_differentiable(output[1])
+    def forward(ctx: Any, scores: Tensor, sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> Tensor:
+        value, gradient = prepared.differentiate(scores, stream)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, output[1], sizes)
+        ctx.save_for_backward(scores, gradient, sizes)
+        return value
 
     @staticmethod
-    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, factors: Tensor | None) -> tuple[Tensor | None, None, None, None]:
         if factors is None:
             return None, None, None, None
         scores, gradient, sizes = ctx.saved_tensors
@@ -309,18 +301,14 @@ class _Total(torch.autograd.Function):
     """The losses of all queries in one number: all gradients have one factor."""
 
     @staticmethod
-    @_with_signature
-    def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
-        return prepared.total(scores, stream, factor)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
+    def forward(ctx: Any, scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> Tensor:
+        total, gradient = prepared.total(scores, stream, factor)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(inputs[0], output[1])
+        ctx.save_for_backward(scores, gradient)
+        return total
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, factor: Tensor | None) -> tuple[Tensor | None, None, None, None]:
         if factor is None:
             return None, None, None, None
         return _Gradient.of(factor, *ctx.saved_tensors), None, None, None
@@ -337,13 +325,8 @@ class _Gradient(torch.autograd.Function):
         return (factors * gradient).to(scores.dtype)
 
     @staticmethod
-    @_with_signature
-    def forward(factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+    def forward(_ctx: object, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
         return (factors * gradient).to(scores.dtype)
-
-    @staticmethod
-    def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        pass
 
     @staticmethod
     def backward(_ctx: object, _: Tensor) -> NoReturn:

@@ -28,13 +28,19 @@ _TILE, _LANES = 128, 32
 
 @triton_kernel
 def _look(
-    offsets, scores, rewards, discounts, placed, log_lefts, means, chances, keeps, afters, onwards, log_lasts, values,
-    drs, ris, sums_a, sums_b, cutoff, count, baseline: tl.constexpr, lanes: tl.constexpr,
+    offsets, scores, rewards, discounts, placed, lefts, by_rank, shared, cutoff, count, cells, pairs,
+    baseline: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """Fill what each rank's document gets into ``afters``, for its gradient, and ``onwards``, for its Hessian.
+    """Fill what each rank's document gets: its gradient, then its Hessian, in the first two parts of ``by_rank``.
 
-    The paper's DN, DR, RI and the two sums of the Hessian are kept times Z_k (the Hessian's times Z_k²).
+    ``lefts``, ``by_rank`` and ``shared`` are columns one after another: ``pairs`` of a query and a sample, and
+    ``cells`` of such a pair and a rank. The paper's DN, DR, RI and the two sums of the Hessian are kept times Z_k (the
+    Hessian's times Z_k²).
     """
+    afters, onwards, chances, keeps = by_rank, by_rank + cells, by_rank + 2 * cells, by_rank + 3 * cells
+    log_lasts, values, drs, ris = shared, shared + pairs, shared + 2 * pairs, shared + 3 * pairs
+    sums_a, sums_b = shared + 4 * pairs, shared + 5 * pairs
+    log_lefts, means = lefts, lefts + pairs
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
     head = tl.minimum(size, cutoff)
@@ -98,14 +104,17 @@ def _look(
 
 @triton_kernel
 def _gather(
-    offsets, tile_queries, tile_starts, scores, rewards, ranks, slopes, bends, log_lasts, values, drs, ris, sums_a,
-    sums_b, sums, value, gradient, hessian, cutoff, count, samples, n_queries, n_docs,
-    begun: tl.constexpr, ends: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
+    offsets, tile_queries, tile_starts, scores, rewards, ranks, by_rank, shared, sums, value, gradient, hessian, cutoff,
+    count, cells, pairs, samples, n_queries, n_docs, begun: tl.constexpr, ends: tl.constexpr,
+    wanted: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Add up what each document of a tile gets from every sample, placed there or not.
 
     Batches of samples before this one (``begun``) have left their ``sums``; the last (``ends``) fills in the means.
     """
+    slopes, bends = by_rank, by_rank + cells
+    log_lasts, values, drs, ris = shared, shared + pairs, shared + 2 * pairs, shared + 3 * pairs
+    sums_a, sums_b = shared + 4 * pairs, shared + 5 * pairs
     query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if start >= size:
         return
@@ -160,14 +169,15 @@ def plrank(lists: Any, scores: Tensor, arguments: Any, random: Random, out: Any)
     n_sums = lists.n_queries + 2 * lists.n_docs if len(batches) > 1 else 0
     sums = torch.empty(n_sums, dtype=torch.float64, device=lists.device)
     for start, count in batches:
-        placed, ranks, log_lefts, means = sampler.draw(start, count)
-        chances, keeps, afters, onwards = sums.new_empty((4, lists.n_queries, race.cutoff, count)).unbind()
-        shared = sums.new_empty((6, lists.n_queries, count)).unbind()
+        placed, ranks, lefts = sampler.draw(start, count)
+        pairs = lists.n_queries * count
+        cells = pairs * race.cutoff
+        by_rank, shared = sums.new_empty(4 * cells), sums.new_empty(6 * pairs)
         _look[(lists.n_queries, -(-count // _LANES))](
-            lists.offsets, scores, rewards, discounts, placed, log_lefts, means, chances, keeps, afters, onwards,
-            *shared, race.cutoff, count, baseline, _LANES, num_warps=1,
+            lists.offsets, scores, rewards, discounts, placed, lefts, by_rank, shared, race.cutoff, count, cells, pairs,
+            baseline, _LANES, num_warps=1,
         )  # fmt: skip
         _gather[(tiles[0].numel(),)](
-            lists.offsets, *tiles, scores, rewards, ranks, afters, onwards, *shared, sums, *outputs, race.cutoff, count,
-            samples, lists.n_queries, lists.n_docs, start > 0, start + count >= samples, wanted, _TILE,
+            lists.offsets, *tiles, scores, rewards, ranks, by_rank, shared, sums, *outputs, race.cutoff, count, cells,
+            pairs, samples, lists.n_queries, lists.n_docs, start > 0, start + count >= samples, wanted, _TILE,
         )  # fmt: skip

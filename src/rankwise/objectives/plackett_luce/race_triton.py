@@ -37,15 +37,18 @@ _SCRATCH = 2**25
 @triton_kernel
 def _arrive(
     offsets, tile_queries, tile_starts, only, place_low, place_high, strata_low, strata_high, words, strides, scores,
-    keys, first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
+    keys, ranks, first_sample, samples, count, n_docs, some: tl.constexpr, draws: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Fill the keys of a tile of documents, for two samples at a time, which share a block of the generator."""
+    """Clear the ranks of a tile of documents, and fill its keys: two samples share a block of the generator."""
     query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
+    documents = begin + tl.arange(0, tile)
+    real = documents < size
+    for sample in range(tl.program_id(1), count, tl.num_programs(1)):
+        here = ranks + tl.full([tile], sample, tl.int64) * n_docs + first + documents
+        tl.store(here, tl.full([tile], _NONE, tl.int32), mask=real)
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
             return
-    documents = begin + tl.arange(0, tile)
-    real = documents < size
     word = tl.load(words + query)
     nothing = tl.zeros_like(documents)
     score = tl.load(scores + first + documents, mask=real, other=0.0).to(tl.float64)
@@ -68,7 +71,7 @@ def _arrive(
 
 @triton_kernel
 def _select(
-    offsets, only, scores, rewards, keys, placed, ranks, log_lefts, means, cutoff, count, n_docs,
+    offsets, only, scores, rewards, keys, placed, ranks, lefts, cutoff, count, n_docs, n_queries,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward.
@@ -127,21 +130,21 @@ def _select(
         alive = mass > 0.0
         out = query.to(tl.int64) * count + sample
         log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
-        tl.store(log_lefts + out, log_mass, mask=wanted)
+        tl.store(lefts + out, log_mass, mask=wanted)
+        means = lefts + n_queries.to(tl.int64) * count
         tl.store(means + out, good / tl.where(alive, mass, 1.0), mask=wanted)
 
 
 class Rankings(NamedTuple):
     """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over.
 
-    ``placed`` has a number for each list, rank and sample, ``ranks`` for each sample and document, the others for each
-    list and sample.
+    ``placed`` has a number for each query, rank and sample, ``ranks`` for each sample and document. ``lefts`` has the
+    log of the mass that is left for each query and sample, and then the mean reward of it.
     """
 
     placed: Tensor
     ranks: Tensor
-    log_lefts: Tensor
-    means: Tensor
+    lefts: Tensor
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class Race:
     @cached_property
     def keys(self) -> tuple[list[int], list[int], list[int]]:
         """The words of the keys of places, of draws made again, and of strata (``draw_streams``)."""
-        place, retry, strata = self.random.keys.tolist()
+        place, retry, strata = self.random.keys
         return place, retry, strata
 
     @cached_property
@@ -178,22 +181,22 @@ class Race:
         """Draw a batch; of all queries, or only of those that are marked."""
         lists, tiles = self.lists, self.lists.tiles(_TILE)
         some = only is not None
-        arrivals = torch.empty((count, lists.n_docs), dtype=torch.float64, device=lists.device)
-        ranks = torch.full((count, lists.n_docs), -1, dtype=torch.int32, device=lists.device)
-        placed = torch.empty((lists.n_queries, self.cutoff, count), dtype=torch.int32, device=lists.device)
-        log_lefts, means = arrivals.new_empty((2, lists.n_queries, count)).unbind()
+        arrivals = torch.empty(count * lists.n_docs, dtype=torch.float64, device=lists.device)
+        ranks = torch.empty(count * lists.n_docs, dtype=torch.int32, device=lists.device)
+        placed = ranks.new_empty(lists.n_queries * self.cutoff * count)
+        lefts = arrivals.new_empty(2 * lists.n_queries * count)
         marks = ranks if only is None else only
         place, _, strata = self.keys
         # Queries that are not marked are most of them: the fewer programs have to find that out, the better.
         _arrive[(tiles[0].numel(), 1 if some else -(-count // 2))](
             lists.offsets, *tiles, marks, *place, *strata, self.random.queries, self.strides, self.scores, arrivals,
-            start, self.samples, count, lists.n_docs, some, self.draws, _TILE,
+            ranks, start, self.samples, count, lists.n_docs, some, self.draws, _TILE,
         )  # fmt: skip
         _select[(lists.n_queries, 1 if some else -(-count // _ROWS))](
-            lists.offsets, marks, self.scores, self.rewards, arrivals, placed, ranks, log_lefts, means, self.cutoff,
-            count, lists.n_docs, some, _ROWS, lists.block(_WIDEST),
+            lists.offsets, marks, self.scores, self.rewards, arrivals, placed, ranks, lefts, self.cutoff, count,
+            lists.n_docs, lists.n_queries, some, _ROWS, lists.block(_WIDEST),
         )  # fmt: skip
-        return Rankings(placed, ranks, log_lefts, means)
+        return Rankings(placed, ranks, lefts)
 
 
 @lru_cache(maxsize=64)

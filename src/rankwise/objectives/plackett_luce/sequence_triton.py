@@ -78,8 +78,8 @@ def _tabulate(
 @triton_kernel
 def _draw(
     offsets, scores, rewards, places, ranked, masses, merits, levels, steep, place_low, place_high, retry_low,
-    retry_high, strata_low, strata_high, words, strides, placed, ranks, log_lefts, means, first_sample, samples, cutoff,
-    count, n_docs, steps, draws: tl.constexpr, lanes: tl.constexpr,
+    retry_high, strata_low, strata_high, words, strides, placed, ranks, lefts, first_sample, samples, cutoff,
+    count, n_docs, n_queries, steps, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
     """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
     query = tl.program_id(0)
@@ -144,7 +144,8 @@ def _draw(
         good -= weight * tl.load(rewards + first + row, mask=behind, other=0.0).to(tl.float64)
     some = (left > 0.0) & (nothing + head < size)
     safe = tl.where(some, left, 1.0)
-    tl.store(log_lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=wanted)
+    tl.store(lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=wanted)
+    means = lefts + n_queries.to(tl.int64) * count
     tl.store(means + out, tl.where(some, good / safe, 0.0), mask=wanted)
 
 
@@ -176,7 +177,7 @@ class TableDraws:
         # One warp with a thread for each sample, which sees at once what it has placed itself.
         _draw[(lists.n_queries, -(-count // _LANES))](
             lists.offsets, race.scores, race.rewards, *self._table, *place, *retry, *strata, race.random.queries,
-            race.strides, *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.longest.bit_length(),
-            race.draws, _LANES, num_warps=1,
+            race.strides, *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.n_queries,
+            lists.longest.bit_length(), race.draws, _LANES, num_warps=1,
         )  # fmt: skip
         return rankings

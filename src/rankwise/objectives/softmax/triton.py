@@ -63,7 +63,7 @@ def _fill_targets(
             mass = mass + unit
         mass = tl.where(inside, mass, 0.0)
         sums += mass
-        tl.store(masses + rows, mass, mask=inside)
+        tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
     total = tl.sum(sums)
     learns = size > 1
     if target < _UNIFORM:
@@ -72,7 +72,8 @@ def _fill_targets(
         for start in range(0, size, block):
             inside = start + lanes < size
             rows = first + start + lanes
-            tl.store(masses + rows, tl.load(masses + rows, mask=inside, other=0.0) / total, mask=inside)
+            mass = tl.load(masses + rows, mask=inside, other=0.0).to(tl.float64) / total
+            tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
     unit = tl.where(learns, unit, -1.0)
     tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
 
@@ -81,12 +82,9 @@ def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple
     """Compute the target distributions."""
     weights, target = arguments
     weighted = weights.numel() > 0
-    masses, units = out
-    exact = torch.empty(lists.n_docs, dtype=torch.float64, device=lists.device)
     _fill_targets[(lists.n_queries,)](
-        lists.offsets, labels, weights if weighted else labels, exact, units, target, weighted, _BLOCK, num_warps=2
+        lists.offsets, labels, weights if weighted else labels, *out, target, weighted, _BLOCK, num_warps=2
     )
-    masses.copy_(exact)
 
 
 @triton.jit
@@ -317,7 +315,7 @@ def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | N
         gains, masses = masses, torch.empty_like(masses)
         _tighten[(lists.n_queries,)](lists.offsets, scores, gains, units, masses, _BLOCK, num_warps=2)
     draws, wanted = target == GAMMA_UNIFORM, out.hessian.numel() > 0
-    words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0].tolist())
+    words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0])
     log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0
     inputs = (scores, masses, units, words)
     outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient, *key, log_epsilon)
