@@ -78,8 +78,9 @@ def over_queries(
     ``work`` estimates each query's cost in units of about two nanoseconds; by default its number of documents times
     ten.
     """
-    offsets = offsets.view()
-    offsets.flags.writeable = False  # Numba would compile every kernel once more for offsets that can be written
+    if offsets.flags.writeable:  # Numba would compile every kernel once more for offsets that can be written
+        offsets = offsets.view()
+        offsets.flags.writeable = False
     n_queries, count = offsets.size - 1, thread_count()
     total = 10.0 * float(offsets[-1]) if work is None else float(work.sum())
     if count == 1 or n_queries < 2 or total < _WORTH_THREADS:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from rankwise import check
-from rankwise.arrays import Column, offsets_of, read_only
+from rankwise.arrays import Array, Column, offsets_of, read_only
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, Prepared, checked_lists, has_kernels
 from rankwise.objectives.table import ObjectiveLike
@@ -27,6 +27,7 @@ from rankwise.stream import Stream
 TensorLike = Tensor | ArrayLike
 Result = TypeVar("Result")
 _REDUCTIONS = ("mean", "sum", "none")
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _warned: set[str] = set()
 
 
@@ -45,11 +46,13 @@ class TorchLoss(torch.nn.Module):
         self.objective = as_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
         self.seed, self.step = check.integer("seed", seed, least=0), 0
+        self._stream = Stream(self.seed)
 
     def next_stream(self) -> Stream:
         """Return the random numbers of this step; a module that is training continues with the next."""
-        stream = Stream(self.seed, self.step)
-        self.step += self.training
+        stream = self._stream.at(self.step)
+        if self.training:
+            self.__dict__["step"] += 1  # not by nn.Module's way, which looks for parameters
         return stream
 
     def get_extra_state(self) -> Tensor:
@@ -59,6 +62,7 @@ class TorchLoss(torch.nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Restore seed and step from ``load_state_dict``."""
         self.seed, self.step = (int(number) for number in state)
+        self._stream = Stream(self.seed)
 
     def forward(
         self,
@@ -179,8 +183,10 @@ class PreparedLoss:
         """Return ``factor`` times the sum of the queries' losses, and its gradient."""
         prepared = self.on(scores)
         if prepared is None:
-            value, gradient = self.differentiate(scores, stream)
-            return value.sum() * factor, gradient.mul_(factor) if factor != 1.0 else gradient
+            value, gradient = self._on_cpu(scores, stream)
+            if factor != 1.0:
+                gradient *= factor
+            return self._back(np.array(value.sum() * factor), scores), self._back(gradient, scores)
         with _on(scores):
             lists: Any = prepared.lists
             usable, flags = lists.checked_scores(scores.detach())
@@ -191,22 +197,29 @@ class PreparedLoss:
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
         """Return value and gradient where the scores are, in single precision at least."""
         prepared = self.on(scores)
-        if prepared is not None:
-            with _on(scores):
-                value, gradient, _, _ = prepared(scores.detach(), stream, hessian=False)
-            return value, gradient
+        if prepared is None:
+            value, gradient = self._on_cpu(scores, stream)
+            return self._back(value, scores), self._back(gradient, scores)
+        with _on(scores):
+            value, gradient, _, _ = prepared(scores.detach(), stream, hessian=False)
+        return value, gradient
+
+    def _on_cpu(self, scores: Tensor, stream: Stream | None) -> tuple[Array, Array]:
         if scores.device.type != "cpu":
             _warn_of_copies(self.loss.objective, scores.device.type)
-        value, gradient, _, _ = self._prepared(_array(scores.detach().to("cpu", torch.float64)), stream, hessian=False)
+        value, gradient, _, _ = self._prepared(_array(scores).astype(np.float64, copy=False), stream, hessian=False)
         if np.isnan(value).any():
             raise check.error(
                 f"{self.loss.objective!r} gives no value, which a loss needs",
                 hint="let the function return (value, gradient, hessian)",
             )
+        return value, gradient
+
+    def _back(self, numbers: Array, scores: Tensor) -> Tensor:
+        """Return numbers of the CPU as a tensor where the scores are."""
         precision = _precision(scores)
-        return torch.from_numpy(value).to(scores.device, precision), torch.from_numpy(gradient).to(
-            scores.device, precision
-        )
+        tensor = torch.from_numpy(numbers.astype(_NUMPY[precision], copy=False))
+        return tensor if scores.device.type == "cpu" else tensor.to(scores.device)
 
 
 class _on:  # noqa: N801 (a context, as torch.cuda.device)
@@ -345,6 +358,7 @@ def _tensor(values: TensorLike) -> Tensor:
 def _array(values: TensorLike) -> Column:
     """Return a read-only array that shares memory with a tensor of the CPU, or a copy of one from elsewhere."""
     if isinstance(values, Tensor):
-        values = values.detach().cpu()
+        values = values.detach()
+        values = values if values.device.type == "cpu" else values.cpu()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return read_only(np.asarray(values))
