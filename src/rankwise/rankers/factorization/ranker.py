@@ -178,11 +178,11 @@ class FactorizationRanker(Recommends, TorchRanker):
         ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
         of the part's share. So ``history_`` is measured over these items, and is higher than what
         :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
-        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if there
-        is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the best
-        model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the validation
-        data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch``
-        is called after every epoch with its number and the history so far.
+        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
+        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
+        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
+        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
+        after every epoch with its number and the history so far.
         """
         self._refuse("fit", others)
         if getattr(train, "document_weights", None) is not None:
