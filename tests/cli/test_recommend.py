@@ -79,6 +79,19 @@ def test_a_factorization_with_any_objective(table, tmp_path: Path):
     assert "unknown recommender: got 'svd'" in wrong.stderr
 
 
+def test_a_user_who_likes_nothing_is_recommended_to_and_not_measured(frame, tmp_path: Path):
+    path, out = tmp_path / "ratings.csv", tmp_path / "top.csv"
+    dislikes = pl.DataFrame({"user": ["nobody"] * 2, "item": [0, 1], "rating": [1.0, 2.0]}, schema=frame.schema)
+    pl.concat([frame, dislikes]).write_csv(path)
+    small = ("--epochs", "2", "--threads", "1", "--set", "factors=4", "--set", "regularization=0.1", "-k", "3")
+    said = run("recommend", str(path), "--model", "factorization", *small, "-o", str(out)).stderr
+    liked = frame.group_by("user").agg((pl.col("rating") >= 4).sum())
+    few = 1 + (liked["rating"] < 5).sum()
+    assert f"Measured without {few} users with fewer than 5 relevant items, who get" in " ".join(said.split())
+    expected = rw.Popularity().fit(rw.Interactions.read(path)).recommend(["nobody"], k=3)
+    assert pl.read_csv(out).filter(pl.col("user") == "nobody")["item"].to_list() == expected["item"].to_list()
+
+
 def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
     path = tmp_path / "events.parquet"
     twice = pl.concat([frame, frame[:50]]).select(

@@ -218,6 +218,8 @@ def _learn(
     if ratings.counted:
         screen.note("Every row makes an item relevant: there is no column of ratings.")
     train, held_out = ratings.active(least_relevant), None
+    if train.n_users < ratings.n_users:
+        screen.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(

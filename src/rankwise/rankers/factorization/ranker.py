@@ -239,7 +239,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
     def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
         """Find the users and items of lists; gives what scores them with these or with later vectors."""
-        users = model.user_numbers(np.asarray(data.query_ids), self.unknown)
+        users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
         items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
         return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
 
@@ -343,13 +343,17 @@ class FactorizationRanker(Recommends, TorchRanker):
         )
 
     def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
-        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases."""
+        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases.
+
+        Users whom no list says anything about have zeros, which no step changes: they get what is popular.
+        """
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
         vectors = []
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
             draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
+        vectors[0][~source.taught(self._objective(), seed)] = 0.0
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
         return vectors[0], vectors[1], bias
 

@@ -1,5 +1,6 @@
 """What recommenders share: scores by ids of users and items, and tables of what to recommend."""
 
+import warnings
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
@@ -57,7 +58,8 @@ class Recommends(Ranker):
         """Give the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
 
         ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
-        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer.
+        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
+        and of those who know all a warning says that they are left out.
         """
         import polars as pl
 
@@ -75,6 +77,11 @@ class Recommends(Ranker):
         if not found:
             raise check.error("there is no user to recommend to", hint="name the ids of some, or leave users out")
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+        if not counts.all():
+            lost = (
+                f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {ids[np.argmin(counts)].item()!r}"
+            )
+            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
 

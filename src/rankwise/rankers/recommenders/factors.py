@@ -40,8 +40,11 @@ class Factors(Known):
         scores = np.empty(items.size)
         # The last row, which −1 means, stands for all that are not known.
         vectors = tuple(
-            np.vstack([one, one.mean(axis=0, dtype=np.float64)]).astype(np.float32) if (numbers < 0).any() else one
-            for one, numbers in ((self.user_vectors, users), (self.item_vectors, items))
+            np.vstack([one, mean]).astype(np.float32) if (numbers < 0).any() else one
+            for one, mean, numbers in (
+                (self.user_vectors, self._mean_user, users),
+                (self.item_vectors, self._mean_item, items),
+            )
         )
         over_queries(_score, offsets, users, items, *vectors, self._bias(), scores)
         if unknown != "mean" and (users < 0).any():
@@ -51,7 +54,8 @@ class Factors(Known):
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
-        rows, columns = self._with_mean(self.user_vectors, users), self._with_mean(self.item_vectors, items)
+        rows, columns = self.user_vectors[users], self.item_vectors[items]
+        rows[users < 0], columns[items < 0] = self._mean_user, self._mean_item
         scores = product(rows, columns.T).astype(np.float64)
         if self.item_bias.size:
             scores += self._bias()[items]
@@ -119,11 +123,15 @@ class Factors(Known):
             return np.zeros(self.items.size + 1)
         return np.append(self.item_bias, self.item_bias.mean()).astype(np.float64)
 
-    @staticmethod
-    def _with_mean(vectors: Floats, numbers: NDArray[np.int64]) -> Floats:
-        found = vectors[numbers]
-        found[numbers < 0] = vectors.mean(axis=0, dtype=np.float64)
-        return found
+    @property
+    def _mean_user(self) -> Array:
+        """The mean vector of the users that something is known of."""
+        warm = self.user_vectors[~self.cold]
+        return np.asarray((warm if len(warm) else self.user_vectors).mean(axis=0, dtype=np.float64))
+
+    @property
+    def _mean_item(self) -> Array:
+        return np.asarray(self.item_vectors.mean(axis=0, dtype=np.float64))
 
 
 @kernel(fastmath=FUSED | {"reassoc"})
