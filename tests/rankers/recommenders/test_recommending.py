@@ -64,7 +64,7 @@ def test_users_whom_lists_say_nothing_about_get_what_is_popular():
         query_ids=[1, 2, 3], document_ids=[10, 20, 30] * 3,
     )  # fmt: skip
     model = EVERY["factorization"]().fit(lists)
-    assert model.recommend([3])["item"].to_list() == [10, 20, 30]  # liked by two, one and none
+    assert model.recommend([3]).select("item", "score").rows() == [(10, 2.0), (20, 1.0), (30, 0.0)]  # how many like it
     taught = lists.with_(teacher_scores=[0.0, 0, 0, 0, 0, 0, 3, 2, 1])
     assert EVERY["factorization"](objective="distil").fit(taught).model_.user_vectors[2].any()
 
