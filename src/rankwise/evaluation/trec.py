@@ -245,6 +245,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
     if isinstance(source, str | Path):
         source = read(source)
     elif isinstance(source, Mapping):
+        check.different_as_text(f"query ids of the {name}", list(source))
         triples = [(query, document, number) for query, row in source.items() for document, number in row.items()]
         source = pl.DataFrame(triples, schema=["query", "document", value], orient="row")
     if not isinstance(source, pl.DataFrame) or not {"query", "document", value} <= set(source.columns):
