@@ -73,3 +73,98 @@ def test_validation_may_have_users_who_liked_nothing_in_training(ratings):
     rows = {"user": [COLD, 1], "item": [5, 3], "rating": [5.0, 5.0]}
     valid = rw.Interactions.from_frame(pl.DataFrame(rows), catalogue=np.arange(N_ITEMS))
     assert len(EVERY["factorization"]().fit(ratings, valid).history_["ndcg@10"]) == 2
+
+
+@pytest.mark.parametrize("name", ["ease", "knn", "popularity"])
+def test_a_history_says_what_training_on_it_says(name, ratings):
+    """These score by what a user likes alone, so that a user of training is one of many with this history."""
+    model = EVERY[name]().fit(ratings)
+    users = list(range(8))
+    expected = model.recommend(users, k=4)
+    assert model.recommend(k=4, history=ratings.take(np.isin(ratings.users, users))).equals(expected)
+    liked = frame().filter((pl.col("user") == 1) & (pl.col("rating") >= 4))["item"].to_list()
+    seen = set(liked)
+    found = model.recommend("bob", k=12, history=liked)
+    assert found["user"].unique().to_list() == ["bob"]
+    assert not seen & set(found["item"])
+    np.testing.assert_array_equal(
+        found.sort("item")["score"], [score for item, score in enumerate(model.matrix([1])[0]) if item not in seen]
+    )
+
+
+def test_als_solves_for_the_new_user_with_items_as_they_are():
+    events = pl.DataFrame({"user": [1, 1, 1, 2, 2, 3, 3], "item": [0, 0, 1, 1, 2, 2, 3]})
+    model = rw.ALS(factors=3, regularization=0.5, alpha=2.0, iterations=5).fit(
+        rw.Interactions.from_frame(events, rating=None)
+    )
+    items = model.model_.item_vectors.astype(float)
+    confidence, wanted = np.array([1 + 2.0 * 2, 1, 1 + 2.0, 1]), np.array([1.0, 0, 1, 0])  # item 0 twice, item 2 once
+    vector = np.linalg.solve(items.T * confidence @ items + 0.5 * np.eye(3), items.T @ (confidence * wanted))
+    found = model.recommend(history=[0, 2, 0], exclude_seen=False).sort("item")
+    np.testing.assert_allclose(found["score"], items @ vector, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"item_bias": True, "objective": "ranknet"}, {"objective": "xendcg"}])
+def test_a_factorization_finds_the_best_vector_of_a_new_user(settings, ratings):
+    model = EVERY["whole catalogue"](epochs=5, regularization=0.2, **settings).fit(ratings)
+    new = model._with_history(ratings.take([0, 3])).user_vectors.astype(float)
+    rng = np.random.default_rng(0)
+    for user, vector in enumerate(new):
+        labels = np.zeros(N_ITEMS)
+        labels[ratings.take([(0, 3)[user]]).relevant_items()[1]] = 1.0
+
+        def loss(u, labels=labels, user=user):
+            items, bias = model.model_.item_vectors, model.model_.item_bias
+            stream = rw.Stream(0, query_ids=[(0, 3)[user]]).child("history")
+            scores = items.astype(float) @ u + (bias if bias.size else 0.0)
+            return rw.objective(model.objective)(scores, labels, np.array([0, N_ITEMS]), stream).value[0] + 0.2 * u @ u
+
+        best = loss(vector)
+        assert all(loss(vector + step) > best - 1e-6 for step in 0.1 * rng.normal(size=(20, vector.size)))
+
+
+def test_a_history_that_says_nothing_or_too_much_is_said(ratings):
+    model = rw.EASE().fit(ratings)
+    with pytest.raises(ValueError, match="the model was not trained on this item: got 77, one of 1 unknown"):
+        model.recommend(history=[1, 77])
+    with pytest.raises(ValueError, match="a list of items is the history of one user: got 2 users"):
+        model.recommend([1, 2], history=[1])
+    with pytest.raises(ValueError, match="a history needs an item"):
+        model.recommend(history=[])
+    model.set_params(unknown="popular")
+    with pytest.warns(UserWarning, match="1 of the 2 items of the history were not there in training"):
+        assert model.recommend(history=[1, 77], k=3).equals(model.recommend(history=[1], k=3))
+    popular = rw.Popularity().fit(ratings).recommend([COLD], k=3).drop("user")
+    assert model.recommend(history=ratings.take(ratings.users == COLD), k=3).drop("user").equals(popular)
+    taught = EVERY["factorization"](objective="distil")
+    lists = ratings.dataset(1)
+    taught.fit(lists.with_(teacher_scores=np.arange(lists.n_docs, dtype=float)))
+    with pytest.raises(ValueError, match="a history has labels alone to learn from: got distil, which reads teacher"):
+        taught.recommend(history=[1])
+
+
+def test_similar_items_are_those_that_the_model_holds_alike(ratings):
+    knn = EVERY["knn"]().fit(ratings)
+    near = knn.similar_items([4], k=3)
+    assert near.columns == ["item", "rank", "similar", "similarity"]
+    x = np.zeros((10, N_ITEMS))
+    for user, item, rating in frame().rows():
+        x[user if user < 10 else (8 if user == COLD else 9), item] = rating >= 4
+    cosines = x.T @ x / (np.sqrt(np.outer(x.sum(0), x.sum(0))) + 1.0)  # with a shrinkage of 1
+    cosines[4, 4] = -1
+    np.testing.assert_allclose(near["similarity"], np.sort(cosines[4])[::-1][:3], rtol=1e-6)
+    ease = EVERY["ease"]().fit(ratings)
+    found = ease.similar_items([4, 6], k=2)
+    for item in (4, 6):
+        scores = dict(ease.recommend(history=[item], k=2).select("item", "score").rows())
+        assert dict(found.filter(pl.col("item") == item).select("similar", "weight").rows()) == pytest.approx(scores)
+    assert EVERY["als"]().fit(ratings).similar_items(4, k=1).columns[-1] == "cosine"
+    with pytest.raises(ValueError, match="Popularity does not compare items"):
+        rw.Popularity().fit(ratings).similar_items([4])
+    with pytest.raises(ValueError, match="not trained on this item: got 99"):
+        ease.similar_items([99])
+    alone = pl.concat([frame(), pl.DataFrame({"user": [0], "item": [50], "rating": [1.0]})])
+    for name in ("ease", "knn", "als"):
+        model = EVERY[name]().fit(rw.Interactions.from_frame(alone))
+        with pytest.warns(UserWarning, match="items that are like no other are left out: 1 of 2; the first is 50"):
+            assert model.similar_items([4, 50], k=1)["item"].to_list() == [4]

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
@@ -19,12 +18,13 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.catalogue import CatalogueLearner, catalogue_source
+from rankwise.rankers.factorization.folding import fold_in
 from rankwise.rankers.factorization.presets import FULL_CATALOGUE
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.recommenders.base import Recommends, by_ids
 from rankwise.rankers.recommenders.factors import Factors
-from rankwise.rankers.recommenders.known import UNKNOWN
+from rankwise.rankers.recommenders.known import UNKNOWN, Liked
 from rankwise.rankers.training.loop import History, State
 from rankwise.stream import Stream
 
@@ -214,14 +214,6 @@ class FactorizationRanker(Recommends, TorchRanker):
             digest=source.digest(),
         )
 
-    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Give the ``k`` items that are most like each of these, by the cosine of their vectors.
-
-        A table with the columns item, rank, similar and cosine.
-        """
-        self._check_fitted()
-        return self.model_.similar_items(items, k)
-
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
         """Give the vectors of users and of items: two tables with the columns id and vector.
 
@@ -236,6 +228,17 @@ class FactorizationRanker(Recommends, TorchRanker):
             "a factorization has no features to explain scores by, and its factors mean nothing one by one",
             hint="look at similar_items, or at model_.item_vectors as a whole",
         )
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Train the vectors of the users alone, on the whole catalogue: items keep theirs."""
+        objective = self._objective()
+        if objective.reads:
+            got = f"{objective!r}, which reads {', '.join(objective.reads)}"
+            raise check.error("a history has labels alone to learn from", got=got, hint="train with the new users")
+        # What weighed against long vectors in training; else that the new ones are as long as those.
+        strength = self.regularization + 0.5 * self.weight_decay * self.model_.users.size
+        strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
+        return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
 
     def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
         """Find the users and items of lists; gives what scores them with these or with later vectors."""
