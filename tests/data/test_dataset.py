@@ -405,12 +405,13 @@ def test_positions_are_whole_numbers():
 def test_ids_that_differ_by_their_type_alone_are_refused():
     pd = pytest.importorskip("pandas")
     features, labels = [[1.0], [2.0]], [0, 1]
+    both: Any = [1, "1"]
     for make in (
-        lambda: rw.RankingDataset(features, labels, [0, 2], document_ids=[1, "1"]),
-        lambda: rw.RankingDataset(features, labels, [0, 1, 2], query_ids=[1, "1"]),
-        lambda: rw.RankingDataset.from_qids(features, labels, [1, "1"]),
-        lambda: rw.LightGBMRanker().fit(features, labels, qid=[1, "1"]),
-        lambda: rw.RankingDataset.from_frame(pd.DataFrame({"qid": [1, "1"], "label": labels, "f": [0.5, 0.1]})),
+        lambda: rw.RankingDataset(features, labels, [0, 2], document_ids=both),
+        lambda: rw.RankingDataset(features, labels, [0, 1, 2], query_ids=both),
+        lambda: rw.RankingDataset.from_qids(features, labels, both),
+        lambda: rw.LightGBMRanker().fit(features, labels, qid=both),
+        lambda: rw.RankingDataset.from_frame(pd.DataFrame({"qid": both, "label": labels, "f": [0.5, 0.1]})),
         lambda: rw.judge({1: {"d": 1.0}, "1": {"e": 2.0}}, {"1": {"d": 1}}),  # type: ignore[dict-item]
     ):
         with pytest.raises(ValueError, match="must not differ by their type alone: got 1 and '1'"):

@@ -149,7 +149,7 @@ def test_what_no_format_is_named_by_is_refused_and_not_written(name, tmp_path):
 
 
 def test_ids_that_differ_by_their_type_alone_are_refused():
-    rows = [{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "1"]}]
+    rows: list[dict[str, Any]] = [{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "1"]}]
     with pytest.raises(ValueError, match="document ids must not differ by their type alone: got 1 and '1'"):
         Lists.from_dataset(rows)
     rows = [{"query_id": 7, **PAIRS[0]}, {**PAIRS[1], "query_id": "7"}]

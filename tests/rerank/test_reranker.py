@@ -333,7 +333,7 @@ def test_a_reranker_is_evaluated_compared_and_refused_as_any_system(tiny_folder,
     for metric, values in expected.values.items():
         np.testing.assert_array_equal(found[metric], values)
     assert found.candidates == lists.candidates
-    run = {query: {} for query in lists.query_ids.tolist()}
+    run: dict[str, dict[str, float]] = {query: {} for query in lists.query_ids.tolist()}
     for query, document, score in zip(lists.data.qids(), lists.data.document_ids, scores, strict=True):
         run[str(query)][str(document)] = float(-score)
     rw.write_run(-scores, lists, tmp_path / "reversed.run")

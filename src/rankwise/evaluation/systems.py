@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +58,7 @@ def scores_of(system: Scored, data: RankingDataset | Texts) -> ArrayLike:
     if isinstance(system, Model):
         return system.predict(data)
     if isinstance(system, Mapping | str | Path) or is_run(system):
-        return scores_of_run(system, lists)
+        return scores_of_run(cast("Run", system), lists)
     return system(lists.features) if callable(system) else system
 
 

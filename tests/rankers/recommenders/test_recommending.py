@@ -9,7 +9,7 @@ import pytest
 import rankwise as rw
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 2, "threads": 1, "device": "cpu", "progress": False}
-EVERY = {
+EVERY: dict[str, Any] = {
     "ease": lambda **settings: rw.EASE(regularization=3.0, **settings),
     "als": lambda **settings: rw.ALS(factors=4, regularization=2.0, alpha=4.0, iterations=3, **settings),
     "knn": lambda **settings: rw.ItemKNN(neighbours=6, shrinkage=1.0, **settings),
@@ -168,3 +168,12 @@ def test_similar_items_are_those_that_the_model_holds_alike(ratings):
         model = EVERY[name]().fit(rw.Interactions.from_frame(alone))
         with pytest.warns(UserWarning, match="items that are like no other are left out: 1 of 2; the first is 50"):
             assert model.similar_items([4, 50], k=1)["item"].to_list() == [4]
+
+
+def test_a_choice_says_among_which_items_it_looked():
+    choice = rw.choose_recommender(
+        rw.synthetic_ratings(n_users=20, n_items=50, n_ratings=20, seed=1), ["popularity"], metrics="rr"
+    )
+    assert choice.ranked == "the full catalogue of 50 items, without those that the user rated in training"
+    assert choice.ranked in " ".join(repr(choice).split())
+    assert choice.to_dict()["ranked"] == choice.ranked

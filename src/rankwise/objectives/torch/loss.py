@@ -43,7 +43,7 @@ class TorchLoss(torch.nn.Module):
         self.objective = find_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
         self.seed, self.step = check.integer("seed", seed, least=0), 0
-        self._trainer: tuple[object, int, int] = (None, 0, 0)
+        self._trainer: tuple[Any, int, int] = (None, 0, 0)
         """The trainer that called last: its state, its step, and how many batches of that step there were."""
 
     def next_stream(self) -> Stream:
@@ -52,7 +52,7 @@ class TorchLoss(torch.nn.Module):
         Trainers of Hugging Face's resume at a step of theirs and save no loss, so that their step counts where one of
         them calls. Batches whose gradients are added up in one step each have random numbers of their own.
         """
-        state = trainer_state() if self.training else None
+        state: Any = trainer_state() if self.training else None
         if state is None:
             stream = Stream(self.seed, self.step)
             self.step += self.training

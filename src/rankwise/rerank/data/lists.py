@@ -213,8 +213,8 @@ class Lists:
         numbers = self.data.query_numbers(queries)
         rows, _ = rows_of(numbers, self.offsets)
         documents = self.documents[rows] if isinstance(rows, slice) else [self.documents[row] for row in rows.tolist()]
-        queries = (self.queries[number] for number in numbers.tolist())
-        return self.of(queries, documents, self.data.take(numbers), origin=self.origin)
+        texts = (self.queries[number] for number in numbers.tolist())
+        return self.of(texts, documents, self.data.take(numbers), origin=self.origin)
 
     def with_(self, **changes: Any) -> Self:
         """Give a copy with ``queries``, ``documents`` or columns of ``data`` replaced, and checked again."""
