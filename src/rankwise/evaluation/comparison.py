@@ -168,10 +168,10 @@ class Comparison:
 
     def _candidates(self) -> list[str]:
         """Which documents were ranked: a sentence for all systems, or for each where they differ."""
-        known = self.paired.candidates
-        if len(set(known.values())) == 1:
-            return [f"Candidates: {next(iter(known.values()))}."]
-        return [f"Candidates of {name}: {candidates}." for name, candidates in known.items()]
+        by_system = self.paired.candidates
+        if len(set(by_system.values())) == 1:
+            return [f"Candidates: {next(iter(by_system.values()))}."]
+        return [f"Candidates of {name}: {candidates}." for name, candidates in by_system.items()]
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""

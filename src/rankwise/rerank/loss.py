@@ -104,7 +104,7 @@ class Loss(torch.nn.Module):
         return self._loss.state_dict()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take up seed and step from ``load_state_dict``."""
+        """Resume from seed and step of ``load_state_dict``."""
         self._loss.load_state_dict(state)
 
     @torch.compiler.disable

@@ -83,13 +83,13 @@ def divide_at_once(
     """
     moments = np.sort(times[relevant])
     ends = moments[np.ceil(cuts[:-1] * moments.size).astype(np.int64).clip(1) - 1]
-    found = np.searchsorted(ends, times, side="left")
-    shares = np.bincount(found[relevant], minlength=cuts.size)
+    places = np.searchsorted(ends, times, side="left")
+    shares = np.bincount(places[relevant], minlength=cuts.size)
     if not shares[np.diff(cuts, prepend=0.0) > 0].all():
         got = f"parts of {', '.join(f'{share:,}' for share in shares)} relevant ratings"
         hint = "choose other fractions, or finer times: equal ones stay together"
         raise check.error("one cut in time leaves a part empty", got=got, hint=hint)
-    return np.where(numbers < 0, numbers, found).astype(np.int8)
+    return np.where(numbers < 0, numbers, places).astype(np.int8)
 
 
 def warn_of_new_users(relevant: Flags, numbers: NDArray[np.int8], offsets: NDArray[np.int64]) -> None:
@@ -100,8 +100,8 @@ def warn_of_new_users(relevant: Flags, numbers: NDArray[np.int8], offsets: NDArr
         new = int((here & ~before).sum())
         if number and new:
             of = f"{new:,} of the {int(here.sum()):,} users of part {number + 1}"
-            known = "nothing is known of them but what is popular"
-            warnings.warn(f"{of} have no relevant item before it in time: {known}", stacklevel=3)
+            why = "nothing is known of them but what is popular"
+            warnings.warn(f"{of} have no relevant item before it in time: {why}", stacklevel=3)
         before |= here
 
 

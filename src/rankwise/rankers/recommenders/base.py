@@ -124,7 +124,7 @@ class Recommends(Ranker):
         return {}
 
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Give the ``k`` items that are most like each of these, best first.
+        """Return the ``k`` items that are most like each of these, best first.
 
         A table with the columns item, rank, similar, and what the likeness is: of models with vectors their ``cosine``,
         of neighbours their ``similarity``, of EASE the ``weight`` by which the one item speaks for the other.
@@ -139,11 +139,11 @@ class Recommends(Ranker):
         ids = np.atleast_1d(np.asarray(items))
         with use_threads(self._thread_count()):
             similar = model.similar_to(model.item_numbers(ids, "error"))
-        counts, ranks, found, values = best(similar, check.integer("k", k, least=1))
+        counts, ranks, numbers, values = best(similar, check.integer("k", k, least=1))
         if not counts.all():
             lost = f"{int((counts == 0).sum()):,} of {counts.size:,}; the first is {ids[np.argmin(counts)].item()!r}"
             warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=2)
-        names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[found]}
+        names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[numbers]}
         return pl.DataFrame({**names, model.similarity: values})
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
