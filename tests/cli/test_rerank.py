@@ -145,6 +145,25 @@ def test_train_and_evaluate_take_a_beir_folder(place, beir, tmp_path):
     assert json.loads(found.stdout)["rankings"]["model"]["queries"] == 2
 
 
+def test_validation_and_test_are_ranked_whole_and_say_over_how_many_candidates(place, beir, tmp_path):
+    base = ("--run", tmp_path / "bm25.run", "--model", place / "base", *QUICK, "--json")
+    drawn = ("--negatives", 1, "--read", "skip=2", "--valid", f"{beir}:test", "--test", f"{beir}:test")
+    about = json.loads(run("rerank", "train", beir, *base, *drawn, "-o", tmp_path / "model").stdout)
+    words = ("rerank", "evaluate", f"{beir}:test", tmp_path / "model", "--run", tmp_path / "bm25.run", "-m", "ndcg@10")
+    whole = json.loads(run(*words, "--json").stdout)["rankings"]["model"]
+    # Six were retrieved for each of two queries, and the judged are among them.
+    assert whole["candidates"] == "6 documents per query on average (median 6): judged documents and those of the run"
+    for part in ("validation", "test"):
+        assert about["evaluations"][part]["candidates"] == whole["candidates"]
+    assert about["evaluations"]["test"]["metrics"]["ndcg@10"] == pytest.approx(whole["metrics"]["ndcg@10"])
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert card.count(f"Ranked were {whole['candidates']}.") == 2
+    assert card.count(f"Reranking of {whole['candidates']}") == 2
+    assert f"Candidates: {whole['candidates']}." in " ".join(run(*words).stdout.split())
+    asked = run(*words, "--read", "negatives=1", "--json").stdout  # only where it is asked for, and said
+    assert "judged documents and 1 drawn from the run" in asked
+
+
 def test_evaluate_compares_models(trained, place, tmp_path):
     folder, _ = trained
     words = ("rerank", "evaluate", place / "test.jsonl", f"before={place / 'base'}", f"after={folder}", "-m", "ndcg@10")

@@ -364,3 +364,18 @@ def test_columns_have_titles():
         ValueError, match="a title is for a metric of the table: got 'rr'. Hint: choose one of ap, ndcg"
     ):
         comparison.table(titles={"rr": "MRR"})
+
+
+def test_systems_that_ranked_other_candidates_are_not_compared_in_silence():
+    values = {"ap": [0.5, 0.6, 0.7]}
+    drawn = rw.Evaluation(values, range(3), candidates="1 drawn item")
+    whole = rw.Evaluation(values, range(3), candidates="the full catalogue")
+    with pytest.warns(UserWarning, match="cannot be compared: a: 1 drawn item; b: the full catalogue"):
+        text = rw.compare({"a": drawn, "b": whole}).to_text()
+    assert "Candidates of a: 1 drawn item." in text
+    assert rw.compare({"a": whole, "b": whole}).to_dict()["candidates"] == dict.fromkeys("ab", "the full catalogue")
+
+
+def test_candidates_are_kept_in_files(tmp_path):
+    whole = rw.Evaluation({"ap": [0.5, 0.6]}, range(2), candidates="the full catalogue")
+    assert rw.read_evaluation(rw.write_evaluation(whole, tmp_path / "a.parquet")).candidates == "the full catalogue"

@@ -21,6 +21,7 @@ from rankwise.check.environment import MissingExtraError, extra, free_path, inst
 from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
+    different_as_text,
     document_ids,
     groups,
     identifiers,
@@ -43,6 +44,7 @@ __all__ = [
     "choice",
     "columns",
     "dense_features",
+    "different_as_text",
     "distribution",
     "diverged",
     "document_ids",

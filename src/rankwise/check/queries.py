@@ -47,6 +47,7 @@ def groups(values: ArrayLike, n_docs: int) -> Ids:
 
 def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
     """Check a column of integers or strings and give it a plain NumPy type."""
+    different_as_text(what, values)
     array = np.asarray(values)
     if array.dtype.kind == "O":
         kinds = {type(value) for value in array.ravel().tolist()}
@@ -58,6 +59,27 @@ def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
             got=f"shape {array.shape} of {array.dtype} for {count}",
         )
     return array
+
+
+def different_as_text(what: str, values: object) -> None:
+    """Raise where ids are integers and text, and two of them are one as text; such lists become text.
+
+    >>> different_as_text("document ids", [1, "2"])
+    >>> different_as_text("document ids", [1, "1"])
+    Traceback (most recent call last):
+    ValueError: document ids must not differ by their type alone: got 1 and '1'. Hint: make all of them text, or all
+    integers.
+    """
+    if not isinstance(values, list | tuple):  # arrays have one type
+        return
+    numbers = {str(value) for value in values if isinstance(value, int | np.integer)}
+    clash = next((value for value in values if isinstance(value, str) and value in numbers), None) if numbers else None
+    if clash is not None:
+        raise error(
+            f"{what} must not differ by their type alone",
+            got=f"{clash} and {clash!r}",
+            hint="make all of them text, or all integers",
+        )
 
 
 def member(what: str, value: object, known: Ids, *, where: str = "") -> int:

@@ -147,7 +147,7 @@ def train(
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                found[part] = reading.lists(name, split=split)
+                found[part] = reading.lists(name, split=split, whole=part != "train")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)
         reranker.fit(found["train"], found.get("valid"), resume=resume)
@@ -217,6 +217,7 @@ def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
         ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
     ]
     for name, found in evaluations.items():
+        rows.append((f"candidates, {name}", found["candidates"]))
         for metric, one in found["metrics"].items():
             rows.append(
                 (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")

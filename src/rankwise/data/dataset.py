@@ -154,6 +154,7 @@ class RankingDataset:
         array(['a', 'b'], dtype='<U1')
         """
         array = check.features(features)
+        check.different_as_text("qids", qids)
         column = np.asarray(qids)
         if column.shape[:1] != array.shape[:1]:
             raise check.error(

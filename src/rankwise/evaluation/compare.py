@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.data.arguments import Texts
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import significance
 from rankwise.evaluation.comparison import TESTS, Comparison, Pair
@@ -23,7 +24,7 @@ __all__ = ["Comparison", "Pair", "compare"]
 
 def compare(
     systems: Mapping[str, System],
-    data: RankingDataset | None = None,
+    data: RankingDataset | Texts | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None,
     *,
     baseline: str | None = None,

@@ -163,8 +163,15 @@ class Comparison:
             header=("", "system", *titles_of(self.metrics, titles).values()),
             rows=tuple(rows),
             align="ll" + "r" * len(self.metrics),
-            notes=(self.legend(),),
+            notes=(self.legend(), *self._candidates()),
         )
+
+    def _candidates(self) -> list[str]:
+        """Which documents were ranked: a sentence for all systems, or for each where they differ."""
+        by_system = self.paired.candidates
+        if len(set(by_system.values())) == 1:
+            return [f"Candidates: {next(iter(by_system.values()))}."]
+        return [f"Candidates of {name}: {candidates}." for name, candidates in by_system.items()]
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
@@ -213,6 +220,8 @@ class Comparison:
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
         tests = [_finite(asdict(pair)) for pair in self.pairs]
+        if self.paired.candidates:
+            units["candidates"] = self.paired.candidates
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def plot(

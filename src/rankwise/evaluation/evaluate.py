@@ -1,11 +1,13 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 
 from rankwise import check
+from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
@@ -18,7 +20,7 @@ from rankwise.plain import Keywords
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: RankingDataset | Texts,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: None = None,
@@ -31,7 +33,7 @@ def evaluate(
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: RankingDataset | Texts,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str,
@@ -43,7 +45,7 @@ def evaluate(
 ) -> PolicyEvaluation: ...
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: RankingDataset | Texts,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str | None = None,
@@ -57,7 +59,9 @@ def evaluate(
 
     A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
     of which classifiers score by their decision function or probability, or the expected grade where there are more
-    than two classes; anything whose ``predict`` takes the data set; or a function from the features to scores.
+    than two classes; anything whose ``predict`` takes the data set; a function from the features to scores; or a TREC
+    run, joined with the data by ids. A :class:`rankwise.rerank.Reranker` is evaluated on the texts that it reads,
+    :class:`rankwise.rerank.Lists`; other systems on the ``lists.data`` beside them.
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
     the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
@@ -81,11 +85,13 @@ def evaluate(
     """
     asked = find_metrics(metrics)
     scores = scores_of(scores_or_model, data)
+    candidates = data.candidates if isinstance(data, Texts) else ""
+    data = ranking_data(data)
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return evaluate_policy(scores, data, asked, policy, **settings)
+        return replace(evaluate_policy(scores, data, asked, policy, **settings), candidates=candidates)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
@@ -93,4 +99,5 @@ def evaluate(
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
-    return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)
+    settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
+    return Evaluation(columns, ids, data.weights, **settings)

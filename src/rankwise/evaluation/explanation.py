@@ -219,7 +219,11 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
     True
     """
     if not hasattr(model, "contributions"):
-        raise check.error("this cannot explain its scores", got=type(model).__name__, hint="pass a trained ranker")
+        raise check.error(
+            "scores are explained by what each feature adds to them, which only rankers of features know",
+            got=type(model).__name__,
+            hint="pass a trained ranker, such as rw.LightGBMRanker",
+        )
     lists = inputs.dataset(data, schema=getattr(model, "_schema", None))
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:

@@ -1,5 +1,6 @@
 """What is compared with what: values of several systems laid side by side, by query or by trial."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids
+from rankwise.data.arguments import Texts
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
@@ -41,10 +43,15 @@ class Paired:
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
 
+    @property
+    def candidates(self) -> dict[str, str]:
+        """System -> which documents it ranked, where that is known."""
+        return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
+
 
 def pair(
     systems: Mapping[str, System],
-    data: RankingDataset | None,
+    data: RankingDataset | Texts | None,
     metrics: MetricLike | Iterable[MetricLike] | None,
     *,
     seed: int,
@@ -77,7 +84,7 @@ def pair(
     return _by_query(evaluations, asked)
 
 
-def _is_trials(value: System, data: RankingDataset | None) -> bool:
+def _is_trials(value: System, data: RankingDataset | Texts | None) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return False
     kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
@@ -99,7 +106,11 @@ def _by_query(evaluations: Mapping[str, Evaluation], asked: "tuple[Metric, ...] 
         for expression in metrics:
             columns[expression].append(other[expression][positions])
     values = {expression: np.stack(rows) for expression, rows in columns.items()}
-    return Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
+    paired = Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
+    if len(set(paired.candidates.values())) > 1:
+        listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
+        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+    return paired
 
 
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data import compressed as files
+from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 
@@ -55,7 +56,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
 
 def write_run(
-    scores: ArrayLike, data: RankingDataset, path: str | Path, *, tag: str = "rankwise", force: bool = False
+    scores: ArrayLike, data: RankingDataset | Texts, path: str | Path, *, tag: str = "rankwise", force: bool = False
 ) -> Path:
     """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
 
@@ -63,6 +64,7 @@ def write_run(
     """
     import polars as pl
 
+    data = ranking_data(data)
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
@@ -75,10 +77,11 @@ def write_run(
     )
 
 
-def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+def write_qrels(data: RankingDataset | Texts, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
     import polars as pl
 
+    data = ranking_data(data)
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))
@@ -140,6 +143,35 @@ def judge(
         judged=rows["judged"].to_numpy(),
     )
     return rows["score"].to_numpy().astype(np.float64), data
+
+
+def is_run(value: object) -> bool:
+    """Whether a value is a frame with the columns of a run."""
+    return {"query", "document", "score"} <= set(getattr(value, "columns", ()))
+
+
+def scores_of_run(run: "Table | str | Path", data: RankingDataset) -> NDArray[np.float64]:
+    """Return the score that a run has for each document of the data, found by ids; −inf where it did not retrieve it.
+
+    >>> data = RankingDataset([[0.0], [0.0]], [1, 0], [0, 2], query_ids=["q1"], document_ids=["d1", "d2"])
+    >>> scores_of_run({"q1": {"d2": 0.5}}, data)
+    array([-inf,  0.5])
+    """
+    import polars as pl
+
+    if data.query_ids is None or data.document_ids is None:
+        raise check.error(
+            "a run is joined with data by the ids of queries and documents",
+            got="data without " + ("query_ids" if data.query_ids is None else "document_ids"),
+            hint="give the data ids, or pass one score for each document",
+        )
+    rows = pl.DataFrame({"query": data.qids(), "document": data.document_ids}).with_columns(pl.all().cast(pl.String))
+    scores = rows.join(run_frame(run), on=["query", "document"], how="left", maintain_order="left")["score"]
+    if scores.null_count() == len(scores):
+        got = f"{_few(run_frame(run))} in the run, {_few(rows)} in the data"
+        hint = "check that both belong to the same queries and spell their ids alike"
+        raise check.error("run and data have no document in common", got=got, hint=hint)
+    return scores.fill_null(-np.inf).to_numpy()
 
 
 def run_frame(run: "Table | str | Path") -> "pl.DataFrame":
@@ -213,6 +245,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
     if isinstance(source, str | Path):
         source = read(source)
     elif isinstance(source, Mapping):
+        check.different_as_text(f"query ids of the {name}", list(source))
         triples = [(query, document, number) for query, row in source.items() for document, number in row.items()]
         source = pl.DataFrame(triples, schema=["query", "document", value], orient="row")
     if not isinstance(source, pl.DataFrame) or not {"query", "document", value} <= set(source.columns):

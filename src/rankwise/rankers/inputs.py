@@ -150,6 +150,7 @@ def _names(table: Table) -> list[str]:
 
 
 def _column(what: str, values: ArrayLike, count: int) -> Column:
+    check.different_as_text(what, values)
     array = np.asarray(values)
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")

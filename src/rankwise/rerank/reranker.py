@@ -94,8 +94,8 @@ class Reranker(Settings):
         return pl.DataFrame({"rank": ranks, "document": order, "score": scores[order], "text": texts})
 
     def evaluate(self, lists: Lists, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
-        """Measure the ranking of lists: :func:`rankwise.evaluate` of the scores, by default with its own metrics."""
-        return evaluate(self.predict(lists), lists.data, self.metrics if metrics is None else metrics)
+        """Measure the ranking of lists: :func:`rankwise.evaluate` of it, by default with its own metrics."""
+        return evaluate(self, lists, self.metrics if metrics is None else metrics)
 
     @property
     def encoder(self) -> "CrossEncoder":

@@ -126,7 +126,7 @@ def fit(
         if valid is not None and (learner.best_scores is not None or learner.processes.first):
             best_scores = learner.best_scores  # none where the best part was one before training was resumed
             best_scores = scores(reranker, valid) if best_scores is None else best_scores
-            reranker.evaluation_ = evaluate(best_scores, valid.data, metrics)
+            reranker.evaluation_ = evaluate(best_scores, valid, metrics)
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
         if interrupts.asked:  # after the last part
             reranker.stopped_ = "interrupted"
@@ -249,7 +249,7 @@ def _bytes() -> "torch.dtype":
 
 def _pairs(texts: Any) -> list[tuple[str, str]]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        hint = "pass Lists, or [(query, document), …]; rw.evaluate takes reranker.predict(lists) and lists.data"
+        hint = "pass rw.rerank.Lists, which rw.evaluate and rw.compare take too, or [(query, document), …]"
         raise check.error("a reranker scores texts", got=type(texts).__name__, hint=hint)
     pairs = [tuple(one) if isinstance(one, list | tuple) else one for one in texts]
     for number, one in enumerate(pairs):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of
 from rankwise.data.interactions.text import read_text
+from rankwise.data.interactions.times import times_of
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
 from rankwise.data.tables.text import TextTable
@@ -119,7 +120,7 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
 
 
 def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFrame:
-    """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
+    """Give the columns that play these roles, named by them and checked: ids, finite ratings, times."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table, _ = as_polars(frame.frame if isinstance(frame, TextTable) else frame)
     named = {role: name for role, name in roles.items() if name is not None}
@@ -158,6 +159,8 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
         raise check.error(
             f"the {role} must be known in every row", got="null", where=place(row), hint="fill or drop it"
         )
+    if role == "time":
+        return times_of(series, place)
     return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
 
 
@@ -186,23 +189,19 @@ def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    role = series.name
-    if series.dtype.is_temporal() and role == "time":
-        return series.cast(pl.Datetime("us")).dt.epoch("s")
+    """Ratings: finite numbers."""
     plain = series.str.strip_chars() if series.dtype == pl.String else series
     numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
     numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         raise check.error(
-            f"the column of the {role} must hold numbers",
+            f"the column of the {series.name} must hold numbers",
             got=f"{series[row]!r}, {series.dtype}",
             where=place(row),
             hint="cast it, or mend the row",
         )
-    beyond = ~numbers.is_finite() if role == "rating" else ~(numbers.abs() < 2.0**63)
-    if beyond.any():
-        row = int(beyond.arg_max() or 0)
-        what = "ratings must be finite" if role == "rating" else "times must be whole numbers of at most 64 bits"
-        raise check.error(what, got=f"{series[row]}", where=place(row), hint="drop the row")
-    return numbers if role == "rating" else (series if series.dtype.is_integer() else numbers).cast(pl.Int64)
+    if not numbers.is_finite().all():
+        row = int((~numbers.is_finite()).arg_max() or 0)
+        raise check.error("ratings must be finite", got=f"{series[row]}", where=place(row), hint="drop the row")
+    return numbers

@@ -13,6 +13,7 @@ from rankwise.data import frames
 from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.format_names import TABLES, is_known
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
@@ -42,6 +43,9 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     The file appears only once it is complete, and replaces another only with ``force``.
     """
     path = Path(path)
+    if is_known(path) and TABLES.get(path.suffix.lower()) != "parquet":
+        hint = "end its name in .parquet, or write LETOR text with rw.write_letor"
+        raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
     roles = {role: frames.free_name(name, names) for role, name in frames.ROLES.items()}

@@ -46,6 +46,7 @@ def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
             )
         else:
             values = [None if gone else value for value, gone in zip(column.tolist(), missing.tolist(), strict=True)]
+            check.different_as_text(f"values of the column {name!r}", values)
         series = pl.Series(str(name), values, strict=False)
         if missing.any():
             series = series.set(pl.Series(missing), None)

@@ -6,6 +6,7 @@ objectives' own, double, is widened, once.
 """
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -34,7 +35,7 @@ class TorchLoss(torch.nn.Module):
     the weights. Labels and columns of documents (``document_weights``, ``teacher_scores`` …) are data: none flow there.
 
     ``step`` counts the calls that were not given a stream, while the module is training; seed and step make their
-    random numbers, and are saved with the module's state.
+    random numbers, and are saved with the module's state. A trainer of Hugging Face's counts instead, where it calls.
     """
 
     def __init__(self, objective: ObjectiveLike, reduction: str = "mean", seed: int = 0) -> None:
@@ -42,12 +43,25 @@ class TorchLoss(torch.nn.Module):
         self.objective = find_objective(objective)
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
         self.seed, self.step = check.integer("seed", seed, least=0), 0
+        self._trainer: tuple[Any, int, int] = (None, 0, 0)
+        """The trainer that called last: its state, its step, and how many batches of that step there were."""
 
     def next_stream(self) -> Stream:
-        """The random numbers of this step; a module that is training continues with the next."""
-        stream = Stream(self.seed, self.step)
-        self.step += self.training
-        return stream
+        """The random numbers of this step; a module that is training continues with the next.
+
+        Trainers of Hugging Face's resume at a step of theirs and save no loss, so that their step counts where one of
+        them calls. Batches whose gradients are added up in one step each have random numbers of their own.
+        """
+        state: Any = trainer_state() if self.training else None
+        if state is None:
+            stream = Stream(self.seed, self.step)
+            self.step += self.training
+            return stream
+        last, step, batches = self._trainer
+        batches = batches if state is last and state.global_step == step else 0
+        self._trainer = (state, state.global_step, batches + 1)
+        stream = Stream(self.seed, state.global_step)
+        return stream.child("batch", batches) if batches else stream
 
     def get_extra_state(self) -> Tensor:
         """Seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
@@ -100,6 +114,22 @@ class TorchLoss(torch.nn.Module):
     def extra_repr(self) -> str:
         """What stands between the brackets of its expression."""
         return f"{self.objective!r}, reduction={self.reduction!r}"
+
+
+def trainer_state() -> Any:
+    """Return the state of the Hugging Face trainer that is calling, or None.
+
+    Trainers hand a loss nothing but data: the only way to their step is up the stack.
+    """
+    trainer: Any = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
+    frame = None if trainer is None else inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name in ("compute_loss", "training_step"):
+            caller = frame.f_locals.get("self")
+            if isinstance(caller, trainer):
+                return caller.state
+        frame = frame.f_back
+    return None
 
 
 class _Everywhere:

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
+from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     import rankwise as rw
@@ -64,7 +65,8 @@ class HeldOut:
         """Read them, if they are there: a checkpoint has none."""
         if _FILE not in files:
             return None
-        with check.library("out-of-fold scores", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
+        with check.library("out-of-fold scores", _FILE):
+            kept = storage.arrays(files[_FILE])
             values = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
             weights = kept["weights"]
             return cls(kept["scores"], values, kept["ids"], weights if weights.size else None)

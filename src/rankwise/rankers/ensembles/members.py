@@ -9,6 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import storage
 from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
@@ -123,7 +124,8 @@ class _Member:
         return self.learner.files(self.kept) | {_STATE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
-        with check.library("the state of a member", _STATE), np.load(io.BytesIO(files[_STATE])) as kept:
+        with check.library("the state of a member", _STATE):
+            kept = storage.arrays(files[_STATE])
             self.done, self.best = (int(count) for count in kept["counts"])
             self.loss = kept["loss"].tolist()
             scores = np.split(kept["scores"], kept["ends"][:-1])

@@ -2,16 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, row_blocks
+from rankwise.arrays import Array, Column, Ids, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
+from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.kernels import kernel
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.sparse import Matrix
@@ -35,9 +35,16 @@ class Known(ABC):
     """(n_users + 1,) where the items that each user knows from training start."""
     seen_items: NDArray[np.int32]
 
+    similarity: ClassVar[str] = ""
+    """What the likeness of two items is; empty where there is none."""
+
     @abstractmethod
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Give the scores of users by items, both by number; −1 stands for what the model does not know."""
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """How like each of these items every item is, both by number; −inf where it is not."""
+        raise NotImplementedError
 
     def user_numbers(self, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
         """Find users; −1 stands for one that the model does not know, where that is allowed."""
@@ -96,6 +103,18 @@ class Liked:
             hint = "lower the rating from which on items are relevant"
             raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         return cls(offsets, items, ratings if train.counted else np.ones(items.size), train.n_items)
+
+    def of_items(self, numbers: NDArray[np.int64], n_items: int) -> Self:
+        """Return the same in numbers of another catalogue, without the items that it lacks (−1)."""
+        there = numbers[self.items] >= 0
+        offsets = offsets_of(count_flags(there, self.offsets))
+        return replace(
+            self,
+            offsets=offsets,
+            items=numbers[self.items][there].astype(np.int32),
+            values=self.values[there],
+            n_items=n_items,
+        )
 
     @property
     def n_users(self) -> int:

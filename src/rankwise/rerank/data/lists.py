@@ -50,6 +50,8 @@ class Lists:
     """The text of each document, flat."""
     data: RankingDataset
     """Labels, offsets and all else of the same documents; it has no features unless they were given."""
+    origin: str = ""
+    """How documents came onto the lists, where that is known: ``"judged documents and 8 drawn from the run"``."""
 
     def __init__(
         self,
@@ -67,10 +69,11 @@ class Lists:
         self._fill(tuple(queries), texts, RankingDataset(matrix, known, offsets, **columns))
 
     @classmethod
-    def of(cls, queries: Iterable[str], documents: Iterable[str], data: RankingDataset) -> Self:
+    def of(cls, queries: Iterable[str], documents: Iterable[str], data: RankingDataset, *, origin: str = "") -> Self:
         """Put texts beside ranking data, with features or without: one per query, and one per document."""
         lists = cls.__new__(cls)
         lists._fill(tuple(queries), tuple(documents), data)
+        object.__setattr__(lists, "origin", origin)
         return lists
 
     @classmethod
@@ -172,6 +175,17 @@ class Lists:
         return {name: values for name, values in found.items() if values is not None}
 
     @property
+    def candidates(self) -> str:
+        """How many documents a query has, and which: what metrics of these lists are measured over.
+
+        >>> Lists(["red shoe", "hat"], ["a red shoe", "a shoe", "a hat"], [2, 1, 1], [0, 2, 3]).candidates
+        '1.5 documents per query on average (median 1.5)'
+        """
+        mean, median = float(self.sizes.mean()), float(np.median(self.sizes))
+        count = f"{mean:,.4g} documents per query on average (median {median:,g})"
+        return f"{count}: {self.origin}" if self.origin else count
+
+    @property
     def n_queries(self) -> int:
         """Number of queries."""
         return self.data.n_queries
@@ -199,12 +213,14 @@ class Lists:
         numbers = self.data.query_numbers(queries)
         rows, _ = rows_of(numbers, self.offsets)
         documents = self.documents[rows] if isinstance(rows, slice) else [self.documents[row] for row in rows.tolist()]
-        return self.of((self.queries[number] for number in numbers.tolist()), documents, self.data.take(numbers))
+        texts = (self.queries[number] for number in numbers.tolist())
+        return self.of(texts, documents, self.data.take(numbers), origin=self.origin)
 
     def with_(self, **changes: Any) -> Self:
         """Give a copy with ``queries``, ``documents`` or columns of ``data`` replaced, and checked again."""
         queries, documents = changes.pop("queries", self.queries), changes.pop("documents", self.documents)
-        return self.of(queries, documents, self.data.with_(**changes) if changes else self.data)
+        data = self.data.with_(**changes) if changes else self.data
+        return self.of(queries, documents, data, origin=self.origin)
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
         """Give the random stream of these queries, keyed by their ids."""

@@ -56,6 +56,7 @@ def read_texts(source: Texts, wanted: Collection[str] | None = None) -> dict[str
     Of a file, only the ``wanted`` are kept. A corpus may be far larger than memory.
     """
     if isinstance(source, Mapping):
+        check.different_as_text("ids of texts", list(source))
         return {str(key): _given(key, value) for key, value in source.items()}
     found: dict[str, str] = {}
     for number, key, value in _records(source):
