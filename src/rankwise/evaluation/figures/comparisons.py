@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import tables
-from rankwise.evaluation.significance import wins_ties_losses
+from rankwise.evaluation.significance import RESAMPLED, wins_ties_losses
 from rankwise.files import replacing
 from rankwise.plain import Keywords
 
@@ -284,7 +284,8 @@ def _of_means(comparison: "Comparison") -> str:
     ends = [end for one in comparison.interval.values() for both in one.values() for end in both]
     if np.isnan(ends).all():
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
-    unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
+    unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
+    unit = unit if comparison.paired.unit == "query" else "trials"
     return f"mean, {100 * _confidence(comparison):g}% interval over {unit}"
 
 
