@@ -10,6 +10,7 @@ query, are above that: means over sets, with their standard errors.
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,14 @@ def above_chance(model: rw.bagged | rw.blended, data: rw.RankingDataset) -> tupl
 
 def models(rounds: int, seed: int) -> dict[str, rw.bagged | rw.blended]:
     """A bag and a blend of three."""
-    settings = {"rounds": rounds, "patience": None, "smoothing": 1, "threads": 1, "progress": False, "seed": seed}
+    settings: dict[str, Any] = {
+        "rounds": rounds,
+        "patience": None,
+        "smoothing": 1,
+        "threads": 1,
+        "progress": False,
+        "seed": seed,
+    }
     rankers = [rw.LightGBMRanker(objective, **settings) for objective in OBJECTIVES]
     return {"bag": rw.bagged(rankers[0]), "blend": rw.blended(rankers, seed=seed)}
 

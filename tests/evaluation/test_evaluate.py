@@ -146,7 +146,7 @@ def test_intervals_of_few_queries_are_students_within_the_range_of_the_metric():
     theirs = stats.ttest_1samp(values[:3], 0.0).confidence_interval(0.95)
     assert evaluation.interval["own"] == pytest.approx(tuple(theirs))
     assert evaluation.interval["dcg"] == pytest.approx(tuple(theirs))
-    assert evaluation.interval["ap"] == (pytest.approx(theirs.low), 1.0)
+    assert evaluation.interval["ap"] == pytest.approx((theirs.low, 1.0))
     assert "Fewer than 10 queries: the interval is Student's" in repr(evaluation)
     two = rw.Evaluation({"ap": [0.5, 1.0, 0.2]}, range(3), [1.0, 1.0, 0.0])  # of which two count
     assert np.isnan(two.interval["ap"]).all()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rankwise.auto.choice import Candidate, behind, differences
 from rankwise.evaluation import tables
 from rankwise.evaluation.significance import wins_ties_losses
-from rankwise.plain import Json
+from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -188,10 +188,10 @@ class Leaderboard:
         return self.table().html()
 
 
-def measured(one: Candidate, leader: Candidate) -> dict[str, float]:
+def measured(one: Candidate, leader: Candidate) -> Keywords:
     """The numbers of a candidate beside the leader's."""
     low, high = one.evaluation.interval[one.metric]
-    found = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
+    found: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
     if one is not leader:
         gap = behind(one, leader)
         counts = zip(("wins", "ties", "losses"), wins_ties_losses(differences(one, leader)[0]), strict=True)

@@ -15,6 +15,7 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+    from rankwise.rankers.ensembles.bagged import bagged
     from rankwise.rankers.training.ranker import Trained
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -318,7 +319,7 @@ def _curve(model: "Trained") -> dict[str, list[float]]:
 
 def _values(model: "Trained") -> dict[str, float]:
     """Every metric after the best round; of a bag what it reports, after rounds that were chosen without the query."""
-    reported = model.out_of_fold_.mean if model.name == "bagged" else {}
+    reported = cast("bagged", model).out_of_fold_.mean if model.name == "bagged" else {}
     return {name: reported.get(name, column[model.best_round_ - 1]) for name, column in _curve(model).items()}
 
 

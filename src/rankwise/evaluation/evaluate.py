@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import MetricLike
@@ -96,4 +96,5 @@ def evaluate(
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
-    return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)
+    ranked = Ranked(values, data.labels, data.offsets, data.document_ids, data.judged)
+    return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples, ranked=ranked)

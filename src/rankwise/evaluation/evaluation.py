@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
+
+
+class Ranked(NamedTuple):
+    """The documents that were evaluated, query after query, with their scores: for reports."""
+
+    scores: NDArray[np.float64]
+    """−inf where a document was not retrieved."""
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    document_ids: Ids | None
+    judged: NDArray[np.int8] | None
+    """1 where a document was judged; None: all were."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +59,8 @@ class Evaluation:
     resamples: int = 2000
     candidates: str = ""
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
+    ranked: Ranked | None = None
+    """The documents, where they are known, which a report shows."""
 
     if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
 
@@ -60,6 +74,7 @@ class Evaluation:
             confidence: float = 0.95,
             resamples: int = 2000,
             candidates: str = "",
+            ranked: Ranked | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
