@@ -33,7 +33,7 @@ def runs() -> rw.Comparison:
 def page(runs, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "page.html"
     assert runs.to_report(path, titles=WRITTEN, about={"Judgments": "<qrels>"}) == path
-    return path.read_text(encoding="utf-8")
+    return str(path.read_text(encoding="utf-8"))
 
 
 def packed(comparison: rw.Comparison) -> Packed:

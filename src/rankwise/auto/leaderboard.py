@@ -131,12 +131,12 @@ class Leaderboard:
             "recipe",
             self.metric,
             "95% interval",
-            "to the leader",
+            "to leader",
             "p",
             "win/tie/loss",
             "rounds",
             "training",
-            "µs/document",
+            "µs/doc",
             "",
         )
         rows = tuple(
@@ -173,7 +173,7 @@ class Leaderboard:
     def brief(self) -> tables.Table:
         """Give the columns that decide, for a terminal that is too narrow for all."""
         whole = self.table()
-        kept = [whole.header.index(name) for name in (self.metric, "to the leader", "p")]
+        kept = [whole.header.index(name) for name in (self.metric, "to leader", "p")]
         return tables.Table(
             header=("  recipe", self.metric, "to leader", "p"),
             rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in kept)) for row in whole.rows),

@@ -270,6 +270,10 @@ def test_a_model_without_cross_fitted_scores_still_loads(data):
     again = HeldOut.read({"out_of_fold.npz": buffer.getvalue()})
     assert again is not None
     assert again.evaluation().mean == held_out.evaluation().mean
+    forged = io.BytesIO()
+    np.savez(forged, **older, cross_fitted=np.zeros(3))
+    with pytest.raises(ValueError, match="cannot read out-of-fold scores: got 3 cross-fitted scores"):
+        HeldOut.read({"out_of_fold.npz": forged.getvalue()})
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

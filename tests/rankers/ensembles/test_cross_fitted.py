@@ -22,8 +22,8 @@ def noise(rng, **columns):
 def followed(data, rounds, *, debias=False):
     """Follow scores of every round; gives what was cross-fitted, and the pooled curve."""
     validation = OutOfFold(data, [METRIC], debias=debias)
-    parts = [np.arange(part, QUERIES, PARTS) for part in range(PARTS)]
-    found = CrossFitted(validation, parts, data, Stopping(rounds=len(rounds), metrics=validation.names))
+    parts = [np.arange(part, data.n_queries, PARTS) for part in range(PARTS)]
+    found = CrossFitted(validation, parts, data, Stopping(rounds=ROUNDS, metrics=validation.names))
     curve = []
     for scores in rounds:
         curve.append(validation(scores)[validation.names[0]])
@@ -68,6 +68,26 @@ def test_clicks_belong_to_the_part_of_their_query():
     clicks = np.add.reduceat(shown.labels, shown.offsets[:-1])
     for part, others in enumerate(found.others):
         assert others.sum() == clicks[np.arange(QUERIES) % PARTS != part].sum()
+
+
+def test_what_a_checkpoint_holds_is_followed_from_there_and_damage_is_refused():
+    rng = np.random.default_rng(5)
+    data = noise(rng)
+    rounds = rng.normal(size=(9, data.n_docs))
+    whole, _ = followed(data, rounds)
+    half, _ = followed(data, rounds[:4])
+    resumed, _ = followed(data, [])
+    resumed.resume(half.files())
+    for scores in rounds[4:]:
+        resumed.validation(scores)
+        resumed.update()
+    assert (resumed.rounds, resumed.curves) == (whole.rounds, whole.curves)
+    assert np.array_equal(resumed.scores, whole.scores)
+    fewer, _ = followed(data.take(np.arange(QUERIES - PARTS)), [])
+    with pytest.raises(ValueError, match="cannot read curves of the parts of a bag"):
+        fewer.resume(half.files())
+    with pytest.raises(ValueError, match="kept no curves"):
+        resumed.resume({})
 
 
 def test_a_part_whose_others_score_no_query_keeps_the_first_round():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.training.loop import History
 
 _FILE = "cross_fitted.npz"
+_KEPT = ("curves", "rounds", "scores")
 
 
 class Round(NamedTuple):
@@ -96,7 +97,7 @@ class CrossFitted:
         """Give what a checkpoint holds."""
         buffer = io.BytesIO()
         curves = np.array([list(curve.values()) for curve in self.curves])
-        np.savez(buffer, curves=curves, rounds=np.array(self.rounds), scores=self.scores)
+        np.savez(buffer, **dict(zip(_KEPT, (curves, np.array(self.rounds), self.scores), strict=True)))
         return {_FILE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
@@ -105,9 +106,11 @@ class CrossFitted:
             hint = "remove it, and train anew"
             raise check.error("the checkpoint is of a version that kept no curves of the parts of a bag", hint=hint)
         with check.library("curves of the parts of a bag", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
-            names = self.validation.names
-            self.curves = [dict(zip(names, curve.tolist(), strict=True)) for curve in kept["curves"]]
-            self.rounds, self.scores = kept["rounds"].tolist(), kept["scores"]
+            names, (curves, rounds, scores) = self.validation.names, (kept[name] for name in _KEPT)
+            if rounds.shape != (len(self.rows),) or scores.shape != self.scores.shape:
+                raise ValueError(f"{rounds.size} parts and {scores.size} scores")
+            self.curves = [dict(zip(names, curve.tolist(), strict=True)) for curve in curves]
+            self.rounds, self.scores = rounds.tolist(), scores
 
 
 def _mean(values: Array, weights: Array | None) -> float:

@@ -71,6 +71,8 @@ class HeldOut:
             values = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
             scores, weights = kept["scores"], kept["weights"]
             cross_fitted = kept.get("cross_fitted", scores)  # older models have no others
+            if cross_fitted.shape != scores.shape:
+                raise ValueError(f"{cross_fitted.size} cross-fitted scores beside {scores.size} others")
             return cls(scores, cross_fitted, values, kept["ids"], weights if weights.size else None)
 
 
