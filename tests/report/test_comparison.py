@@ -11,6 +11,7 @@ import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.report import comparison as pages
 from rankwise.report.explorer import Packed, unpack
+from rankwise.report.rankings import packed_rankings
 
 QRELS = {
     "401": {"d1": 2, "d2": 0, "d3": 1, "d9": 1},
@@ -37,7 +38,7 @@ def page(runs, tmp_path_factory) -> str:
 
 
 def packed(comparison: rw.Comparison) -> Packed:
-    found = pages._packed(comparison, dict(zip(comparison.metrics, comparison.metrics, strict=True)))
+    found = packed_rankings(comparison, dict(zip(comparison.metrics, comparison.metrics, strict=True)))
     assert found is not None
     return found
 
@@ -110,7 +111,7 @@ def test_without_documents_there_is_no_explorer(tmp_path):
     other_lists = {
         "a": rw.evaluate(first.features[:, 0], first), "b": rw.evaluate(second.features[:, 0], second)
     }  # fmt: skip
-    assert pages._packed(rw.compare(other_lists), {"ndcg@10": "ndcg@10"}) is None
+    assert packed_rankings(rw.compare(other_lists), {"ndcg@10": "ndcg@10"}) is None
 
 
 def test_against_a_baseline_the_page_says_who_is_better_and_worse(tmp_path):
