@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.training.loop import History
 
 _FILE = "cross_fitted.npz"
-_KEPT = ("curves", "rounds", "scores")
 
 
 class Round(NamedTuple):
@@ -97,7 +96,7 @@ class CrossFitted:
         """Give what a checkpoint holds."""
         buffer = io.BytesIO()
         curves = np.array([list(curve.values()) for curve in self.curves])
-        np.savez(buffer, **dict(zip(_KEPT, (curves, np.array(self.rounds), self.scores), strict=True)))
+        np.savez(buffer, curves=curves, rounds=np.array(self.rounds), scores=self.scores)
         return {_FILE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
@@ -106,7 +105,7 @@ class CrossFitted:
             hint = "remove it, and train anew"
             raise check.error("the checkpoint is of a version that kept no curves of the parts of a bag", hint=hint)
         with check.library("curves of the parts of a bag", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
-            names, (curves, rounds, scores) = self.validation.names, (kept[name] for name in _KEPT)
+            names, curves, rounds, scores = self.validation.names, kept["curves"], kept["rounds"], kept["scores"]
             if rounds.shape != (len(self.rows),) or scores.shape != self.scores.shape:
                 raise ValueError(f"{rounds.size} parts and {scores.size} scores")
             self.curves = [dict(zip(names, curve.tolist(), strict=True)) for curve in curves]
