@@ -103,6 +103,7 @@ from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.trees.cluster.liveness import LostWorkerError as LostWorkerError
 from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker
+from .report.comparison import write_comparison as write_comparison
 from .report.write import write_report as write_report
 from .serving.export import export as export
 from .stream import Stream as Stream

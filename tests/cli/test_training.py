@@ -89,7 +89,11 @@ def test_train_a_bag(data: dict[str, rw.RankingDataset]):
     pooled = data["train"].n_queries + data["valid"].n_queries
     assert f"{pooled} queries" in result.stdout
     assert "ndcg@10, out of fold" in result.stdout
+    reported = bag.out_of_fold_.mean["ndcg@10"]
+    assert reported != bag.history_["ndcg@10"][bag.best_round_ - 1]  # whose round was chosen on all queries
+    assert f"{reported:.4f}" in result.stdout
     document = json.loads(run(*words, "--json", "-o", "again").stdout)
+    assert document["metrics"] == {"ndcg@10": reported}
     assert (document["ranker"], document["parameters"]["ranker"]) == ("bagged", "lightgbm")
     assert (document["parameters"]["folds"], document["parameters"]["smoothing"]) == (3, 2)
     assert "--bag" in refused("train", "train.parquet", "-o", "x", "--processes", "2")

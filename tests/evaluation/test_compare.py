@@ -65,6 +65,19 @@ def test_text(comparison):
     assert "<sup>ab</sup>" in comparison._repr_html_()
 
 
+def test_a_gain_in_words_counts_wins_ties_and_losses():
+    one, other = (
+        [0.5, 0.5, 0.6, 0.4, 0.3, 0.3],
+        [0.5, 0.5, 0.5, 0.3, 0.4, 0.4],
+    )  # better on two queries and worse on two
+    two = rw.compare({"other": rw.Evaluation({"ap": other}, range(6)), "one": rw.Evaluation({"ap": one}, range(6))})
+    for better, worse in (("one", "other"), ("other", "one")):
+        assert str(gain(two, "ap", better, worse)).endswith("better on 2, equal on 2 and worse on 2 of 6 queries")
+    trials = rw.compare({"other": [0.5, 0.5, 0.5], "one": [0.6, 0.7, 0.4]}, metrics="ap")
+    assert str(gain(trials, "ap", "one", "other")).endswith("better on 2, equal on 0 and worse on 1 of 3 trials")
+    assert str(gain(trials, "ap", "other", "one")).endswith("better on 1, equal on 0 and worse on 2 of 3 trials")
+
+
 def test_markdown_and_latex(comparison):
     best = f"{VALUES['good'].mean():.4f}"
     assert f"| c | good | **{best}**ᵃᵇ |" in comparison.to_markdown()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
 FRAMES = (".csv", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html", ".htm")
 
 
 def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:

@@ -15,6 +15,7 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+    from rankwise.rankers.ensembles.bagged import bagged
     from rankwise.rankers.training.ranker import Trained
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -316,6 +317,12 @@ def _curve(model: "Trained") -> dict[str, list[float]]:
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
+def _values(model: "Trained") -> dict[str, float]:
+    """Every metric after the best round; of a bag what it reports, after rounds that were chosen without the query."""
+    reported = cast("bagged", model).out_of_fold_.mean if model.name == "bagged" else {}
+    return {name: reported.get(name, column[model.best_round_ - 1]) for name, column in _curve(model).items()}
+
+
 def _described(model: "Trained", output: Path) -> Json:
     best, parameters = model.best_round_, model.get_params(deep=False)
     if "ranker" in parameters:  # of a bag, whose name alone says what it is
@@ -327,7 +334,7 @@ def _described(model: "Trained", output: Path) -> Json:
         "rounds": max(map(len, model.history_.values()), default=best),
         "best_round": best,
         "stopped": model.stopped_,
-        "metrics": {name: column[best - 1] for name, column in _curve(model).items()},
+        "metrics": _values(model),
         "history": model.history_,
         "parameters": {k: v for k, v in parameters.items() if k not in ("objective", "progress", "checkpoint")},
     }
@@ -374,9 +381,9 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
     ]
     if "loss" in history and model.loss_compares:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
-    for name, column in _curve(model).items():
-        first = f" ({tables.number(column[0])} after the first {model.unit[:-1]})" if best > 1 else ""
-        rows.append((f"{name}, {measured}", tables.number(column[best - 1]) + first))
+    for name, value in _values(model).items():
+        first = f" ({tables.number(history[name][0])} after the first {model.unit[:-1]})" if best > 1 else ""
+        rows.append((f"{name}, {measured}", tables.number(value) + first))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 

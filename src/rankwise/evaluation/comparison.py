@@ -17,6 +17,8 @@ from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
 TESTS = {
@@ -234,6 +236,19 @@ class Comparison:
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the means with their intervals; see :func:`rankwise.evaluation.figures.comparisons.plot_means`."""
         return plot_means(self, path, force=force)
+
+    def to_report(
+        self,
+        path: str | Path,
+        *,
+        titles: Titles | None = None,
+        about: "Mapping[str, str] | None" = None,
+        force: bool = False,
+    ) -> Path:
+        """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
+        import rankwise as rw  # the public name: reports are made above comparisons
+
+        return rw.write_comparison(self, path, titles=titles, about=about, force=force)
 
     def __repr__(self) -> str:
         return self.to_text()

@@ -9,7 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import MetricLike
@@ -64,7 +64,8 @@ def evaluate(
     :class:`rankwise.rerank.Lists`; other systems on the ``lists.data`` beside them.
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
-    the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
+    the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times; of fewer
+    than ten it is Student's, and of fewer than three there is none.
 
     With ``policy="plackett_luce"`` rankings are drawn from the scores, ``samples`` (256) of each query: the values are
     expectations, and ``.exposure`` says how much each document is seen, by its rank up to the ``exposure_cutoff``; of
@@ -77,9 +78,11 @@ def evaluate(
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
     >>> evaluation
-    metric     mean  95% interval      scored  skipped
-    ndcg@10  0.8155  [0.6309, 1.0000]       2        0
-    rr       0.7500  [0.5000, 1.0000]       2        0
+    metric     mean  95% interval  scored  skipped
+    ndcg@10  0.8155  –                  2        0
+    rr       0.7500  –                  2        0
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
     >>> evaluation["rr"].tolist()
     [0.5, 1.0]
     """
@@ -99,5 +102,6 @@ def evaluate(
     values = check.scores(scores, data.offsets, data.query_ids)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
+    ranked = Ranked(values, data.labels, data.offsets, data.document_ids, data.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
-    return Evaluation(columns, ids, data.weights, **settings)
+    return Evaluation(columns, ids, data.weights, ranked=ranked, **settings)

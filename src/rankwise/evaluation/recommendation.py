@@ -61,10 +61,13 @@ def evaluate_interactions(
     ...     def predict(self, data):
     ...         return data.document_ids
     >>> rw.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
-    metric    mean  95% interval      scored  skipped
-    rr      0.7500  [0.5000, 1.0000]       2        0
+    metric    mean  95% interval  scored  skipped
+    rr      0.7500  –                  2        0
     <BLANKLINE>
-    Candidates: the full catalogue of 4 items, without those that the user rated in training.
+    Candidates: the full catalogue of 4 items, without those that the user rated in
+    training.
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
     """
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     asked = find_metrics(metrics)

@@ -59,13 +59,13 @@ def probability(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def interval(low: float, high: float, digits: int = 4, *, signed: bool = False) -> str:
-    """Write an interval.
+def interval(low: float | None, high: float | None, digits: int = 4, *, signed: bool = False) -> str:
+    """Write an interval; one without ends, which are NaN, or None in JSON, is a dash.
 
-    >>> interval(0.4, 0.45, 3)
-    '[0.400, 0.450]'
+    >>> interval(0.4, 0.45, 3), interval(None, None)
+    ('[0.400, 0.450]', '–')
     """
-    if math.isnan(low) or math.isnan(high):
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
         return NOTHING
     return f"[{number(low, digits, signed=signed)}, {number(high, digits, signed=signed)}]"
 

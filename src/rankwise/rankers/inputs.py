@@ -50,7 +50,8 @@ def dataset(
             "either qid or group must say which documents belong together",
             got="both" if qid is not None else "neither",
             hint="pass qid=, an id for each document, or group=, the number of documents of each query; in "
-            "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True)",
+            "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True), or as part of "
+            "scoring=lambda ranker, X, y: ranker.score(X, y, qid=qid) in permutation_importance",
         )
     count = int(np.size(labels))
     ids = None if qid is None else _column("qid", qid, count)

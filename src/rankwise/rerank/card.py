@@ -112,7 +112,9 @@ def _candidates(found: Json) -> str:
 
 def _intervals(found: Json) -> str:
     skipped = any(one["skipped"] for one in found["metrics"].values())
-    return "Intervals are those of a bootstrap over queries." + (f" {_SKIPPED}" if skipped else "")
+    return "Intervals are those of a bootstrap over queries, and Student's of fewer than ten." + (
+        f" {_SKIPPED}" if skipped else ""
+    )
 
 
 def _result(data: str, found: Json) -> Json:

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.ensembles.combined import Combined
+from rankwise.rankers.ensembles.cross_fitted import CrossFitted, OutOfFold
 from rankwise.rankers.ensembles.held_out import HeldOut
-from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, unpacked
+from rankwise.rankers.ensembles.learner import BagLearner, unpacked
 from rankwise.rankers.ensembles.members import Learned
 from rankwise.rankers.ensembles.places import places
 from rankwise.rankers.ensembles.plans import plans, seed_of_member
@@ -67,8 +67,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     >>> bag = rw.bagged(ranker, folds=3).fit(data)
     >>> len(bag.members_), bag.ranker_.model_.n_trees == 3 * bag.best_round_
     (3, True)
-    >>> bag.out_of_fold_.mean["ndcg@10"] == bag.history_["ndcg@10"][bag.best_round_ - 1]
-    True
+    >>> low, high = bag.out_of_fold_.interval["ndcg@10"]
     """
 
     name = "bagged"
@@ -160,17 +159,23 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         settled = self.ranker._with(self.settings_for(data.n_docs))  # once: a member sees fewer documents
         members = plans(settled, data, folds=self.folds, repeats=self.repeats, seed=self.seed_of_folds)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
+        validation = OutOfFold(data, self._metrics(), debias=bool(self.ranker.debias))
+        parts = [member.held_out for member in members[: self.folds]]  # those of the first repeat are all queries
+        cross_fitted = CrossFitted(validation, parts, data, settled._stopping(validation))
         with contextlib.ExitStack() as stack:
             where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.ranker.threads}
             learner = BagLearner(
                 data,
                 members,
                 self.repeats,
+                cross_fitted,
                 lambda: places(data, members, [one.data for one in also.values()], stack, **where),
             )
-            self._train(data, data, learner=lambda: learner, older=None, resume=resume, measure=also, watch=watch)
+            how: Keywords = {"resume": resume, "measure": also, "watch": watch, "validation": validation}
+            self._train(data, data, learner=lambda: learner, older=None, **how)
         if learner.out_of_fold is not None:
-            self._held_out = HeldOut.measured(learner.out_of_fold.mean(axis=0), data, self._metrics())
+            scores = learner.out_of_fold.mean(axis=0)
+            self._held_out = HeldOut.measured(scores, cross_fitted.scores, data, self._metrics())
         return self
 
     def settings_for(self, documents: int) -> Keywords:
@@ -201,9 +206,6 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         if self.fold_seed is not None:
             return check.integer("fold_seed", self.fold_seed, least=0)
         return check.integer("seed", self.ranker.seed, least=0)
-
-    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> OutOfFold:
-        return OutOfFold(valid, metrics, debias=bool(self.ranker.debias))
 
     def _keep(self, model: list[Learned], state: State) -> None:
         members = []
@@ -268,15 +270,19 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     @property
     def oof_scores_(self) -> Array:
-        """One score per document of the training and then the validation data, by members that never saw its query."""
+        """One score per document of the training and then the validation data, by members that never saw its query.
+
+        They are those of the common round, which was chosen on all queries: a metric of them is a little too good, and
+        ``out_of_fold_`` is not.
+        """
         return self._held_out.scores
 
     @property
     def out_of_fold_(self) -> "rw.Evaluation":
-        """How good the out-of-fold scores are, by query and with intervals: an estimate without a validation set.
+        """How good the bag is on new queries, by query and with intervals: an estimate without a validation set.
 
-        The common round was chosen on the same queries, which makes it a little too good, and each member has seen
-        fewer queries than there are, and is not averaged, which makes it too bad.
+        Every query is scored by a member that has not seen it, after the round that is best on the queries of the other
+        folds. Members have seen fewer queries than there are, and are not averaged, so that it is a little too low.
         """
         return self._out_of_fold().evaluation()
 

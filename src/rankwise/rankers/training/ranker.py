@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from rankwise import check, first_use
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Json, Keywords
@@ -126,20 +125,23 @@ class Trained(Ranker):
         resume: bool,
         watch: Watch | None,
         measure: Mapping[str, Measure] | None = None,
+        validation: Validation | None = None,
         digest: str = "",
         documents: int | None = None,
     ) -> Self:
         """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
 
-        ``measure`` has the data sets that it scores beside the validation data. Where ``train`` is only a sample of the
-        data that it learns from, ``digest`` tells them from others, and ``documents`` is how many they have.
+        ``measure`` has the data sets that it scores beside the validation data; these are measured by ``validation``,
+        where the metrics alone are not enough. Where ``train`` is only a sample of the data that it learns from,
+        ``digest`` tells them from others, and ``documents`` is how many they have.
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
         with Interrupts() as interrupts, use_threads(self._thread_count()), first_use.telling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()  # a wrong name is an error without validation data, too
-                validation = None if valid is None else self._validation(valid, metrics)
+                if valid is not None and validation is None:
+                    validation = Validation(valid, metrics, debias=bool(self.debias))
                 stopping = settled._stopping(validation)
                 learns, also = learner(), measure or {}
                 measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
@@ -209,10 +211,6 @@ class Trained(Ranker):
                 data = read(one)
                 found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
         return found
-
-    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> Validation:
-        """What is measured of the scores of the validation data."""
-        return Validation(valid, metrics, debias=bool(self.debias))
 
     def _checkpoint(
         self,
