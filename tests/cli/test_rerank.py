@@ -84,7 +84,7 @@ def test_train_resumes(place, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "--resume" in refused(*words, *kept, "-o", tmp_path / "late")
-    late = run(*words, *kept, "--resume", "-o", tmp_path / "late", "--json")
+    late = run(*words, *kept, "--resume", "-o", tmp_path / "early", "--json")
     assert json.loads(late.stdout)["history"] == json.loads(once.stdout)["history"]
 
 

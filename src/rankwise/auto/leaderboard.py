@@ -129,7 +129,7 @@ class Leaderboard:
             "rounds",
             "training",
             "µs/document",
-            "",
+            "state",
         )
         rows = tuple(
             (
@@ -142,7 +142,7 @@ class Leaderboard:
                 str(entry.rounds or tables.NOTHING),
                 tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
                 tables.number(entry.microseconds, 2),
-                "" if entry.state == "complete" else entry.state,
+                entry.state,
             )
             for entry in self.entries
             if entry.state != "not tried"

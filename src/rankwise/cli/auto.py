@@ -92,7 +92,7 @@ def auto(
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
     [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
     """
-    outputs.free_model(output, force=force)
+    force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
     if study is not None:
         from rankwise.auto.kept import ready

@@ -120,7 +120,7 @@ def train(
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
     """
     texts.installed()
-    outputs.free_model(output, force=force)
+    force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
         from rankwise.rankers.training import checkpoints
 
