@@ -95,7 +95,7 @@ def from_frame(
         categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
             places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
         sort: Sort the rows by query first; documents of a query keep their order.
-        to_score: The documents are only to be scored: where there is no column ``label``, all labels are 0.
+        to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -216,6 +216,8 @@ def _build(
     for role, field in _BY_DOCUMENT.items():
         if role in roles:
             values[field] = _numbers(columns, roles, role)
+    if "label" not in roles:
+        values.setdefault("judged", np.zeros(ids.size, np.int8))
     unknown = [name for name in (*categorical, *wanted) if name not in features]
     if unknown:
         near = difflib.get_close_matches(unknown[0], features, n=1)

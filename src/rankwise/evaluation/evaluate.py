@@ -80,6 +80,9 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
+    if not data.is_labelled:
+        hint = "name the column of labels, label=…, where the data are read"
+        raise check.error("rankings are evaluated by labels", got=repr(data), hint=hint)
     scores = scores_of(scores_or_model, data)
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
