@@ -28,10 +28,15 @@ def train(tmp_path):
     return tmp_path / "train.txt"
 
 
+@pytest.mark.filterwarnings("default")
 def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
     words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
     page = tmp_path / "page.html"
-    printed = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page).stdout
+    result = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page)
+    assert result.stderr.startswith(
+        "5 features without names\nwarning: 30 of 30 queries of the test data have the features of training queries. "
+    )
+    printed = result.stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
     assert "→  " in printed
     assert printed.splitlines()[0].endswith("  state")

@@ -393,6 +393,7 @@ def test_bad_input_gets_its_sentence(line: str, sentence: str, data: dict[str, r
     assert sentence in refused(*line.split())
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_the_summary_shows_what_falls_or_rises_with_learning():
     words = ("--rounds", "20", "--leaves", "4", "--min-documents", "5", "--threads", "1")
     learned = run("train", "train.parquet", "--valid", "train.parquet", *words, "-o", "model").stdout

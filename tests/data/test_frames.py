@@ -251,6 +251,7 @@ def test_parquet_gives_back_exactly_what_was_written(tmp_path, data):
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.parquet"]
 
 
+@pytest.mark.filterwarnings("ignore:features whose names suggest")
 def test_a_frame_shows_one_row_per_document():
     frame = rw.to_frame(everything())
     assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "judged", "label", "b c"]

@@ -27,7 +27,7 @@ class Command(TyperCommand):
         """Run the command."""
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _warn
+                warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             screen.problem(advise(str(stopped), self) or "interrupted")
@@ -44,6 +44,10 @@ class Command(TyperCommand):
             hint = "" if debug else "; run it again with --debug for the traceback"
             screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
             raise typer.Exit(1) from None
+
+    def _warn(self, message: Warning | str, *_: object, **__: object) -> None:
+        """Show a warning as a sentence with advice for this command, without the place in our code it comes from."""
+        screen.note(f"warning: {advise(str(message), self)}")
 
 
 class Group(TyperGroup):
@@ -82,11 +86,6 @@ def page(command: Callable[..., object]) -> str:
     """
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
-
-
-def _warn(message: object, *_: object, **__: object) -> None:
-    """Show a warning as a sentence, without the place in our code that it comes from."""
-    screen.note(f"warning: {message}")
 
 
 def _speaks_for_itself(raised: Exception) -> bool:

@@ -139,6 +139,13 @@ def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame
     return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
 
 
+def features_of(data: "RankingDataset") -> None:
+    """Say which features a ranker is trained on."""
+    from rankwise.data.summary import features_in_words
+
+    screen.note(features_in_words(data))
+
+
 def said(*paths: Path | None) -> None:
     """Tell which files were written."""
     for path in paths:

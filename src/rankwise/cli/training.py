@@ -1,6 +1,5 @@
 """The commands ``train`` and ``predict``."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -208,8 +207,9 @@ def train(
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RuntimeWarning)
+    if parts[0] is not None:
+        outputs.features_of(parts[0])
+    with screen.notes_after() as notes:
         if taught_by is not None:
             model = teaching.distil(model, taught_by, teacher_weight, unlabelled, parts, reading, resume=resume)
         elif dask is None:
@@ -229,9 +229,8 @@ def train(
         screen.table(
             blending.summary(model, _size(model, parts), _measured(model, parts)) if blend else _summary(model, parts)
         )
-    for one in said:
-        if issubclass(one.category, RuntimeWarning):
-            screen.note(str(one.message))
+    for one in notes:
+        screen.note(one)
     if not json:
         outputs.said(output, plot)
     if interrupted:

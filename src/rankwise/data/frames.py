@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids
+from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
@@ -189,7 +190,7 @@ def _build(
     known = {role: name for role, name in roles.items() if name is not None}
     for role, name in known.items():
         _require(f"the {role}", name, table.collect_schema().names())
-    features = feature_columns(table, {**roles, "features": features})
+    asked, features = features, feature_columns(table, {**roles, "features": features})
     roles = dict(known)
     columns = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(columns, roles, "query")
@@ -224,7 +225,7 @@ def _build(
         hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
     lists = category_lists(table, features, listed, categorical, wanted)
-    return cls(
+    data = cls(
         features=matrix(table, features, ids.size, lists, order),
         labels=_numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size),
         offsets=offsets,
@@ -232,6 +233,17 @@ def _build(
         **coded_columns(features, categorical, lists),
         **values,
     )
+    warn_of_leakage(features, asked, data)
+    return data
+
+
+def warn_of_leakage(
+    features: Sequence[str], asked: Sequence[str] | str | None, data: "RankingDataset | None" = None
+) -> None:
+    """Warn of features that probably tell the answer, unless they were ``asked`` for by name."""
+    named = set() if asked is None else set(column_names(asked))
+    hint = "leave out with features={} what is not known before documents are ranked, or name all features"
+    leakage.warn_features([name for name in features if name not in named], hint, data)
 
 
 def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.table import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -65,7 +66,11 @@ def dataset(
     matrix = check.features(data)
     if matrix.shape[0] != count:
         raise check.error("there must be one label per document", got=f"{count} labels for {matrix.shape[0]} documents")
-    return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    built = RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    if training and built.feature_names is not None:
+        hint = "leave out of X what is not known before documents are ranked"
+        leakage.warn_features(built.feature_names, hint, built)
+    return built
 
 
 def parts(
@@ -94,7 +99,11 @@ def parts(
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
-    return train, None if held_out is None else aligned(held_out, train, extend=extend)
+    if held_out is None:
+        return train, None
+    held_out = aligned(held_out, train, extend=extend)
+    leakage.compare_parts([train], held_out, "validation")
+    return train, held_out
 
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
