@@ -119,7 +119,7 @@ def test_a_model_picks_its_features_and_needs_no_labels():
     said = refused("predict", "model", "renamed.csv", "--query", "session")
     assert "renamed.csv: the table has no such column for a feature: got 'f_2'" in said
     said = refused("evaluate", "rows.csv", "model", *NAMES, "--features", "f_0,f_1")
-    assert "trained on a feature that these data do not have: got no 'f_2' among 2 features" in said
+    assert "trained on a feature that these data do not have: got no 'f_2' among 2 columns" in said
 
 
 def test_a_document_of_a_table_is_explained():

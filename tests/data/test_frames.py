@@ -350,7 +350,8 @@ def test_data_without_labels_are_known_as_such():
     assert repr(data) == "RankingDataset(2 queries, 3 documents, 1 feature, no labels)"
     assert repr(data.take([1])) == "RankingDataset(1 query, 1 document, 1 feature, no labels)"
     with pytest.raises(
-        ValueError, match=r"evaluated by labels: got .*no labels.*Hint: name the column of labels, label="
+        ValueError,
+        match=r"evaluated by labels: got .*no labels.*Hint: name the column of labels where the data are read: label=",
     ):
         rw.evaluate(data.features[:, 0], data, "ndcg@10")
     assert data.with_(labels=[0, 2, 1]).is_labelled

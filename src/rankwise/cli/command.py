@@ -38,7 +38,7 @@ class Command(TyperCommand):
             debug = ctx.find_root().params.get("debug")
             if debug:
                 traceback.print_exc()
-            if isinstance(raised, ValueError | OSError | check.MissingExtraError):
+            if isinstance(raised, ValueError | OSError | check.MissingExtraError | check.UnexpectedArgumentError):
                 screen.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"

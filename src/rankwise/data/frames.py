@@ -128,7 +128,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     >>> to_frame(data).to_dicts()
     [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
     """
-    hint = "write LETOR text, which leaves zeros out, or make it dense: "
+    hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
     columns = {

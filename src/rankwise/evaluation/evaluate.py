@@ -81,7 +81,7 @@ def evaluate(
     """
     asked = find_metrics(metrics)
     if not data.is_labelled:
-        hint = "name the column of labels, label=…, where the data are read"
+        hint = "name the column of labels where the data are read: label=…"
         raise check.error("rankings are evaluated by labels", got=repr(data), hint=hint)
     scores = scores_of(scores_or_model, data)
     if policy is not None:

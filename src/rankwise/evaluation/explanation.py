@@ -14,7 +14,7 @@ from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened
 from rankwise.plain import Json
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import is_frame
+from rankwise.rankers.schema import in_from_frame, is_frame
 from rankwise.sparse import dense
 
 if TYPE_CHECKING:
@@ -230,7 +230,8 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
     """
     if not hasattr(model, "contributions"):
         raise check.error("this cannot explain its scores", got=type(model).__name__, hint="pass a trained ranker")
-    lists = RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else inputs.dataset(data)
+    with in_from_frame():
+        lists = RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else inputs.dataset(data)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:
         got = tables.count(lists.n_queries, "query", "queries")
