@@ -88,11 +88,8 @@ FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
 for _name, _function in public():
     FUNCTIONS.setdefault(_name, []).append(_function)
 ARGUMENTS = {name for several in FUNCTIONS.values() for function in several for name in parameters(function)}
-ARGUMENTS |= {
-    field.name
-    for made in (*METRICS.values(), *OBJECTIVES.values(), *WRAPPERS.values())
-    for field in dataclasses.fields(made)
-}
+MADE: list[Any] = [*METRICS.values(), *OBJECTIVES.values(), *WRAPPERS.values()]
+ARGUMENTS |= {field.name for one in MADE for field in dataclasses.fields(one)}
 
 
 def arguments(text: str) -> list[str]:

@@ -64,8 +64,8 @@ def test_interruption_keeps_the_best(train, tmp_path, monkeypatch):
 
 
 def test_the_same_command_goes_on_with_a_search_that_was_interrupted(train, tmp_path, monkeypatch):
-    words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
-    words += ("-o", tmp_path / "model")
+    settings = ("--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    words = ("auto", train, *settings, "-o", tmp_path / "model")
     with monkeypatch.context() as patch:
         patch.setattr(Search, "usual", Search.run, raising=False)
         patch.setattr(Search, "run", lambda search: (search.usual(), "interrupted")[1])

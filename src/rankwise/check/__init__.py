@@ -18,16 +18,7 @@ from rankwise.check.documents import (
     teacher_scores,
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
-from rankwise.check.errors import (
-    UnexpectedArgumentError,
-    error,
-    library,
-    naming,
-    placing,
-    printable,
-    suggestion,
-    unexpected,
-)
+from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
 from rankwise.check.hints import hints, translated
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
@@ -48,7 +39,6 @@ from rankwise.check.settings import affordable, choice, distribution, fractions,
 
 __all__ = [
     "MissingExtraError",
-    "UnexpectedArgumentError",
     "affordable",
     "categories",
     "choice",

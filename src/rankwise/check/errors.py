@@ -26,17 +26,13 @@ def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> 
     return ValueError(printable(f"{text}." + (f" Hint: {hint}." if hint else "")))
 
 
-class UnexpectedArgumentError(TypeError):
-    """An argument that a function does not have; the message says which it has."""
-
-
-def unexpected(method: str, name: str, hint: str) -> UnexpectedArgumentError:
+def unexpected(method: str, name: str, hint: str) -> TypeError:
     """Build the error of an argument that a method does not have, of Python's own kind.
 
     >>> print(unexpected("fit", "eval_set", "pass valid="))
     fit has no argument 'eval_set'. Hint: pass valid=.
     """
-    return UnexpectedArgumentError(printable(f"{method} has no argument {name!r}. Hint: {hint}."))
+    return TypeError(printable(f"{method} has no argument {name!r}. Hint: {hint}."))
 
 
 def printable(text: str) -> str:

@@ -38,7 +38,7 @@ class Command(TyperCommand):
             debug = ctx.find_root().params.get("debug")
             if debug:
                 traceback.print_exc()
-            if isinstance(raised, ValueError | OSError | check.MissingExtraError | check.UnexpectedArgumentError):
+            if _about_input(raised):
                 screen.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
@@ -86,6 +86,12 @@ def page(command: Callable[..., object]) -> str:
     """
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
+
+
+def _about_input(raised: Exception) -> bool:
+    """Whether an error is about what the user passed: of a TypeError, if we raised it, and say what to do."""
+    expected = isinstance(raised, ValueError | OSError | check.MissingExtraError)
+    return expected or (isinstance(raised, TypeError) and "Hint: " in str(raised))
 
 
 def _speaks_for_itself(raised: Exception) -> bool:

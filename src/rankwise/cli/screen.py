@@ -101,11 +101,13 @@ def notes_after() -> Iterator[list[str]]:
     held_back: list[str] = []
     show = warnings.showwarning
 
-    def hold(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    def hold(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
         if issubclass(category, RuntimeWarning):
             held_back.append(str(message))
         else:
-            show(message, category, *where)
+            show(message, category, filename, lineno, file, line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)
