@@ -119,10 +119,3 @@ def test_hints_about_a_set_lead_out_of_its_description():
     assert "Hint: leave errors out." in refused(*words, "--read", "errors=skip")
     assert rw.load_dataset("set.toml", part="train").query_ids is not None
     run(*words)
-
-
-def test_an_argument_of_reading_texts_that_does_not_exist(tmp_path: Path):
-    pytest.importorskip("sentence_transformers")
-    Path("lists.jsonl").write_text('{"query": "a", "documents": ["x", "y"], "labels": [1, 0]}\n')
-    said = refused("rerank", "train", "lists.jsonl", "--model", ".", "--read", "foo=1", "-o", "m")
-    assert "reading lists of texts has no argument 'foo'. Hint: choose one of query, document" in said

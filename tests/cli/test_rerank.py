@@ -88,6 +88,12 @@ def test_train_resumes(place, tmp_path, monkeypatch):
     assert json.loads(late.stdout)["history"] == json.loads(once.stdout)["history"]
 
 
+def test_an_argument_of_reading_that_does_not_exist_is_an_error_of_input(place, tmp_path):
+    words = ("rerank", "train", place / "train.jsonl", "--model", place / "base", "-o", tmp_path / "model")
+    said = refused(*words, "--read", "foo=1")
+    assert "reading lists of texts has no argument 'foo'. Hint: choose one of query, document" in said
+
+
 def test_score_writes_every_form(trained, place, tmp_path):
     folder, _ = trained
     test = rw.rerank.read(place / "test.jsonl")

@@ -163,3 +163,5 @@ def test_queries_that_parts_share_are_told_by_id_and_by_text():
         "1 of 3 queries of the test data have the text of training queries with other ids. Hint: "
     )
     Lists.from_lists(["scarf"], [["c"]], query_ids=["y"]).compare_with(train, "test")
+    twice = Lists.from_lists(["hat", "hat"], [["a"], ["b"]], query_ids=["x", "y"])
+    twice.compare_with(train, "test")  # a text that several queries have tells none of them

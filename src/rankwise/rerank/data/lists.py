@@ -233,8 +233,12 @@ class Lists:
         leakage.warn_shared([seen._queries()], self._queries(), part, "text")
 
     def _queries(self) -> leakage.Queries:
+        """The queries by id and by text; a text that several queries have tells none of them."""
         digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
-        return leakage.Queries(leakage.unless_numbers(self.data.query_ids), np.frombuffer(b"".join(digests), np.uint64))
+        texts = np.frombuffer(b"".join(digests), np.uint64)
+        _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+        alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
+        return leakage.Queries(leakage.unless_numbers(self.data.query_ids), alone)
 
     def __repr__(self) -> str:
         return repr(self.data).replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
