@@ -67,6 +67,15 @@ def test_a_feature_that_is_the_label_in_other_words_is_warned_of(copied: pl.Expr
     assert not warned(rw.RankingDataset.from_frame, one_other)
 
 
+def test_labels_that_do_not_repeat_have_copies_only_where_both_rise_or_fall():
+    draw = np.random.default_rng(0)
+    rows = frame().with_columns(label=pl.Series(draw.random(60)), other=pl.Series(draw.random(60)), empty=np.nan)
+    assert not warned(rw.RankingDataset.from_frame, rows)
+    for copied in (2 * pl.col("label"), 1 - pl.col("label")):
+        (said,) = warned(rw.RankingDataset.from_frame, rows.with_columns(gain=copied))
+        assert "the feature gain is the label" in said
+
+
 def test_a_category_for_each_label_is_the_label_in_other_words():
     rows = frame().with_columns(esci=pl.col("label").replace_strict({0: "I", 1: "S", 2: "E"}))
     (said,) = warned(rw.RankingDataset.from_frame, rows, categorical="esci")

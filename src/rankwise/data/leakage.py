@@ -169,10 +169,18 @@ def _contents(data: RankingDataset) -> NDArray[np.uint64]:
 
 
 def _copied(columns: Floats, labels: Array) -> list[int]:
-    """Columns that change where the labels do, and only there, each time to another value; rows are sorted by label."""
+    """Columns that change where the labels do, and only there, each time to another value; rows are sorted by label.
+
+    Labels that hardly repeat go with any column of which the same is true, unless both rise, or fall, together.
+    """
     starts = np.flatnonzero(np.diff(labels, prepend=np.nan) != 0.0)
     same = (np.diff(columns, axis=0, prepend=np.nan)[np.delete(np.arange(labels.size), starts)] == 0.0).all(0)
-    other = (np.diff(np.sort(columns[starts], axis=0), axis=0) > 0.0).all(0)
+    values = columns[starts]
+    if starts.size * _FEWEST > labels.size:
+        steps = np.diff(values, axis=0)
+        other = (steps > 0.0).all(0) | (steps < 0.0).all(0)
+    else:
+        other = (np.diff(np.sort(values, axis=0), axis=0) > 0.0).all(0)
     return [int(column) for column in np.flatnonzero(same & other)]
 
 
