@@ -84,8 +84,14 @@ def test_train_resumes(place, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "--resume" in refused(*words, *kept, "-o", tmp_path / "late")
-    late = run(*words, *kept, "--resume", "-o", tmp_path / "late", "--json")
+    late = run(*words, *kept, "--resume", "-o", tmp_path / "early", "--json")
     assert json.loads(late.stdout)["history"] == json.loads(once.stdout)["history"]
+
+
+def test_an_argument_of_reading_that_does_not_exist_is_an_error_of_input(place, tmp_path):
+    words = ("rerank", "train", place / "train.jsonl", "--model", place / "base", "-o", tmp_path / "model")
+    said = refused(*words, "--read", "foo=1")
+    assert "reading lists of texts has no argument 'foo'. Hint: choose one of query, document" in said
 
 
 def test_score_writes_every_form(trained, place, tmp_path):

@@ -251,6 +251,7 @@ def test_parquet_gives_back_exactly_what_was_written(tmp_path, data):
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.parquet"]
 
 
+@pytest.mark.filterwarnings("ignore:features whose names suggest")
 def test_a_frame_shows_one_row_per_document():
     frame = rw.to_frame(everything())
     assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "judged", "label", "b c"]
@@ -340,3 +341,18 @@ def test_an_id_of_text_that_comes_again_is_written_as_text():
     frame = pl.DataFrame({"qid": ["a", "b", "a"], "label": [0, 1, 0], "x": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match="got query 'a' again after another query"):
         from_frame(frame)
+
+
+def test_data_without_labels_are_known_as_such():
+    frame = pl.DataFrame({"qid": [1, 1, 2], "x": [0.5, 1.0, 2.0]})
+    data = rw.RankingDataset.from_frame(frame, to_score=True)
+    assert not data.is_labelled
+    assert repr(data) == "RankingDataset(2 queries, 3 documents, 1 feature, no labels)"
+    assert repr(data.take([1])) == "RankingDataset(1 query, 1 document, 1 feature, no labels)"
+    with pytest.raises(
+        ValueError,
+        match=r"evaluated by labels: got .*no labels.*Hint: name the column of labels where the data are read: label=",
+    ):
+        rw.evaluate(data.features[:, 0], data, "ndcg@10")
+    assert data.with_(labels=[0, 2, 1]).is_labelled
+    assert rw.RankingDataset.from_frame(frame.with_columns(label=pl.lit(0)), to_score=True).is_labelled

@@ -139,6 +139,20 @@ def test_queries_skipped_in_either_are_left_out():
     assert found.differences("b", "a").size == 75
 
 
+def test_where_nothing_is_significant_a_sentence_says_so(comparison):
+    without = rw.compare({name: evaluation(VALUES[name]) for name in ("base", "same")})
+    assert not without.pairs[0].significant
+    for text in (without.to_text(), without.to_markdown(), without.to_latex()):
+        assert "No difference is significant." in text
+        assert "No difference" not in comparison.to_text()
+
+
+def test_weighted_means_are_called_weighted(comparison):
+    for weights, weighted in ((np.arange(N) + 1.0, True), (np.full(N, 2.0), False), (None, False)):
+        found = rw.compare({name: evaluation(VALUES[name], weights=weights) for name in VALUES})
+        assert ("Means are weighted by the weights of queries." in found.to_text()) == weighted
+
+
 def test_weights_count():
     weights = np.random.default_rng(2).uniform(0.5, 2.0, N)
     found = rw.compare({"a": evaluation(BASE, weights=weights), "b": evaluation(VALUES["good"], weights=weights)})

@@ -56,6 +56,13 @@ def test_weights():
     assert evaluation.mean["rr"] == pytest.approx(np.average(evaluation["rr"][scored], weights=weights[scored]))
 
 
+def test_a_weighted_mean_is_called_so():
+    for weights, title in (([1.0, 2.0], "weighted mean"), ([2.0, 2.0], "mean"), (None, "mean")):
+        evaluation = rw.Evaluation({"ap": [0.25, 1.0]}, ["a", "b"], weights)
+        assert evaluation.table().header[1] == title
+        assert evaluation.to_dict().get("weighted", False) == (title != "mean")
+
+
 def test_weight_two_is_the_query_twice():
     values = np.array([0.2, 0.9, 0.4])
     double = rw.Evaluation({"ap": values}, range(3), [1, 2, 1])

@@ -426,7 +426,8 @@ class Objective:
             os.kill(os.getpid(), signal.SIGKILL)
         return inner(scores, labels, offsets, stream)
 settings = dict(rounds=12, checkpoint_every=2, leaves=5, min_documents=5, threads=1, feature_fraction=0.5)
-ranker = rw.LightGBMRanker(Objective(), checkpoint=sys.argv[1], **settings).fit(data, data, resume=True)
+valid = rw.synthetic(n_queries=10, n_features=8, n_docs=15, seed=3).with_(feature_names=data.feature_names)
+ranker = rw.LightGBMRanker(Objective(), checkpoint=sys.argv[1], **settings).fit(data, valid, resume=True)
 np.save(sys.argv[3], ranker.predict(data))
 print(seen[0], len(seen))
 """
@@ -448,7 +449,8 @@ def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
         "threads": 1,
         "feature_fraction": 0.5,
     }
-    whole = rw.LightGBMRanker("xendcg", checkpoint=tmp_path / "whole", **settings).fit(data, data)
+    valid = rw.synthetic(n_queries=10, n_features=8, n_docs=15, seed=3).with_(feature_names=data.feature_names)
+    whole = rw.LightGBMRanker("xendcg", checkpoint=tmp_path / "whole", **settings).fit(data, valid)
     assert np.array_equal(np.load(tmp_path / "resumed.npy"), whole.predict(data))
 
 

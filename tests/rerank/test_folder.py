@@ -17,6 +17,9 @@ from rankwise.rerank import encoders
 from tests.processes import environment
 from tests.rerank import graded, tiny
 
+# The model of these tests stops on the lists that it learns from.
+pytestmark = pytest.mark.filterwarnings("ignore:.* of training queries")
+
 
 @pytest.fixture(scope="module")
 def lists():

@@ -444,6 +444,7 @@ def _complete(study: Path) -> int:
         base.close()
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
     rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)

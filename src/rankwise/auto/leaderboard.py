@@ -137,7 +137,7 @@ class Leaderboard:
             "rounds",
             "training",
             "µs/doc",
-            "",
+            "state",
         )
         rows = tuple(
             (
@@ -153,7 +153,7 @@ class Leaderboard:
                 str(entry.rounds or tables.NOTHING),
                 tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
                 tables.number(entry.microseconds, 2),
-                "" if entry.state == "complete" else entry.state,
+                entry.state,
             )
             for entry in self.entries
             if entry.state != "not tried"

@@ -18,7 +18,7 @@ from rankwise.auto.progress import showing
 from rankwise.auto.search import Search, Tried
 from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
@@ -216,6 +216,8 @@ class AutoRanker(Ranker):
             value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
             entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
         self.ranker_ = chosen.ranker
+        if self.stopped_ == "interrupted":
+            self.ranker_.stopped_ = self.stopped_
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
         self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_
         self.leaderboard_ = Leaderboard(
@@ -224,7 +226,7 @@ class AutoRanker(Ranker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            notes=(*([why] if why else []), *notes),
+            notes=(*([WEIGHTED] if varies(leader.evaluation.weights) else []), *([why] if why else []), *notes),
         )
 
     # What the taken ranker does.

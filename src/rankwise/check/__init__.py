@@ -19,6 +19,7 @@ from rankwise.check.documents import (
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
 from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
+from rankwise.check.hints import hints, translated
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
     different_as_text,
@@ -59,6 +60,7 @@ __all__ = [
     "free_path",
     "grades",
     "groups",
+    "hints",
     "identifiers",
     "installed",
     "integer",
@@ -86,5 +88,6 @@ __all__ = [
     "sizes",
     "suggestion",
     "teacher_scores",
+    "translated",
     "unexpected",
 ]

@@ -48,7 +48,7 @@ def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
         raise error(
             f"{what} needs a dense matrix of features",
             got=f"a sparse one of {values.shape[0]:,} documents × {values.shape[1]:,} features",
-            hint=f"{hint}data.with_(features=data.features.toarray()), if that fits into memory",
+            hint=f"{hint}set sparse=False where it is read (data.features.toarray())",
         )
 
 

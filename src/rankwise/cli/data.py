@@ -1,5 +1,6 @@
 """The commands ``data info``, ``convert``, ``split``, ``noise``, ``clicks`` and ``list``."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,8 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+
+_SHOWN = 40  # features that data info names
 
 app = typer.Typer(
     cls=Group,
@@ -56,7 +59,7 @@ def info(
     reading: Reading,
     json: options.Json = False,
 ) -> None:
-    """Describe a data set: how many queries, documents and features, which labels, what is missing.
+    """Describe a data set: how many queries and documents, which features and labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
@@ -299,7 +302,13 @@ def _facts(facts: Json) -> "Table":
     def words(value: object) -> str:
         match value:
             case dict():
-                return ", ".join(f"{name}: {words(number)}" for name, number in value.items())
+                rest = len(value) - _SHOWN
+                shown = ", ".join(
+                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
+                )
+                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
+            case str():
+                return value
             case list():
                 return (
                     f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"

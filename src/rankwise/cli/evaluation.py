@@ -148,11 +148,14 @@ def compare(
     outputs.free(plot, outputs.PICTURES, force=force)
     outputs.free(report, outputs.PAGES, force=force)
     write = check.choice("format", format, ("text", "markdown", "latex"))
+    check.choice("test", test, ("fisher", "t", "wilcoxon"))
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     asked = _Asked(metrics, conventions, qrels, titles)
     found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
+    if len(found) < 2:
+        raise check.error("a comparison needs two rankings", got=", ".join(found), hint="name another: NAME=SCORES")
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     first, *others = result.tables(pairs=pairs, titles=asked.titles)
     tables, document = [asked.noted(first), *others], result.to_dict() | asked.described()

@@ -54,8 +54,9 @@ def train_folds(
 
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        prepared = _own_folds(data, folds, reading) if is_set(data) else None
+        prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
         whole = None if prepared is not None else reading.data(data, bar=bar)
+    outputs.features_of(prepared[0].train if whole is None else whole)
     found = rw.cross_validate(
         model,
         whole,

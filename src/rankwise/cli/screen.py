@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,26 @@ def say(text: str, *, wrap: bool = True) -> None:
 def note(text: str) -> None:
     """Say something that is not a result."""
     console(stderr=True).print(plain(text), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def notes_after() -> Iterator[list[str]]:
+    """Hold back what a training says, for a note after its result; other warnings are shown at once."""
+    held_back: list[str] = []
+    show = warnings.showwarning
+
+    def hold(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if issubclass(category, RuntimeWarning):
+            held_back.append(str(message))
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = hold
+        yield held_back
 
 
 def problem(text: str) -> None:

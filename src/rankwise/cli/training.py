@@ -1,6 +1,5 @@
 """The commands ``train`` and ``predict``."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -159,7 +158,7 @@ def train(
         beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot}
         cross_validation.check_options(beside, output, force=force)
     else:
-        outputs.free_model(output, force=force)
+        force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None and folds is None and not blend:
         from rankwise.rankers.training import checkpoints
 
@@ -209,8 +208,9 @@ def train(
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RuntimeWarning)
+    if parts[0] is not None:
+        outputs.features_of(parts[0])
+    with screen.notes_after() as notes:
         if taught_by is not None:
             model = teaching.distil(model, taught_by, teacher_weight, unlabelled, parts, reading, resume=resume)
         elif dask is None:
@@ -227,10 +227,11 @@ def train(
     if json:
         screen.document(blending.described(model, output) if blend else _described(model, output))
     else:
-        screen.table(blending.summary(model, _size(model, parts)) if blend else _summary(model, parts))
-    for one in said:
-        if issubclass(one.category, RuntimeWarning):
-            screen.note(str(one.message))
+        screen.table(
+            blending.summary(model, _size(model, parts), _measured(model, parts)) if blend else _summary(model, parts)
+        )
+    for one in notes:
+        screen.note(one)
     if not json:
         outputs.said(output, plot)
     if interrupted:
@@ -254,6 +255,7 @@ def predict(
     """Score documents with a model.
 
     [cyan]rankwise predict model test.txt > scores.txt[/cyan]
+    [cyan]rankwise predict model test.csv --query session -o scores.csv[/cyan]
     [cyan]rankwise predict model test.parquet -o scores.parquet[/cyan]
     [cyan]rankwise predict model mq2008 --fold 2 -o model.run --tag mine[/cyan]
     """
@@ -372,7 +374,7 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
         "interrupted": "interrupted",
     }
     history, best = model.history_, model.best_round_
-    measured = "validation" if model.name != "bagged" else "out of fold"
+    measured = _measured(model, parts)
     trained = max(map(len, history.values()), default=best)
     rows = [
         ("objective", str(model.objective)),
@@ -385,6 +387,15 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
         first = f" ({tables.number(history[name][0])} after the first {model.unit[:-1]})" if best > 1 else ""
         rows.append((f"{name}, {measured}", tables.number(value) + first))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
+
+
+def _measured(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
+    """The queries that metrics are means over, and whether these means are weighted."""
+    from rankwise.evaluation.evaluation import varies
+
+    pooled = model.name in ("bagged", "blended")
+    weighted = any(varies(part.weights) for part in (parts if pooled else parts[1:]) if part is not None)
+    return ("out of fold" if pooled else "validation") + (", weighted" if weighted else "")
 
 
 def _size(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:

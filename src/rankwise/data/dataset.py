@@ -193,6 +193,11 @@ class RankingDataset:
         return is_sparse(self.features)
 
     @property
+    def is_labelled(self) -> bool:
+        """Whether any document was judged, or pooled for it. Of a table without labels none was: all labels are 0."""
+        return self.judged is None or not self.n_docs or bool(self.judged.any())
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of documents of each query."""
         return np.diff(self.offsets)
@@ -232,8 +237,11 @@ class RankingDataset:
     def with_(self, **changes: Unpack[Changes]) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared).
 
-        Columns that ``categorical`` no longer names lose their list of categories, too.
+        Columns that ``categorical`` no longer names lose their list of categories, too. Labels of data that had none
+        are of judged documents.
         """
+        if "labels" in changes and "judged" not in changes and not self.is_labelled:
+            changes["judged"] = None
         if "categorical" in changes and "categories" not in changes:
             kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
             changes["categories"] = kept
@@ -265,6 +273,8 @@ class RankingDataset:
         parts.append(count(self.n_features, "feature", "features"))
         if self.is_sparse:
             parts.append(f"sparse: {count(self.features.nnz, 'number', 'numbers')}")  # type: ignore[attr-defined]
-        if self.n_docs:
+        if not self.is_labelled:
+            parts.append("no labels")
+        elif self.n_docs:
             parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids
+from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
@@ -95,7 +96,7 @@ def from_frame(
         categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
             places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
         sort: Sort the rows by query first; documents of a query keep their order.
-        to_score: The documents are only to be scored: where there is no column ``label``, all labels are 0.
+        to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -127,7 +128,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     >>> to_frame(data).to_dicts()
     [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
     """
-    hint = "write LETOR text, which leaves zeros out, or make it dense: "
+    hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
     columns = {
@@ -189,7 +190,7 @@ def _build(
     known = {role: name for role, name in roles.items() if name is not None}
     for role, name in known.items():
         _require(f"the {role}", name, table.collect_schema().names())
-    features = feature_columns(table, {**roles, "features": features})
+    asked, features = features, feature_columns(table, {**roles, "features": features})
     roles = dict(known)
     columns = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(columns, roles, "query")
@@ -216,13 +217,15 @@ def _build(
     for role, field in _BY_DOCUMENT.items():
         if role in roles:
             values[field] = _numbers(columns, roles, role)
+    if "label" not in roles:
+        values.setdefault("judged", np.zeros(ids.size, np.int8))
     unknown = [name for name in (*categorical, *wanted) if name not in features]
     if unknown:
         near = difflib.get_close_matches(unknown[0], features, n=1)
         hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
     lists = category_lists(table, features, listed, categorical, wanted)
-    return cls(
+    data = cls(
         features=matrix(table, features, ids.size, lists, order),
         labels=_numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size),
         offsets=offsets,
@@ -230,6 +233,17 @@ def _build(
         **coded_columns(features, categorical, lists),
         **values,
     )
+    warn_of_leakage(features, asked, data)
+    return data
+
+
+def warn_of_leakage(
+    features: Sequence[str], asked: Sequence[str] | str | None, data: "RankingDataset | None" = None
+) -> None:
+    """Warn of features that probably tell the answer, unless they were ``asked`` for by name."""
+    named = set() if asked is None else set(column_names(asked))
+    hint = "leave out with features={} what is not known before documents are ranked, or name all features"
+    leakage.warn_features([name for name in features if name not in named], hint, data)
 
 
 def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:

@@ -53,8 +53,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     if data.positions is not None or data.propensities is not None:
         raise check.error(
             "negatives cannot join lists that were displayed to a user: they have no position",
-            hint="add negatives before simulate_clicks, or drop the columns: "
-            "data.with_(positions=None, propensities=None)",
+            hint="add negatives before clicks are simulated, or to data without positions and propensities",
         )
     stream = data.stream(seed).child("negatives")
     queries = stream.queries(data.n_queries)

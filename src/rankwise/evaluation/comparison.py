@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import significance, tables
+from rankwise.evaluation.evaluation import WEIGHTED, varies
 from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
 from rankwise.evaluation.titles import Titles, titles_of
@@ -137,6 +138,12 @@ class Comparison:
             text += "."
         return text
 
+    def notes(self) -> tuple[str, ...]:
+        """What stands below the table of means."""
+        weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
+        tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
+        return (*weighted, *tested, self.legend())
+
     @property
     def labels(self) -> list[str]:
         """The short name of each system, which marks refer to."""
@@ -165,7 +172,7 @@ class Comparison:
             header=("", "system", *titles_of(self.metrics, titles).values()),
             rows=tuple(rows),
             align="ll" + "r" * len(self.metrics),
-            notes=(self.legend(), *self._candidates()),
+            notes=(*self.notes(), *self._candidates()),
         )
 
     def _candidates(self) -> list[str]:

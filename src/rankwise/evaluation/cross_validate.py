@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Ids, rows_of
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
@@ -153,7 +154,8 @@ def _trained(
     """Train a clone; an interruption ends the cross-validation, as the model of the fold is not complete."""
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
     if not isinstance(model, Trained):
-        return model.fit(train) if held_out is None else model.fit(train, held_out)
+        with leakage.checked():
+            return model.fit(train) if held_out is None else model.fit(train, held_out)
     wanted = model.progress
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
@@ -163,7 +165,7 @@ def _trained(
         rounds = getattr(model, model.unit)
         about["watch"] = lambda done, _: show(number, done / rounds)
         model.set_params(progress=False)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         model.fit(train, held_out, **about)
     if model.stopped_ == "interrupted":

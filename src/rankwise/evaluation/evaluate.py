@@ -87,6 +87,9 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
+    if not ranking_data(data).is_labelled:
+        hint = "name the column of labels where the data are read: label=…"
+        raise check.error("rankings are evaluated by labels", got=repr(data), hint=hint)
     scores = scores_of(scores_or_model, data)
     candidates = data.candidates if isinstance(data, Texts) else ""
     data = ranking_data(data)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
 
+WEIGHTED = "Means are weighted by the weights of queries."
+
 
 class Ranked(NamedTuple):
     """The documents that were evaluated, query after query, with their scores: for reports."""
@@ -188,6 +190,7 @@ class Evaluation:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
         about: Json = {"candidates": self.candidates} if self.candidates else {}
         about |= {"total": self.total} if self.total else {}
+        about |= {"weighted": True} if varies(self.weights) else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -207,7 +210,8 @@ class Evaluation:
             (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
             for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
         )
-        header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        title = "weighted mean" if varies(self.weights) else "mean"
+        header = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
         if self._few:
             least, few = significance.FEWEST, significance.RESAMPLED
@@ -229,6 +233,11 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())
+
+
+def varies(weights: NDArray[np.float64] | None) -> bool:
+    """Whether some queries count more than others, so that a mean is a weighted one."""
+    return weights is not None and bool(np.ptp(weights) > 0.0)
 
 
 @kernel

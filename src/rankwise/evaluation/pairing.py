@@ -127,7 +127,7 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
         got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
     else:
         got = f"query ids of {mine.dtype} in {first_name!r} and of {theirs.dtype} in {name!r}"
-    hint = "evaluate all systems on the same queries; for TREC runs use judge(..., all_topics=True)"
+    hint = "evaluate all systems on the same queries; of TREC runs set all_topics=True where they are judged"
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 

@@ -104,6 +104,9 @@ def read_ranking(
         with check.naming(shown(path)):
             run = trec.read_run(path)
             return Ranking(*trec.judge(run, by, all_topics=all_topics), tag=run["tag"][0])
+    if path.suffix.lower() == ".parquet":
+        hint = "write one number per document with 'rankwise predict … -o scores.txt' (or .npy), or a TREC run (.run)"
+        raise check.error("scores are read from text, .npy arrays and TREC runs", got=str(path), hint=hint)
     content = read_bytes(path)  # once: it may be a pipe
     words = content[:4096].lstrip().split(b"\n", 1)[0].split()
     if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag

@@ -120,7 +120,7 @@ def escape_latex(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def as_csv(frame: "pl.DataFrame") -> str:
+def as_csv(frame: "pl.DataFrame", *, separator: str = ",") -> str:
     """Write a frame as CSV, in which no text is a formula to Excel, LibreOffice and the like.
 
     They compute a cell that begins with ``=``, ``+``, ``-`` or ``@``, and ids and names are chosen by others. Such text
@@ -143,7 +143,8 @@ def as_csv(frame: "pl.DataFrame") -> str:
 
     names = pl.select(safe(pl.lit(pl.Series(frame.columns, dtype=pl.String)))).to_series().to_list()
     texts = (selectors.string() | selectors.categorical() | selectors.enum()).cast(pl.String)
-    return frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
+    written = frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True)))
+    return written.write_csv(separator=separator)
 
 
 def width(text: str) -> int:

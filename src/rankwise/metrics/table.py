@@ -76,6 +76,10 @@ def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
     ((ap,), (ndcg@10, rr))
     """
     found: dict[str, Metric] = {}
+    several: object = given
+    if not (isinstance(several, Iterable) or callable(several)):
+        hint = "write a name, such as 'ndcg@10', or a list of them"
+        raise check.error("metrics are names, or functions", got=repr(given), hint=hint)
     for one in [given] if isinstance(given, str) or callable(given) else given:
         chosen = metric(one)
         if found.setdefault(str(chosen), chosen) != chosen:

@@ -20,7 +20,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names, inputs, storage
-from rankwise.rankers.schema import Documents, Schema, is_frame
+from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
 from rankwise.rankers.sklearn import Estimator
 
 if TYPE_CHECKING:
@@ -330,7 +330,8 @@ class Ranker(Estimator, ABC):
         if isinstance(data, RankingDataset):
             return data
         if qid is None and group is None and is_frame(data):
-            return RankingDataset.from_frame(data, features=(), to_score=True)
+            with in_from_frame():
+                return RankingDataset.from_frame(data, features=(), to_score=True)
         features = self._features(data)
         return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group)
 

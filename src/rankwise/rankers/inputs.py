@@ -7,11 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.table import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.plain import Keywords
-from rankwise.rankers.schema import Documents, Schema, frame, is_frame
+from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
@@ -42,7 +43,8 @@ def dataset(
             raise check.error(f"a RankingDataset says itself what {given[0]} is", hint=f"leave {given[0]} out")
         return data
     if labels is None and qid is None and group is None and is_frame(data):
-        return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
+        with in_from_frame():
+            return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
     if labels is None:
         raise check.error("labels are needed beside the features", hint="pass y, or one RankingDataset")
     if (qid is None) == (group is None):
@@ -53,20 +55,25 @@ def dataset(
             "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True), or as part of "
             "scoring=lambda ranker, X, y: ranker.score(X, y, qid=qid) in permutation_importance",
         )
-    count = int(np.size(labels))
-    ids = None if qid is None else _column("qid", qid, count)
-    offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
-    columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
-    if sample_weight is not None:
-        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+    columns: Keywords = {}
     if is_frame(data):
         table = frame(data, schema)
-        columns |= {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
+        columns = {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
         data = table.features
     matrix = check.features(data)
-    if matrix.shape[0] != count:
-        raise check.error("there must be one label per document", got=f"{count} labels for {matrix.shape[0]} documents")
-    return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    count = matrix.shape[0]
+    if np.size(labels) != count:
+        raise check.error("y must be one label per document", got=f"{np.size(labels)} labels for {count} documents")
+    ids = None if qid is None else _column("qid", qid, count)
+    offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
+    columns |= {} if ids is None else {"query_ids": ids[offsets[:-1]]}
+    if sample_weight is not None:
+        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+    built = RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    if training and built.feature_names is not None:
+        hint = "leave out of X what is not known before documents are ranked"
+        leakage.warn_features(built.feature_names, hint, built)
+    return built
 
 
 def parts(
@@ -95,7 +102,11 @@ def parts(
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
-    return train, None if held_out is None else aligned(held_out, train, extend=extend)
+    if held_out is None:
+        return train, None
+    held_out = aligned(held_out, train, extend=extend)
+    leakage.compare_parts([train], held_out, "validation")
+    return train, held_out
 
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:

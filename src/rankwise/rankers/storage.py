@@ -69,7 +69,7 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
             "not a model of rankwise",
             got=f"a {'folder without ' + DESCRIPTION if path.is_dir() else 'single file'}",
             where=str(path),
-            hint="pass the folder that save() wrote; open a library's own file in that library, and rw.wrap it",
+            hint="pass the folder that save() or 'rankwise train' wrote; in Python, rw.wrap takes models of libraries",
         )
     for _ in range(_ATTEMPTS):
         text = (path / DESCRIPTION).read_bytes()

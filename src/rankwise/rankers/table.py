@@ -79,7 +79,7 @@ def load(path: str | Path) -> "Trained | Any":
     """
     description, files = storage.read(path)
     if description.get("ranker") == "reranker":
-        hint = "open it with rw.rerank.Reranker.load"
+        hint = "open it with rw.rerank.Reranker.load, or use 'rankwise rerank score'"
         raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
     with storage.making_sense(path):
         return any_class(str(description["ranker"]))._from_description(description, files)

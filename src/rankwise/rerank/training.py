@@ -83,6 +83,8 @@ def fit(
         if not isinstance(lists, Lists | None) or (lists is None and name == "train"):
             hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
             raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
+    if valid is not None:
+        valid.compare_with(train, "validation")
     with Interrupts() as interrupts, _own_threads(reranker), first_use.telling(reranker.progress):
         with interrupts.allowed():
             metrics = find_metrics(reranker.metrics)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise import check, first_use
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import inputs
 from rankwise.stream import Stream
 from rankwise.tuning import spaces
 from rankwise.tuning.progress import Report, showing
@@ -76,6 +78,8 @@ def tune(
     checked = checked_search(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
     )
+    if valid is not None:
+        leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
@@ -147,7 +151,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
     ranker.set_params(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), leakage.checked():
             warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
             ranker.fit(search.train, valid=search.valid, watch=watch)
     except optuna.TrialPruned as why:

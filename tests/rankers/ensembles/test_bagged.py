@@ -397,6 +397,7 @@ def objective_here(scores, labels, offsets):
     return scores - labels, np.ones_like(scores)
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_errors_say_what_to_do(data):
     with pytest.raises(ValueError, match=r"at least as many queries as folds: got 3 queries and folds=5.*fewer folds"):
         rw.bagged(ranker()).fit(data.take([0, 1, 2]))

@@ -31,6 +31,7 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
     with reading(paths):
         table = scan(paths)
         names = frames.feature_columns(table, known)
+        frames.warn_of_leakage(names, known.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         thin = RankingDataset.from_frame(table, **{**known, **bare})
         lists = category_lists(table, names, {}, categorical, known.get("categories") or {})

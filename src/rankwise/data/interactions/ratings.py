@@ -90,7 +90,7 @@ def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: 
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
-            hint="keep one of the rows, for example with frame.group_by('user', 'item').max(), or set rating=None",
+            hint="keep one of the rows, or set rating=None: every row is then an event",
         )
     return {
         "users": users,

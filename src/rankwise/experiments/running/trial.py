@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.arrays import Array
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments.methods import PROTOCOL
@@ -161,7 +162,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
         notes["search"] = found.to_dict()
     else:
         ranker = chosen.build(settings, cell.defaults)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:

@@ -89,7 +89,14 @@ class TorchLoss(torch.nn.Module):
     def prepare(self, labels: TensorLike, offsets: TensorLike, **documents: TensorLike) -> "PreparedLoss":
         """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
         columns = {name: _array(column) for name, column in documents.items()}
-        return PreparedLoss(self, _Everywhere(self.objective.prepare(_array(labels), _array(offsets), **columns)))
+        grades, starts = _array(labels), _array(offsets)
+        if grades.ndim > 1 or starts.ndim > 1:
+            raise check.error(
+                "a loss is of flat lists, one after the other, and of offsets that say where each starts",
+                got=f"labels of shape {grades.shape}, offsets of shape {starts.shape}",
+                hint="call loss.padded(scores, labels, mask) for a padded batch",
+            )
+        return PreparedLoss(self, _Everywhere(self.objective.prepare(grades, starts, **columns)))
 
     @torch.compiler.disable
     def padded(
@@ -173,7 +180,7 @@ class PreparedLoss:
             raise check.error(
                 "scores must be flat, one number per document",
                 got=f"shape {tuple(scores.shape)} for {self._n_docs} documents",
-                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to loss.padded",
             )
         if stream is None:
             stream = self.loss.next_stream()
@@ -236,10 +243,11 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _inside(name: str, column: Tensor, inside: Tensor) -> Tensor:
     """The documents of a padded column, row after row."""
     if inside.dtype != torch.bool or inside.ndim != 2 or column.shape != inside.shape:
+        made = "make the mask with positions < sizes[:, None]; it is True where there is a document"
         raise check.error(
             f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
             got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
-            hint="make the mask with positions < sizes[:, None]; it is True where there is a document",
+            hint="pass mask.bool()" if inside.dtype != torch.bool and column.shape == inside.shape else made,
         )
     return torch.masked_select(column, inside.to(column.device))
 

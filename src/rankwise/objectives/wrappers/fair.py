@@ -92,7 +92,7 @@ class fair(Objective):  # noqa: N801 (wrappers are adjectives)
             raise check.error(
                 f"{self.name} needs the group of every document",
                 got="data without groups",
-                hint="set groups=…, their column, in RankingDataset, from_frame, read_csv or read_parquet",
+                hint="set groups=…, the column that holds them, where the data are read",
             )
         shares = group_shares(documents["groups"], *lists, self.merit, self.gain)
         inner = self.inner.prepare(*lists, **handed(self, self.inner, documents))

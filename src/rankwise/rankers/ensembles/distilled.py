@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
@@ -151,11 +152,13 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         student = self.student.__sklearn_clone__().set_params(objective=self._mixed())
         train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        teacher = trained(self.teacher, train, held_out)
+        with leakage.checked():
+            teacher = trained(self.teacher, train, held_out)
         if self.unlabelled is not None:
             train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
         taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
-        student.fit(taught, held_out, resume=resume, measure=measure, watch=watch)
+        with leakage.checked():
+            student.fit(taught, held_out, resume=resume, measure=measure, watch=watch)
         self.teacher_, self.ranker_ = teacher, student
         self._schema, self._least_code = student._schema, student._least_code
         self.history_, self.best_round_, self.stopped_ = student.history_, student.best_round_, student.stopped_

@@ -94,7 +94,7 @@ def _naming_the_end() -> Iterator[None]:
         yield
     except BrokenProcessPool:
         hint = (
-            "it may have been out of memory: set fewer processes; with a checkpoint, fit(…, resume=True) resumes; a "
+            "it may have been out of memory: set fewer processes; with a checkpoint, resume=True resumes; a "
             "script that starts processes needs if __name__ == '__main__':"
         )
         what = check.error("a process that trains members of a bag has ended", hint=hint)

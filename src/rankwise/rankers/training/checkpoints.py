@@ -71,7 +71,7 @@ class Checkpoint:
             raise check.error(
                 "a finished model is no checkpoint",
                 where=str(self.path),
-                hint="continue it with fit(…, init_model=…), or name another folder for checkpoints",
+                hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
         with storage.making_sense(self.path):
             for what, now in self.identity.items():

@@ -243,6 +243,8 @@ class Trained(Ranker):
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
 
+        if not isinstance(self.checkpoint, str | Path):
+            raise check.error("checkpoint must be the name of a folder", got=repr(self.checkpoint))
         return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
 
     def _older(self, model: "Trained | str | Path") -> Self:

@@ -364,7 +364,7 @@ def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArra
     if _POSITION_BIAS not in parameters:
         return None
     if data.positions is None:
-        hint = "use click data that has them, such as rw.simulate_clicks(…)"
+        hint = "use click data that has them, as 'rankwise data clicks' makes (rw.simulate_clicks)"
         raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
 

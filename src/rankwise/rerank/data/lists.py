@@ -1,5 +1,6 @@
 """What rerankers learn from and score: queries and documents as text, and ranking data beside them."""
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
+from rankwise.data import leakage
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
@@ -241,6 +243,18 @@ class Lists:
 
     def __len__(self) -> int:
         return self.n_queries
+
+    def compare_with(self, seen: "Lists", part: str) -> None:
+        """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
+        leakage.warn_shared([seen._queries()], self._queries(), part, "text")
+
+    def _queries(self) -> leakage.Queries:
+        """The queries by id and by text; a text that several queries have tells none of them."""
+        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
+        texts = np.frombuffer(b"".join(digests), np.uint64)
+        _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+        alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
+        return leakage.Queries(leakage.unless_numbers(self.data.query_ids), alone)
 
     def __repr__(self) -> str:
         return repr(self.data).replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
