@@ -39,7 +39,6 @@ def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
     printed = result.stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
     assert "→  " in printed
-    assert printed.splitlines()[0].endswith("  state")
     assert "no recipes of other libraries" in printed
     assert f"On {train}" in printed
     document = json.loads(run(*words, "-o", tmp_path / "again", "--json").stdout)

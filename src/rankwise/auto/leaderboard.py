@@ -126,19 +126,10 @@ class Leaderboard:
 
     def table(self) -> tables.Table:
         """Give it as a table that prints as text, Markdown, LaTeX or HTML."""
-        header = (
-            "",
-            "recipe",
-            self.metric,
-            "95% interval",
-            "to leader",
-            "p",
-            "win/tie/loss",
-            "rounds",
-            "training",
-            "µs/doc",
-            "state",
-        )
+        numbers = ("95% interval", "to leader", "p", "win/tie/loss", "rounds", "training", "µs/doc")
+        # Most often all are complete, and the table is wide enough without a column that says so.
+        states = any(entry.state not in ("complete", "not tried") for entry in self.entries)
+        header = ("", "recipe", self.metric, *numbers, *(("state",) if states else ()))
         rows = tuple(
             (
                 "→" if entry.chosen else "",
@@ -153,7 +144,7 @@ class Leaderboard:
                 str(entry.rounds or tables.NOTHING),
                 tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
                 tables.number(entry.microseconds, 2),
-                entry.state,
+                *((entry.state,) if states else ()),
             )
             for entry in self.entries
             if entry.state != "not tried"
@@ -168,7 +159,7 @@ class Leaderboard:
             *([f"Not tried: {', '.join(waiting)}."] if waiting else []),
             *self.notes,
         ]
-        return tables.Table(header=header, rows=rows, align="llrlrrrrrrl", notes=tuple(notes))
+        return tables.Table(header=header, rows=rows, align="llrlrrrrrr" + "l" * states, notes=tuple(notes))
 
     def brief(self) -> tables.Table:
         """Give the columns that decide, for a terminal that is too narrow for all."""
