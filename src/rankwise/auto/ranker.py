@@ -137,29 +137,30 @@ class AutoRanker(Ranker):
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         self._refuse("fit", others)
         budget = Budget(self.minutes)
-        metric = str(find_metric(self.metric))
+        metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         recipes, notes = self._recipes(data)
-        about = kept.identity(data, recipes, metric=metric, folds=self.folds, seed=seed)
+        about = kept.identity(data, recipes, metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
         named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
         tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
+        settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
             first_use.telling(self.progress),
-            showing(self.progress, metric) as report,
+            showing(self.progress, str(metric)) as report,
             kept.opened(self.study, about) as folder,
         ):
-            folder.read(tried)
+            folder.read(tried, settings)
             budget.before = folder.spent
             search = Search(
                 data=data,
                 metric=metric,
                 tried=tried,
-                settings={"threads": self.threads, "metrics": (self.metric,)},
+                settings=settings,
                 seed=seed,
                 bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
                 budget=budget,
@@ -167,7 +168,7 @@ class AutoRanker(Ranker):
                 report=report,
             )
             self.stopped_ = search.run()
-            self._take(data, tried, metric, budget, notes)
+            self._take(data, tried, str(metric), budget, notes)
         if self.stopped_ == "interrupted":
             taken = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)

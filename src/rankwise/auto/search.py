@@ -12,6 +12,7 @@ from rankwise.auto.choice import NETS, TREES, Candidate
 from rankwise.auto.progress import Moment, Report
 from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.training.ranker import Trained
@@ -118,7 +119,7 @@ class Search:
     """Trains recipes as bags until all are complete or the time is over."""
 
     data: RankingDataset
-    metric: str
+    metric: Metric
     tried: Sequence[Tried]
     """All recipes, in the order in which they are tried."""
     settings: Keywords
@@ -195,7 +196,7 @@ class Search:
         bag, timer = bagged(recipe, **self.bags), self.budget.timer()
 
         def watch(round: int, history: "History") -> None:
-            self._say(one, round, history[self.metric][-1])
+            self._say(one, round, history[str(self.metric)][-1])
             timer(round, history)
 
         self._say(one, 0, math.nan)
@@ -216,21 +217,21 @@ class Search:
             else:
                 one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != recipe.unit
                 one.state = "complete" if one.finished else "partial"
-                one.values[quarters] = one.evaluation.mean[self.metric]
+                one.values[quarters] = one.evaluation.mean[str(self.metric)]
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
         one.measure(self.data)
         self.kept.write(one, self.budget.spent)
         one.closing = timer.since
         self._reserve()
         if one.bag is not None and one.evaluation is not None:
-            self._say(one, one.bag.best_round_, one.evaluation.mean[self.metric], one.state)
+            self._say(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
         else:
             self._say(one, 0, math.nan, one.state)
 
     def _reserve(self) -> None:
         """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
         self.budget.closings = [one.closing for one in self.tried if one.closing > 0.0]
-        bags = [one.candidate(self.metric) for one in self.tried if one.bag is not None]
+        bags = [one.candidate(str(self.metric)) for one in self.tried if one.bag is not None]
         self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
 
     def _say(self, one: Tried, round: int, value: float, ended: str = "") -> None:

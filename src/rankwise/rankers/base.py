@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names, inputs, storage
@@ -137,6 +137,13 @@ class Ranker(Estimator, ABC):
     def _objective(self) -> Objective:
         """The objective as an object."""
         return find_objective(self.objective)
+
+    def _code(self) -> dict[str, str]:
+        """Digests of the user's code that it trains with: by these, beside names, kept work is known."""
+        resolved: Keywords = {"metrics": self._metrics()}
+        if "objective" in self.own_parameters() and native(self.objective) is None:
+            resolved["objective"] = self._objective()
+        return user_code.digests(self.get_params(deep=False) | resolved)
 
     # Scores and what they are good for.
 

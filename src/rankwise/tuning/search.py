@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, RankMetric
 from rankwise.metrics import metric as find_metric
@@ -81,6 +81,8 @@ class Search:
 
     def identity(self) -> Json:
         """What must be the same for a study to be resumed."""
+        code = user_code.digests(self.objective, self.metric, self.fixed)
+        optional = ({} if self.bag is None else {"bag": self.bag}) | ({"code": code} if code else {})
         return {
             "ranker": self.ranker,
             "objective": str(_expression(self.objective)),
@@ -90,7 +92,7 @@ class Search:
             "seed": self.seed,
             "train": fingerprint(self.train),
             "valid": None if self.valid is None else fingerprint(self.valid),
-        } | ({} if self.bag is None else {"bag": self.bag})
+        } | optional
 
 
 def checked_search(

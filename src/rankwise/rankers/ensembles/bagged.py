@@ -299,6 +299,9 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     # On disk.
 
+    def _code(self) -> dict[str, str]:
+        return self.ranker._code()
+
     def _rounds(self) -> int:
         return self.best_round_
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, first_use
+from rankwise import check, first_use, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -230,7 +230,7 @@ class Trained(Ranker):
                 raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
             return None
         files = None if older is None else b"".join(older._files().values())
-        identity = {
+        identity: Json = {
             "ranker": self.name,
             "objective": self._objective_expression(),
             "data": {
@@ -241,6 +241,8 @@ class Trained(Ranker):
             },
             "parameters": self._parameters(without=FREE),
         }
+        if code := self._code() | user_code.digests([one.function for one in measure.values()]):
+            identity["code"] = code
 
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
