@@ -21,7 +21,7 @@ def own_metric(scores, labels, offsets):
 """
 DATA = rw.synthetic(n_queries=24, n_docs=6, n_features=4, seed=3)
 TRAIN, VALID = rw.split(DATA, (0.6, 0.4), seed=0)
-Own = Callable[..., object]
+Own = Callable[..., Any]
 
 
 def defined(source: str) -> Own:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numba
 import numpy as np
@@ -19,7 +20,7 @@ HELPER = "def helper(x):\n    return x * 2\n"
 METRIC = "def own(scores, labels, offsets, depth=1):\n    return helper(labels[depth]) + GAINS[1]\n"
 
 
-def defined(*source: str, name: str = "own") -> object:
+def defined(*source: str, name: str = "own") -> Any:
     """What a module of this source, that is nowhere on disk, calls ``name``."""
     names: dict = {"__name__": "users_module", "np": np, "rw": rw, "dataclasses": dataclasses, "functools": functools}
     exec("".join(source), names)  # noqa: S102

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
-from rankwise import check
+from rankwise import check, registry
+from rankwise.plain import Keywords
 
 
 @contextlib.contextmanager
 def processes(count: int) -> Iterator[Executor]:
     """Processes that end when they are no longer wanted, and also when this one is killed."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
+    about: Keywords = {"initializer": _begin, "initargs": (registry.parcels(),)}
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), **about)
     try:
         yield pool
     except BaseException:
@@ -48,9 +50,10 @@ def without_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _begin() -> None:
+def _begin(registered: list[bytes]) -> None:
     """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    registry.receive(registered)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

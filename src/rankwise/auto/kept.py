@@ -12,9 +12,9 @@ from rankwise import check, files, settings_files, user_code
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.training.ranker import Trained
 
 if TYPE_CHECKING:
     from rankwise.auto.search import Tried
@@ -28,7 +28,7 @@ MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_e
 _FREE = (*MANAGED, "device")
 
 
-def identity(data: RankingDataset, recipes: Sequence[Trained], metric: Metric, **settings: object) -> Json:
+def identity(data: RankingDataset, recipes: Sequence[Ranker], metric: Metric, **settings: object) -> Json:
     """What must be the same for a search to be resumed."""
     described = [
         {"ranker": one.name, "objective": one._objective_expression(), "parameters": one._parameters(_FREE)}
@@ -74,7 +74,8 @@ class Kept:
                     one.restore(record)
                     if record["trained"]:
                         bag = cast("bagged", load(self.bag(one.number)))
-                        one.bag = bag.set_params(**settings, objective=one.recipe.objective)
+                        live = [name for name in ("objective",) if name in one.recipe.own_parameters()]
+                        one.bag = bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
 
     def write(self, one: "Tried", spent: float) -> None:
         """Keep how far a recipe is, and its bag; a checkpoint that nobody needs any more goes."""

@@ -14,8 +14,9 @@ from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.at_once import trains_at_once
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Tried:
 
     number: int
     name: str
-    recipe: Trained
+    recipe: Ranker
     again: int = 0
     """How often the same recipe came before: its seed differs by that."""
     bag: bagged | None = None
@@ -58,7 +59,7 @@ class Tried:
     @property
     def rounds(self) -> int:
         """How many rounds it has at most."""
-        return int(getattr(self.recipe, self.recipe.unit))
+        return 1 if trains_at_once(self.recipe) else int(getattr(self.recipe, self.recipe.unit))
 
     @property
     def quarter(self) -> int:
@@ -189,11 +190,10 @@ class Search:
         """Train a recipe on from where it is."""
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
-        recipe = one.recipe.__sklearn_clone__()
-        recipe.set_params(
-            **self.settings, **changes, seed=self.seed + one.again, checkpoint=self.kept.checkpoint(one.number)
-        )
-        bag, timer = bagged(recipe, **self.bags), self.budget.timer()
+        bag, timer = bagged(one.recipe.__sklearn_clone__(), **self.bags), self.budget.timer()
+        own = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
+        checkpoint = self.kept.checkpoint(one.number)
+        bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)
 
         def watch(round: int, history: "History") -> None:
             self._say(one, round, history[str(self.metric)][-1])
@@ -209,13 +209,12 @@ class Search:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
             # A bag that is taken, or trained on by its user, knows nothing of the search.
-            own = {name: getattr(one.recipe, name) for name in ("progress", "checkpoint_every")}
-            recipe.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
+            bag.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
             if bag.stopped_ in (OVER, "interrupted"):
                 one.state = bag.stopped_
             else:
-                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != recipe.unit
+                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != bag.unit
                 one.state = "complete" if one.finished else "partial"
                 one.values[quarters] = one.evaluation.mean[str(self.metric)]
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)

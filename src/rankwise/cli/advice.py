@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from rankwise import registry
 from rankwise.cli.options import READING
 
 _ARGUMENT = re.compile(
@@ -17,6 +18,11 @@ _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
 _NAME = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=(])")  # a word that only an argument looks like
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _WORDS = {"True": "true", "False": "false", "None": "none"}
+_REGISTERED = {
+    f"pass one of your own as the function itself, or {registry.HINT}": "import one of your own with --import MODULE",
+    registry.HINT: "import one of your own with --import MODULE",
+    "register its class before loading: rw.register": "name the module that registers it: --import MODULE",
+}
 _PAIR = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 
 
@@ -25,6 +31,8 @@ def advise(sentence: str, command: Any) -> str:
     before, mark, hint = sentence.partition("Hint: ")
     if not mark:
         return sentence
+    for phrase, word in _REGISTERED.items():
+        hint = hint.replace(phrase, word)
     options = {option.name: option for option in command.params if option.param_type_name == "option"}
     hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
     hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)

@@ -1,13 +1,12 @@
 """Rankers that learn round by round: one ``fit`` for trees, nets and factors."""
 
 import contextlib
-import copy
 import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Never, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
@@ -39,8 +38,6 @@ class Trained(Ranker):
     checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
     """
 
-    unit: ClassVar[str] = "rounds"
-    """What rounds are called, and the parameter that says how many there are."""
     learning_rate: float | None
     seed: int
     threads: int | None
@@ -53,18 +50,6 @@ class Trained(Ranker):
     progress: bool | None
     settings_: Keywords
     """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
-
-    def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide; here, there are none."""
-        return {}
-
-    def _with(self, settings: Keywords) -> Self:
-        """The same ranker with these parameters set."""
-        if not settings:
-            return self
-        made = copy.copy(self)
-        made.native = dict(self.native)
-        return made.set_params(**settings)
 
     def fit(
         self,
@@ -293,9 +278,6 @@ class Trained(Ranker):
 
         It scores the validation data, if there are any, and then ``others``, in this order.
         """
-
-    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        """Refuse files of a model, of so many features, that must not be read; here, none."""
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:
