@@ -21,7 +21,7 @@ class Ridge(rw.Ranker):
     def __init__(self, alpha=1.0):
         self.alpha = alpha
 
-    def _fit(self, train, valid):  # noqa: ARG002 (validation data are measured, and not needed to learn)
+    def _fit(self, train, valid):
         features = within_queries(train.features, train.offsets)
         labels = within_queries(train.labels[:, None], train.offsets, scale=False)[:, 0]
         penalty = self.alpha * np.eye(train.n_features)
@@ -42,9 +42,9 @@ def within_queries(columns, offsets, scale=True):
 if __name__ == "__main__":
     data = rw.synthetic(n_queries=120, n_features=10, n_docs=15, seed=1)
     train, valid, test = rw.split(data, (0.5, 0.25, 0.25), seed=0)
-    quick = {"rounds": 20, "leaves": 7, "threads": 1}
     tuned = rw.tune(train, valid, ranker="ridge", trials=5, progress=False)
-    found = rw.AutoRanker(None, recipes=[Ridge(), rw.LightGBMRanker(**quick)], folds=3, progress=False).fit(train, valid)
+    recipes = [Ridge(), Ridge(alpha=100.0), rw.LightGBMRanker(rounds=20, leaves=7)]
+    found = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(train, valid)
     systems = {
         "ridge": Ridge().fit(train),
         "tuned": tuned.ranker().fit(train),
@@ -54,7 +54,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         systems["a bag"].save(f"{folder}/bag")
         systems["read again"] = rw.load(f"{folder}/bag")
-        methods = {"ridge": "ridge(alpha=10)", "trees": "lightgbm(xendcg, rounds=20)"}
+        methods = {"ridge": "ridge(alpha=10)", "bag": "bagged(ridge, folds=3)"}
         spec = rw.Spec(name="mine", data=("synthetic(n_queries=60)",), methods=methods, trials=2)
         print(rw.reproduce(spec, f"{folder}/results", jobs=1))
     print(rw.compare(systems, test, ["ndcg@10"]))

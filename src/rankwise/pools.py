@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,18 @@ def processes(count: int) -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def check_portable(what: str, thing: object, *, alone: str) -> None:
+    """Refuse what no other process could be sent, such as functions inside of others, here rather than there.
+
+    ``alone`` is the argument that keeps it in this process.
+    """
+    try:
+        pickle.dumps(thing)
+    except (AttributeError, TypeError, pickle.PicklingError) as wrong:
+        hint = f"define functions in a module that can be imported, or set {alone}"
+        raise check.error(f"{what} cannot be sent to other processes", got=str(wrong), hint=hint) from None
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(Ellipsis))
 _NOT_CODE = {
     *("__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"),
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__parameters__"),
+    "name",  # which rw.register sets
     *("__abstractmethods__", "_abc_impl", "__dataclass_fields__", "__dataclass_params__", "__match_args__"),
 }
 
@@ -69,7 +70,7 @@ class _Walk:
         self.seen: dict[int, object] = {}  # the objects too: an id is that of another one once its object is gone
 
     def add(self, value: object) -> None:
-        """Take a value into the digest."""
+        """Add a value to the digest."""
         if isinstance(value, _PLAIN):
             self._text(f"{type(value).__name__} {value!r}")
         elif isinstance(value, types.CodeType):
@@ -141,8 +142,8 @@ class _Walk:
         self._text(f"class {cls.__qualname__}")
         if self._followed(cls):
             self._items("bases", cls.__bases__)
-            own = {name: part for name, part in vars(cls).items() if name not in _NOT_CODE}
-            self._items("members", [part for item in sorted(own.items()) for part in item])
+            members = {name: part for name, part in vars(cls).items() if name not in _NOT_CODE}
+            self._items("members", [part for item in sorted(members.items()) for part in item])
         else:
             self._text(cls.__module__)
 

@@ -420,6 +420,33 @@ def test_experiments_take_functions_as_metrics_and_know_their_code(tmp_path):
     np.testing.assert_allclose(twice.queries["top"], 2.0 * first.queries["top"])
 
 
+def test_functions_that_other_processes_cannot_be_sent_are_refused(tmp_path):
+    def local(scores, labels, offsets):
+        return top(scores, labels, offsets)
+
+    described = spec(methods={"own": "mean_label"}, metrics=(local,), decide=local, trials=2)
+    with pytest.raises(ValueError, match="the experiment cannot be sent to other processes.*set jobs=1"):
+        rw.reproduce(described, tmp_path / "results", jobs=2)
+
+
+def test_it_is_not_exported_nor_explained(data, tmp_path):
+    model = MeanLabel().fit(data)
+    with pytest.raises(ValueError, match="MeanLabel|mean_label"):
+        rw.export(model, tmp_path / "x.onnx", format="onnx")
+    with pytest.raises(ValueError, match="a MeanLabel cannot explain its scores"):
+        rw.explain(model, data, query=data.qids()[0])
+
+
+def test_scikit_learn_searches_it(data):
+    import sklearn
+    from sklearn.model_selection import GridSearchCV, GroupKFold
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(MeanLabel(), {"alpha": [0.0, 5.0]}, cv=GroupKFold(3))
+        search.fit(data.features, data.labels, qid=data.qids(), groups=data.qids())
+    assert search.best_params_ == {"alpha": 0.0}
+
+
 SCRIPT = """
 import sys
 import numpy as np

@@ -13,7 +13,7 @@ _OPTION = "--import"
 
 
 def first(words: Sequence[str]) -> list[str]:
-    """Put ``--import MODULE``, wherever it stands on a command line, before the command.
+    """Move ``--import MODULE``, wherever it stands on a command line, before the command.
 
     >>> first(["train", "data.txt", "--import", "mine", "-o", "model"])
     ['--import', 'mine', 'train', 'data.txt', '-o', 'model']

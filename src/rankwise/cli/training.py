@@ -195,10 +195,10 @@ def train(
         model = blending.blend(blend, given, without, folds=bag, processes=processes, dask=dask)
         dask = None
     else:
-        model, told = _ranker(ranker, params, given, inputs.settings(set_ or []), in_bag=bag is not None)
+        model, general = _ranker(ranker, params, given, inputs.settings(set_ or []), in_bag=bag is not None)
         if bag is not None:
             model, dask = _bag(model, bag, processes or 1, dask), None
-        model = model._told(**told) if told else model
+        model = model._configure(**general) if general else model
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
@@ -285,7 +285,7 @@ def _ranker(
 ) -> tuple[Any, Keywords]:
     """Make the ranker: what the command line says goes before what the file says.
 
-    With it comes what a ranker without such parameters is told about its training, or the bag that it is in.
+    With it come settings that it has no parameters for, and that are those of its training, or of the bag it is in.
     """
     from rankwise.rankers.at_once import OF_ANY
     from rankwise.rankers.table import RANKERS, built, ranker_class
@@ -305,19 +305,19 @@ def _ranker(
     if said.get("patience") == 0:
         said["patience"] = None
     name = name or "lightgbm"
-    told: Keywords = {}
+    passed_on: Keywords = {}
     if name not in RANKERS:
-        own = ranker_class(name).own_parameters()
+        parameters = ranker_class(name).own_parameters()
         general = {"metrics", "threads", "progress"} | (
             {*OF_ANY, "checkpoint", "checkpoint_every"} if in_bag else set()
         )
-        told = {word: value for word, value in said.items() if word in general and word not in own}
-        said = {word: value for word, value in said.items() if word not in told}
+        passed_on = {word: value for word, value in said.items() if word in general and word not in parameters}
+        said = {word: value for word, value in said.items() if word not in passed_on}
     if params is None:
-        return built(name, {**said, **native}), told
+        return built(name, {**said, **native}), passed_on
     with check.naming(params):
         built(name, kept)
-    return built(name, {**kept, **said, **native}), told
+    return built(name, {**kept, **said, **native}), passed_on
 
 
 def _bag(ranker: "Trained", folds: int, processes: int, dask: str | None) -> "Trained":

@@ -65,11 +65,13 @@ class Method:
         return blended(made, bag["folds"], repeats=bag["repeats"], **about)  # type: ignore[arg-type]
 
     def in_bag(self, ranker: Any, defaults: Mapping[str, object]) -> Any:
-        """Give the ranker, or the bag of such rankers where the method is one, told what is measured."""
+        """Return the ranker, or the bag of such rankers where the method is one."""
         made = ranker if self.bag is None else bagged(ranker, self.bag["folds"], repeats=self.bag["repeats"])
         if not trains_at_once(ranker):
             return made
-        return made._told(**{name: value for name, value in defaults.items() if name in OF_ANY or name in OF_TRAINING})
+        return made._configure(
+            **{name: value for name, value in defaults.items() if name in OF_ANY or name in OF_TRAINING}
+        )
 
     def code(self) -> dict[str, str]:
         """Digests of the user's code that it trains with."""

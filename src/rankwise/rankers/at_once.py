@@ -90,11 +90,12 @@ class TrainedAtOnce:
         self._fit(train, held_out)
         self._remember(train)
         parts = {} if held_out is None else {"": held_out}
-        for name, one in {**parts, **(measure or {})}.items():
-            if not isinstance(one, Measure):
-                aligned = inputs.aligned(one, train)
-                one = Measure(aligned, Validation(aligned, metrics, debias=False))
-            values = one.function(self.predict(one.data))
+        for name, part in {**parts, **(measure or {})}.items():
+            measured = part
+            if not isinstance(measured, Measure):
+                aligned = inputs.aligned(measured, train)
+                measured = Measure(aligned, Validation(aligned, metrics, debias=False))
+            values = measured.function(self.predict(measured.data))
             self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
         if watch is not None:
             watch(1, self.history_)
@@ -105,7 +106,7 @@ class TrainedAtOnce:
         raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
 
     def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide; here, there are none."""
+        """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
         return {}
 
     def _with(self, settings: Keywords) -> Self:
@@ -116,8 +117,8 @@ class TrainedAtOnce:
         made.native = dict(self.native)
         return made.set_params(**settings)
 
-    def _told(self, **settings: Any) -> Self:
-        """Set what whoever trains it decides: the parameters that it has, and in any case what is measured."""
+    def _configure(self, **settings: Any) -> Self:
+        """Set what whoever trains it decides: the parameters that it has, and in any case the metrics."""
         known = self.own_parameters()
         if "metrics" in settings and "metrics" not in known:
             self.metrics = settings["metrics"]
@@ -137,7 +138,7 @@ class TrainedAtOnce:
         return OneRound(self, train, [*([] if valid is None else [valid]), *others])
 
     def _keep(self, model: Any, state: State) -> None:
-        """Take over the model of the best round: it is here already."""
+        """Keep the model of the best round: it is here already."""
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
         """Refuse files of a model, of so many features, that must not be read; here, none."""

@@ -174,7 +174,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
 
     @contextlib.contextmanager
     def _naming(self, what: str, value: object) -> Iterator[None]:
-        """Say how a name that a file holds is made known, where this ranker was read from one."""
+        """Name the remedy for a name that is not known here, where this ranker was read from a file."""
         try:
             yield
         except ValueError as unknown:

@@ -62,10 +62,9 @@ def restore(ranker: object, contents: Mapping[str, bytes]) -> None:
     for name, value in values.items():
         _set(ranker, name, value)
     for name, description in rankers.items():
-        own = {
-            role.removeprefix(f"{name}-"): content for role, content in contents.items() if role.startswith(f"{name}-")
-        }
-        _set(ranker, name, any_class(str(description["ranker"]))._from_description(description, own))
+        start = f"{name}-"
+        files = {role.removeprefix(start): content for role, content in contents.items() if role.startswith(start)}
+        _set(ranker, name, any_class(str(description["ranker"]))._from_description(description, files))
 
 
 def check_parameters(ranker: "Ranker") -> None:

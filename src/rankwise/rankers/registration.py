@@ -67,17 +67,17 @@ def _kind(thing: Any, kind: str | None) -> str:
         check.choice("kind", kind, _BASES)
     if not isinstance(thing, type):
         return _kind_of_function(thing, kind)
-    found = next((name for name, base in _BASES.items() if issubclass(thing, base)), None)
-    if found is None or (kind or found) != found:
+    derived = next((name for name, base in _BASES.items() if issubclass(thing, base)), None)
+    if derived is None or (kind or derived) != derived:
         hint = "derive it from rw.Objective, rw.Metric or rw.Ranker"
         raise check.error("a class is registered as what it derives from", got=_described(thing, kind), hint=hint)
     if inspect.isabstract(thing):
         missing = ", ".join(sorted(getattr(thing, "__abstractmethods__", ())))
         raise check.error("the class is not complete", got=f"{thing.__name__} without {missing}", hint="define it")
-    if found != "ranker" and "__init__" in vars(thing) and "__dataclass_fields__" not in vars(thing):
+    if derived != "ranker" and "__init__" in vars(thing) and "__dataclass_fields__" not in vars(thing):
         hint = "decorate it with @dataclass(frozen=True, kw_only=True, repr=False), and its settings are fields"
-        raise check.error(f"an expression cannot tell the settings of the {found}", got=thing.__name__, hint=hint)
-    return found
+        raise check.error(f"an expression cannot tell the settings of the {derived}", got=thing.__name__, hint=hint)
+    return derived
 
 
 def _kind_of_function(thing: Any, kind: str | None) -> str:

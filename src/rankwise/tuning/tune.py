@@ -148,7 +148,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
     watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
-    ranker._told(metrics=(search.metric,), threads=search.threads, progress=False)
+    ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)

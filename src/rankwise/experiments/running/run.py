@@ -21,7 +21,7 @@ from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
-from rankwise.pools import cluster, processes, without_interrupts
+from rankwise.pools import check_portable, cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
 from rankwise.threads import thread_count
 
@@ -179,6 +179,8 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
             except ValueError as wrong:
                 yield cell, wrong
         return
+    if dask is None:
+        check_portable("the experiment", work.missing[0], alone="jobs=1")
     with cluster(dask) if dask is not None else processes(work.workers) as pool:
         work.clock.start()
         with without_interrupts():

@@ -159,7 +159,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
         told = {"threads": cell.threads, "progress": False}
-        ranker = chosen.in_bag(found.ranker()._told(**told), cell.defaults)
+        ranker = chosen.in_bag(found.ranker()._configure(**told), cell.defaults)
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:

@@ -102,13 +102,13 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
         if not isinstance(ranker, TreeRanker | NeuralRanker) and not trains_at_once(ranker):
             got = f"the class {ranker.__name__}" if inspect.isclass(ranker) else type(ranker).__name__
-            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
+            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker"
             raise check.error("a bag is made of rankers of trees or nets, or of one's own", got=got, hint=hint)
 
     # Parameters: its own, and those of the ranker.
 
     def __getattr__(self, name: str) -> Any:
-        """Give a parameter of the ranker, or of the training where the ranker has none."""
+        """Return a parameter of the ranker, or of the training where the ranker has none."""
         ranker = self.__dict__.get("ranker")
         if ranker is not None and name in (usual := self._of_training(ranker)):
             return self._training.get(name, usual[name])
@@ -138,10 +138,10 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         return trains_at_once(self.ranker) or super().loss_compares
 
     def __sklearn_clone__(self) -> Self:
-        """Give an untrained one."""
+        """Return an untrained one."""
         return super().__sklearn_clone__().set_params(**self._training)
 
-    def _told(self, **settings: Any) -> Self:
+    def _configure(self, **settings: Any) -> Self:
         return self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> Keywords:

@@ -28,7 +28,8 @@ def check_members(rankers: Any) -> None:
             what = "a blend is made of rankers of trees or nets, or of one's own, bags of them, and features"
             got = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             hint = (
-                "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features"
+                "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features; "
+                "derive your own from rw.Ranker"
             )
             raise check.error(what, got=got, hint=hint)
 

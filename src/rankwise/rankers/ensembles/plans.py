@@ -33,7 +33,7 @@ def plans(ranker: Any, data: RankingDataset, *, folds: int, repeats: int, seed: 
         for number in range(folds):
             # Metrics are measured by the bag, and not where members are.
             own = seed_of_member(seed, len(found))
-            member = ranker.__sklearn_clone__()._told(seed=own, metrics=())
+            member = ranker.__sklearn_clone__()._configure(seed=own, metrics=())
             found.append(Plan(member, own, np.flatnonzero(fold == number)))
     return found
 
