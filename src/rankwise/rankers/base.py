@@ -180,10 +180,10 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         except ValueError as unknown:
             if not self.__sklearn_is_fitted__() or callable(value):
                 raise
+            trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
             hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
-            raise check.error(
-                f"the {what} of this trained model is not known here", got=str(unknown), hint=hint
-            ) from None
+            sentence = f"this model was trained with {trained_with} not known here"
+            raise check.error(sentence, got=str(unknown), hint=hint) from None
 
     # Scores and what they are good for.
 
