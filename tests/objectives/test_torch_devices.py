@@ -130,12 +130,12 @@ def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(d
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA")
-@pytest.mark.parametrize("text", ALL)
-def test_cuda(text):
+@pytest.mark.parametrize("objective", [*ALL, OWN, rw.objective(squared_error)], ids=str)
+def test_cuda(objective):
     here, labels, offsets = given(torch.float32)
     scores = here.detach().cuda().requires_grad_(True)
     weights: Any = torch.tensor(WEIGHTS, device="cuda", requires_grad=True)
-    loss = rw.torch_loss(text)
+    loss = rw.torch_loss(objective)
     expected = loss(here, labels, offsets, WEIGHTS, stream())
     expected.backward()
     with warnings.catch_warnings():
