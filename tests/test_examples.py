@@ -41,7 +41,6 @@ def test_every_example_is_run_and_listed():
 def test_an_example_runs_as_it_stands(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [name])
-    monkeypatch.setattr("rankwise.registry._entries", {})
     again = name in ("serve.py", "trec_runs.py")  # a second run must not stumble over the files of the first
     for _ in range(1 + again):
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
@@ -66,8 +65,7 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
 
 
-def test_a_ranker_of_ones_own_in_sixty_lines(monkeypatch):
-    monkeypatch.setattr("rankwise.registry._entries", {})
+def test_a_ranker_of_ones_own_in_sixty_lines():
     path = EXAMPLES / "own_ranker.py"
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
     ridge = runpy.run_path(str(path))["Ridge"](alpha=0.5)

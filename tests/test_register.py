@@ -15,12 +15,6 @@ from rankwise.objectives.adapted import Adapted
 SMALL: dict[str, Any] = {"rounds": 4, "leaves": 3, "min_documents": 3, "threads": 1}
 
 
-@pytest.fixture(autouse=True)
-def names(monkeypatch):
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(registry, "_entries", {})
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Squares(rw.Objective):
     """Half the squared distance to labels times a factor."""

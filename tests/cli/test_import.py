@@ -48,7 +48,6 @@ def here(tmp_path, monkeypatch):
     """A folder with data and a module, in a process that knows nothing of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(registry, "_entries", {})
     parts = rw.split(rw.synthetic(n_queries=30, n_docs=10, n_features=6, seed=1), (0.5, 0.5), seed=1)
     for name, part in zip(("train", "valid"), parts, strict=True):
         rw.write_letor(part, f"{name}.txt")

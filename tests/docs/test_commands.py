@@ -43,7 +43,6 @@ def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path, 
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("RANKWISE_DATA", str(home))
     monkeypatch.setenv("RANKWISE_THREADS", "1")
-    monkeypatch.setattr("rankwise.registry._entries", {})
     monkeypatch.setattr("sys.path", list(sys.path))
     for command in commands.blocks(page):
         parse(command)

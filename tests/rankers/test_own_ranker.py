@@ -21,9 +21,8 @@ SMALL: dict[str, Any] = {"rounds": 6, "leaves": 4, "min_documents": 3, "threads"
 
 
 @pytest.fixture(autouse=True)
-def names(monkeypatch):
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(registry, "_entries", {"mean_label": registry.Entry("ranker", MeanLabel)})
+def name():
+    rw.register("mean_label", MeanLabel)
 
 
 class MeanLabel(rw.Ranker):
