@@ -41,6 +41,8 @@ _OF_OTHERS = {  # arguments of other libraries
     "padding": "transformers' tokenizers",
     "return_tensors": "transformers' tokenizers",
     "one_hot_max_size": "CatBoost",
+    "params": "scikit-learn's cross_validate",
+    "scoring": "scikit-learn's searches",
 }
 
 

@@ -1,5 +1,6 @@
 """A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
 
+import itertools
 import json
 import math
 import re
@@ -383,6 +384,24 @@ def test_refusals(data, tmp_path):
             auto(**wrong).fit(data)
     with pytest.raises(TypeError, match="init_model"):
         auto().fit(data, init_model="x")  # type: ignore[arg-type]
+
+
+def regret(scores, labels, offsets):
+    pairs = itertools.pairwise(offsets)
+    return [labels[a:b][np.argmax(scores[a:b])] - labels[a:b].max() for a, b in pairs]
+
+
+def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
+    first = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert {entry.state for entry in first.leaderboard_.entries} == {"complete"}
+    names = [entry.recipe for entry in first.leaderboard_.entries]
+    assert "lightgbm blend of 2 bags" in names
+    again = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert plain(again) == plain(first)
+    expected = np.mean(regret(again.predict(data), data.labels, data.offsets))
+    for model in (first, again, *again.ranker_.members_):
+        assert str(model._metrics()[0]) == "regret"  # also of bags that were read from the folder
+    assert again.score(data) == expected
 
 
 def test_folder_of_another_search_is_refused(data, tmp_path):

@@ -43,12 +43,12 @@ class Counting:
     exact_hessian, estimator = True, False
 
     def __init__(self, inner="xendcg", at=None, then=None):
-        self.inner, self.rounds, self.at, self.then = rw.objective(inner), [], at, then
+        self.inner, self.rounds, self._at, self._then = rw.objective(inner), [], at, then
 
     def __call__(self, scores, labels, offsets, stream=None, **documents):
         self.rounds.append(stream.round)
-        if stream.round == self.at:
-            self.then()
+        if stream.round == self._at:
+            self._then()
         return self.inner(scores, labels, offsets, stream, **documents)
 
     def __repr__(self):

@@ -414,7 +414,7 @@ def test_a_model_behind_a_symbolic_link(model, saved, tmp_path, data):
 KILLED = """
 import os, signal, sys, numpy as np, rankwise as rw
 data = rw.synthetic(n_queries=30, n_features=8, n_docs=15, seed=2)
-inner, until = rw.objective("xendcg"), int(sys.argv[2])
+inner = rw.objective("xendcg")
 seen = []
 class Objective:
     exact_hessian = estimator = False
@@ -422,7 +422,7 @@ class Objective:
         return "mine"
     def __call__(self, scores, labels, offsets, stream=None, **documents):
         seen.append(stream.round)
-        if stream.round == until:
+        if stream.round == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         return inner(scores, labels, offsets, stream)
 settings = dict(rounds=12, checkpoint_every=2, leaves=5, min_documents=5, threads=1, feature_fraction=0.5)

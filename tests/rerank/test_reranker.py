@@ -213,6 +213,26 @@ def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, mo
     assert_same(resumed, whole)
 
 
+def test_a_checkpoint_belongs_to_the_code_of_its_functions(tiny_folder, parts, tmp_path):
+    def own_loss(factor):
+        def own(scores, labels, offsets):
+            gap = factor * (scores - labels)
+            return np.add.reduceat(gap**2, offsets[:-1]), 2.0 * factor * gap, np.full_like(gap, 2.0 * factor**2)
+
+        return own
+
+    def stop(done, history):
+        raise RuntimeError("the power is gone")
+
+    settings: dict = {"checkpoint": tmp_path / "state", "epochs": 1}
+    with pytest.raises(RuntimeError, match="power"):
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop)
+    with pytest.raises(ValueError, match="belongs to another training .code: own differs"):
+        reranker(tiny_folder, objective=own_loss(2.0), **settings).fit(*parts, resume=True)
+    with pytest.raises(RuntimeError, match="power"):
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop, resume=True)
+
+
 def test_resuming_needs_a_checkpoint(tiny_folder, parts):
     with pytest.raises(ValueError, match="resume needs a checkpoint"):
         reranker(tiny_folder).fit(parts[0], resume=True)

@@ -11,7 +11,7 @@ from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.significance import TTest, t_test
 
 TREES, NETS, MIXED = 0, 1, 2
-"""From the simplest: one forest, one bag of nets, several models."""
+"""From the simplest: one forest, one bag of nets or of a ranker of one's own, several models."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from rankwise import check
+from rankwise import check, registry
 from rankwise.cli.options import READING
 
 _LEFT_OUT = re.compile(r"\bleave (?P<name>[a-z_]+) out\b")
@@ -17,6 +17,11 @@ _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _WITHOUT = {("rating", "None"): "implicit"}
 """Arguments that have an option of their own for one of their values."""
 _WORDS = {"True": "true", "False": "false", "None": "none"}
+_REGISTERED = {
+    f"pass one of your own as the function itself, or {registry.HINT}": "import one of your own with --import MODULE",
+    registry.HINT: "import one of your own with --import MODULE",
+    "register its class before loading: rw.register": "name the module that registers it: --import MODULE",
+}
 _PAIR = re.compile(r"\{'(?P<name>\w+)': (?P<value>[^}]*)\}")
 
 
@@ -25,6 +30,8 @@ def advise(sentence: str, command: Any) -> str:
     before, mark, hint = sentence.partition("Hint: ")
     if not mark:
         return sentence
+    for phrase, word in _REGISTERED.items():
+        hint = hint.replace(phrase, word)
     options = {option.name: option for option in command.params if option.param_type_name == "option"}
     hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
     hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)

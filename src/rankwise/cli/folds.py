@@ -75,7 +75,12 @@ def train_folds(
         np.save(out, found.scores, allow_pickle=False)
     if json:
         means = {name: column.tolist() for name, column in found.fold_means.items()}
-        about = {"output": output, "ranker": model.name, "objective": str(model.objective), "folds": len(found.models)}
+        about = {
+            "output": output,
+            "ranker": model.name,
+            "objective": model._objective_expression(),
+            "folds": len(found.models),
+        }
         screen.document({**about, **found.to_dict(), "fold_means": means})
     else:
         screen.table(found.table())

@@ -164,7 +164,7 @@ Ranker = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Trees of lightgbm, xgboost or catboost, or a neural net: neural.",
+        help="Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers.",
         show_default="lightgbm",
     ),
 ]

@@ -195,9 +195,10 @@ def train(
         model = blending.blend(blend, given, without, folds=bag, processes=processes, dask=dask)
         dask = None
     else:
-        model = _ranker(ranker, params, given, inputs.settings(set_ or []))
-    if bag is not None and not blend:
-        model, dask = _bag(model, bag, processes or 1, dask), None
+        model, general = _ranker(ranker, params, given, inputs.settings(set_ or []), in_bag=bag is not None)
+        if bag is not None:
+            model, dask = _bag(model, bag, processes or 1, dask), None
+        model = model._configure(**general) if general else model
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
@@ -223,7 +224,7 @@ def train(
         from rankwise.evaluation.figures.curves import plot_curves
 
         metric, column = next(iter(_curve(model).items()))
-        plot_curves({str(model.objective): column}, plot, metric=metric, force=force)
+        plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
     if json:
         screen.document(blending.described(model, output) if blend else _described(model, output))
     else:
@@ -282,9 +283,15 @@ def predict(
         outputs.said(output)
 
 
-def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keywords) -> "Trained":
-    """Make the ranker: what the command line says goes before what the file says."""
-    from rankwise.rankers.table import ranker_class
+def _ranker(
+    name: str | None, params: Path | None, given: Keywords, native: Keywords, *, in_bag: bool
+) -> tuple[Any, Keywords]:
+    """Make the ranker: what the command line says goes before what the file says.
+
+    With it come settings that it has no parameters for, and that are those of its training, or of the bag it is in.
+    """
+    from rankwise.rankers.at_once import OF_ANY
+    from rankwise.rankers.table import RANKERS, built, ranker_class
 
     kept: Keywords = {}
     if params is not None:
@@ -300,12 +307,20 @@ def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keyw
     said = {name: value for name, value in given.items() if value is not None}
     if said.get("patience") == 0:
         said["patience"] = None
-    cls = ranker_class(name or "lightgbm")
+    name = name or "lightgbm"
+    passed_on: Keywords = {}
+    if name not in RANKERS:
+        parameters = ranker_class(name).own_parameters()
+        general = {"metrics", "threads", "progress"} | (
+            {*OF_ANY, "checkpoint", "checkpoint_every"} if in_bag else set()
+        )
+        passed_on = {word: value for word, value in said.items() if word in general and word not in parameters}
+        said = {word: value for word, value in said.items() if word not in passed_on}
     if params is None:
-        return cls(**{**said, **native})
+        return built(name, {**said, **native}), passed_on
     with check.naming(params):
-        cls(**kept)
-    return cls(**{**kept, **said, **native})
+        built(name, kept)
+    return built(name, {**kept, **said, **native}), passed_on
 
 
 def _bag(ranker: "Trained", folds: int, processes: int, dask: str | None) -> "Trained":
@@ -332,7 +347,7 @@ def _described(model: "Trained", output: Path) -> Json:
     return {
         "model": output,
         "ranker": model.name,
-        "objective": str(model.objective),
+        "objective": model._objective_expression(),
         "rounds": max(map(len, model.history_.values()), default=best),
         "best_round": best,
         "stopped": model.stopped_,
@@ -365,10 +380,11 @@ def _fit_on_cluster(
 def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
     from rankwise.evaluation import tables
+    from rankwise.rankers.at_once import trains_at_once
 
     why = {
         model.unit: f"all {model.unit} done",
-        "patience": f"no better {model.unit[:-1]} for {model.patience} {model.unit}",
+        "patience": f"no better {model.unit[:-1]} for {getattr(model, 'patience', None)} {model.unit}",
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
         "interrupted": "interrupted",
@@ -376,11 +392,11 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
     history, best = model.history_, model.best_round_
     measured = _measured(model, parts)
     trained = max(map(len, history.values()), default=best)
-    rows = [
-        ("objective", str(model.objective)),
-        ("training data", _size(model, parts)),
-        (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
-    ]
+    rows = [("training data", _size(model, parts))]
+    if objective := model._objective_expression():
+        rows.insert(0, ("objective", objective))
+    if not trains_at_once(model):
+        rows.append((model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"))
     if "loss" in history and model.loss_compares:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
     for name, value in _values(model).items():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.arrays import Array, Ids, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -20,8 +20,9 @@ from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Keywords
+from rankwise.plain import Json, Keywords
 from rankwise.rankers import storage
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
 from rankwise.rankers.training.finished import folder_of
@@ -176,11 +177,12 @@ def _trained(
 def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
     """Give the folder of finished folds, which must be of this cross-validation."""
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
-    identity = {
+    code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
+    identity: Json = {
         "ranker": type(ranker).__name__,
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in fold.parts()] for fold in plan],
-    }
+    } | ({"code": code} if code else {})
     return folder_of(folder, _IDENTITY, identity, what="cross-validation", same="ranker, data and folds", resume=resume)
 
 

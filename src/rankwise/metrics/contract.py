@@ -19,10 +19,10 @@ class Metric(ABC):
     means. A score of −inf means that the document was not retrieved: it has no rank, but is in the list.
 
     A metric of one's own is a function with these arguments and this result. It is passed wherever a metric is named:
-    to ``evaluate``, ``compare``, ``tune``, ``metrics=`` of rankers (where the first one decides when training stops),
-    ``lightgbm_metric`` and ``xgboost_metric``. It is called by the name of the function, or by the function's attribute
-    ``name``. Arguments are checked before, arrays cannot be written to, and query q is ``offsets[q]`` to
-    ``offsets[q + 1]``.
+    to ``evaluate``, ``compare``, ``tune``, ``AutoRanker``, ``Spec``, ``metrics=`` of rankers (where the first one
+    decides when training stops), ``lightgbm_metric`` and ``xgboost_metric``. It is called by the name of the function,
+    or by the function's attribute ``name``. Arguments are checked before, arrays cannot be written to, and query q is
+    ``offsets[q]`` to ``offsets[q + 1]``.
 
     >>> import numpy as np, rankwise as rw
     >>> from itertools import pairwise
@@ -54,7 +54,8 @@ class Metric(ABC):
     >>> rw.evaluate(data.features[:, 0], data, [Found(), Found(depth=2)]).mean
     {'found': 0.3333333333333333, 'found(depth=2)': 0.6666666666666666}
 
-    A saved model holds the name and no code: who resumes its training passes the metric again.
+    A saved model holds the name and no code: who resumes its training passes the metric again, or registers it:
+    :func:`rankwise.register`.
     """
 
     name: ClassVar[str]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, registry
 from rankwise.arrays import UNWANTED, Array, read_only, rows_of
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Derivatives, Objective, Prepared
@@ -72,7 +72,7 @@ class Adapted(Objective):
         return _PreparedFunction(self, lists, columns, _takes_stream(parameters))
 
     def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None)
+        name = registry.name_of(self.function) or getattr(self.function, "__name__", None)
         return str(name) if name else repr(self.function)
 
 

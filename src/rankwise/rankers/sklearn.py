@@ -114,6 +114,6 @@ def _check_score_gets_queries() -> None:
         line = "ranker.set_score_request(qid=True)" if enabled else "sklearn.set_config(enable_metadata_routing=True)"
         raise RuntimeError(
             "scikit-learn would pass qid to fit but not to score, and every score would be nan. Hint: call "
-            f"{line} first, and pass qid and groups together: fit(X, y, qid=qid, groups=qid) of a search, "
+            f"{line} first, and pass qid and groups together: search.fit(X, y, qid=qid, groups=qid), "
             'params={"qid": qid, "groups": qid} of cross_validate; or set scoring=, a function of (ranker, X, y).'
         )

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, first_use
+from rankwise import check, first_use, user_code
 from rankwise.arrays import Array
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
+from rankwise.plain import Json
 from rankwise.rankers import storage
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.training import columns
@@ -182,7 +183,7 @@ def _checkpoint(
             raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
         return None
     free = {"model", "objective", *FREE} - {"epochs"}  # on which the learning rate of every step depends
-    identity = {
+    identity: Json = {
         "ranker": folder.NAME,
         "objective": objective_expression(reranker.objective),
         "data": {
@@ -192,6 +193,8 @@ def _checkpoint(
         },
         "parameters": {name: value for name, value in reranker.settings().items() if name not in free},
     }
+    if code := user_code.digests(find_objective(reranker.objective), find_metrics(reranker.metrics)):
+        identity["code"] = code
     return Checkpoint(Path(reranker.checkpoint), every, identity=identity, describe=_versions, unit=UNIT)
 
 

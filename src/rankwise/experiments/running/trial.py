@@ -29,6 +29,7 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.exhausted import NothingLearnedError
 from rankwise.threads import use_threads
 
@@ -139,25 +140,27 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
+        from rankwise.tuning.search import DEFAULT
         from rankwise.tuning.tune import tune
 
         found = tune(
             train,
             valid,
-            chosen.objective,
+            chosen.objective or DEFAULT,
             ranker=chosen.ranker,
             metric=spec.decide,
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed={"smoothing": PROTOCOL["smoothing"], **settings},
+            fixed=({} if chosen.ranker not in RANKERS else {"smoothing": PROTOCOL["smoothing"]}) | settings,
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,
         )
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
-        ranker = chosen.in_bag(found.ranker(threads=cell.threads, progress=False))
+        told = {"threads": cell.threads, "progress": False}
+        ranker = chosen.in_bag(found.ranker()._configure(**told), cell.defaults)
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:

@@ -53,8 +53,9 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     Bags that are trained already, with the same folds on the same data, are blended by :meth:`of_fitted`.
 
     Args:
-        rankers: Rankers of trees or nets, or bags of them, none of them trained, and features, by name or by number
-            from 0, whose direction is learned. Rankers are trained as clones, with their own settings and seeds.
+        rankers: Rankers of trees or nets, or of one's own, or bags of them, none of them trained, and features, by
+            name or by number from 0, whose direction is learned. Rankers are trained as clones, with their own
+            settings and seeds.
         folds: Into how many parts queries fall, by their ids and ``seed``; bags among the rankers must have as many.
         repeats: How often that is done, with other folds each time; of bags, too.
         seed: Of the folds.

@@ -80,7 +80,7 @@ class _Member:
         seen[plan.held_out] = False
         train, self.count = data.take(seen), 1 + len(others)
         self.ranker: Any = plan.ranker
-        self.stream = train.stream(plan.ranker.seed)
+        self.stream = train.stream(plan.seed)
         self.learner = plan.ranker._learner(train, data.take(plan.held_out), None, others)
         self.done = self.best = 0
         self.kept: Any = None
@@ -121,7 +121,8 @@ class _Member:
             scores=np.concatenate(self.last.scores),
             ends=np.cumsum([column.size for column in self.last.scores]),
         )
-        return self.learner.files(self.kept) | {_STATE: buffer.getvalue()}
+        learned: dict[str, bytes] = self.learner.files(self.kept)
+        return learned | {_STATE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
         with check.library("the state of a member", _STATE):

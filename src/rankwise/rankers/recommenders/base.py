@@ -182,7 +182,7 @@ class Recommender(Recommends):
     """What may stand for unknown users."""
     metrics: Any = ("ndcg@10",)
 
-    def fit(self, train: object, **others: Never) -> Self:
+    def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
         """Learn from interactions: from what is relevant for each user."""
         self._refuse("fit", others)
         if not isinstance(train, Interactions):

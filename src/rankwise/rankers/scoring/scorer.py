@@ -106,7 +106,7 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]
     if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features
-        return model._score
+        return lambda documents: model._score_lists(documents, np.array([0, documents.shape[0]]))
     from copy import deepcopy
 
     net = deepcopy(learned).cpu().eval()

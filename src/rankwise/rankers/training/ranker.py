@@ -1,17 +1,16 @@
 """Rankers that learn round by round: one ``fit`` for trees, nets and factors."""
 
 import contextlib
-import copy
 import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Never, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, first_use
+from rankwise import check, first_use, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
@@ -38,8 +37,6 @@ class Trained(Ranker):
     checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
     """
 
-    unit: ClassVar[str] = "rounds"
-    """What rounds are called, and the parameter that says how many there are."""
     learning_rate: float | None
     seed: int
     threads: int | None
@@ -52,18 +49,6 @@ class Trained(Ranker):
     progress: bool | None
     settings_: Keywords
     """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
-
-    def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide; here, there are none."""
-        return {}
-
-    def _with(self, settings: Keywords) -> Self:
-        """The same ranker with these parameters set."""
-        if not settings:
-            return self
-        made = copy.copy(self)
-        made.native = dict(self.native)
-        return made.set_params(**settings)
 
     def fit(
         self,
@@ -228,7 +213,7 @@ class Trained(Ranker):
                 raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
             return None
         files = None if older is None else b"".join(older._files().values())
-        identity = {
+        identity: Json = {
             "ranker": self.name,
             "objective": self._objective_expression(),
             "data": {
@@ -239,6 +224,8 @@ class Trained(Ranker):
             },
             "parameters": self._parameters(without=FREE),
         }
+        if code := self._code() | user_code.digests([one.function for one in measure.values()]):
+            identity["code"] = code
 
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
@@ -291,9 +278,6 @@ class Trained(Ranker):
 
         It scores the validation data, if there are any, and then ``others``, in this order.
         """
-
-    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        """Refuse files of a model, of so many features, that must not be read; here, none."""
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:
