@@ -69,6 +69,19 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     return np.arange(inside[-1]) + np.repeat(starts - inside[:-1], sizes), inside
 
 
+def together(ids: Ids) -> NDArray[np.int64] | None:
+    """Return the order that brings equal ids together, those that come first before others; None if they lie so.
+
+    >>> together(np.array(["b", "a", "b"])), together(np.array(["b", "b", "a"]))
+    (array([0, 2, 1]), None)
+    """
+    heads = ids[np.concatenate(([True], ids[1:] != ids[:-1]))] if ids.size else ids
+    if np.unique(heads).size == heads.size:
+        return None
+    _, first, number = np.unique(ids, return_index=True, return_inverse=True)
+    return np.argsort(first[number], kind="stable")
+
+
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
     """Take rows of a column that may not be there."""
     return None if column is None else column[rows]

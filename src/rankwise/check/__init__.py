@@ -31,6 +31,7 @@ from rankwise.check.queries import (
     query_of_row,
     query_values,
     query_weights,
+    rows,
     runs,
     sizes,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "query_values",
     "query_weights",
     "readable",
+    "rows",
     "runs",
     "scores",
     "sizes",

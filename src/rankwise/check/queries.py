@@ -145,6 +145,18 @@ def runs(
     return np.concatenate((starts, [column.size])).astype(np.int64)
 
 
+def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Check that every document came from a row of its own."""
+    array = np.asarray(values)
+    whole = array.shape == (n_docs,) and array.dtype.kind in "iu"
+    if not whole or (array < 0).any() or np.unique(array).size < n_docs:
+        raise error(
+            "rows must be the number of a row for each document, from 0 and all different",
+            got=f"shape {array.shape} of {array.dtype} for {n_docs} documents",
+        )
+    return array.astype(np.int64, copy=False)
+
+
 def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:
     """Say where a row is: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1

@@ -65,7 +65,7 @@ def scores_format(path: Path) -> str:
 
 
 def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset", *, tag: str, force: bool) -> None:
-    """Write scores as a TREC run, as a table, as an array or as lines."""
+    """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
     import numpy as np
 
     from rankwise.data.compressed import create_bytes
@@ -74,14 +74,15 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
         case ".run" | ".trec":
             from rankwise.evaluation.trec import write_run
 
-            write_run(scores, data, path, tag=tag, force=force)
+            write_run(scores if data.rows is None else scores[data.rows], data, path, tag=tag, force=force)
         case ".parquet":
             import polars as pl
 
             numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
             documents = numbers if data.document_ids is None else data.document_ids
+            ids = {"query": data.unsorted(data.qids()), "document": data.unsorted(documents)}
             with files.replacing(path, force=force) as new:
-                pl.DataFrame({"query": data.qids(), "document": documents, "score": scores}).write_parquet(new)
+                pl.DataFrame({**ids, "score": scores}).write_parquet(new)
         case ending:
             with create_bytes(path, force=force) as out:
                 if ending == ".npy":

@@ -17,6 +17,8 @@ from rankwise.sparse import stacked
 def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     """Join data sets of different queries that have the same columns; categories are matched by value.
 
+    The rows of the tables that they came from are left out: they are not those of one table.
+
     >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
     >>> two = RankingDataset([[2.0]], [1], [0, 1], query_ids=["b"])
     >>> concatenate([one, two])
@@ -24,6 +26,7 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     """
     if not parts:
         raise check.error("concatenate needs at least one data set")
+    parts = [part.without_rows() for part in parts]
     first = parts[0]
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):

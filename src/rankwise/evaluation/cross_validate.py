@@ -109,7 +109,7 @@ class _Tested:
 
 
 def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: Sequence[Metric]) -> _Tested:
-    scores = check.scores(model.predict(test), test.offsets, test.query_ids)
+    scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
     values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
     ids: Any = test.query_ids  # parts of data have them
     return _Tested(model, scores, values, ids, test.weights, queries)

@@ -82,7 +82,7 @@ def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
     categories: dict[str, Values] = {}
     for model in models:
         columns = model.columns_to_score()
-        if not columns:
+        if "features" not in columns:
             return {}
         features |= dict.fromkeys(columns["features"])
         categorical |= dict.fromkeys(columns["categorical"])
@@ -108,7 +108,8 @@ def read_ranking(
     words = content[:4096].lstrip().split(b"\n", 1)[0].split()
     if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
         return _join(trec.parse_run(content, path), by, path)
-    return Ranking(_scores(content, path), by)
+    scores = _scores(content, path)
+    return Ranking(scores if by.rows is None or scores.size != by.n_docs else scores[by.rows], by)
 
 
 def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) -> Ranking:
@@ -118,7 +119,7 @@ def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) ->
         hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
         raise check.error("a model needs data with features", got=str(path), hint=hint)
     with check.naming(path):
-        return Ranking(model.predict(data), data)
+        return Ranking(model.predict(data.without_rows()), data)
 
 
 def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:

@@ -36,6 +36,7 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
     scores documents by its decision function or the probability of its second class, and by the expected grade where
     there are more than two classes.
     """
+    data = data.without_rows()
     if isinstance(system, type):
         raise check.error("a trained model is needed, and not its class", got=system.__name__, hint="train one first")
     estimator = all(hasattr(system, name) for name in ("predict", "get_params", "fit"))

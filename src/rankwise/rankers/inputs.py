@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids
+from rankwise.arrays import Array, Column, Ids, part_of, together
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.table import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -26,11 +26,13 @@ def dataset(
     sample_weight: ArrayLike | None = None,
     schema: Schema | None = None,
     training: bool = False,
+    to_score: bool = False,
 ) -> RankingDataset:
     """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
 
     A table that holds ``qid`` and ``label`` among its columns is enough alone. ``schema`` says which categories a model
-    knows that is to score it. For ``training``, weights that change within a query are weights of documents.
+    knows that is to score it. For ``training``, weights that change within a query are weights of documents. With
+    ``to_score`` the rows of a query need not lie together.
 
     >>> dataset([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "a", "b"])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
@@ -40,7 +42,7 @@ def dataset(
         given = [name for name, value in beside.items() if value is not None]
         if given:
             raise check.error(f"a RankingDataset says itself what {given[0]} is", hint=f"leave {given[0]} out")
-        return data
+        return data.without_rows()  # what is made of them here has their own order
     if labels is None and qid is None and group is None and is_frame(data):
         return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
     if labels is None:
@@ -54,8 +56,10 @@ def dataset(
         )
     count = int(np.size(labels))
     ids = None if qid is None else _column("qid", qid, count)
+    order = together(ids) if to_score and ids is not None else None
+    ids = part_of(ids, slice(None) if order is None else order)
     offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
-    columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
+    columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]], "rows": order}
     if sample_weight is not None:
         columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
     if is_frame(data):
@@ -65,6 +69,7 @@ def dataset(
     matrix = check.features(data)
     if matrix.shape[0] != count:
         raise check.error("there must be one label per document", got=f"{count} labels for {matrix.shape[0]} documents")
+    matrix = matrix if order is None else matrix[order]
     return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
 
 

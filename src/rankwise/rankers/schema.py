@@ -91,9 +91,12 @@ class Schema:
         }
 
     def columns_to_score(self) -> Keywords:
-        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed."""
+        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed.
+
+        Of a model that knows its features by their numbers alone, the table has the features and nothing else.
+        """
         if self.names is None:
-            return {}
+            return {"to_score": True}
         coded = [self.names[column] for column in self.categorical]
         return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 

@@ -1,6 +1,5 @@
 """Ranking data as CSV: a first line that names the columns, then one line per document."""
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,7 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
     table = read_table(path, separator=separator, words=words)
     frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
-    in_order = not columns.get("sort")  # rows that were sorted have no line
-    with check.naming(path), check.placing(table.place) if in_order else contextlib.nullcontext():
+    with check.naming(path), check.placing(table.place):
         return RankingDataset.from_frame(frame, **columns)
 
 

@@ -77,7 +77,7 @@ def compute(cell: Cell) -> Outcome:
         train, valid, test = parts_of(cell)
         ranker, notes = _trained(cell, train, valid, test)
         seconds = time.perf_counter() - began
-        scores = np.asarray(ranker.predict(test), np.float64)
+        scores = np.asarray(ranker.predict(test.without_rows()), np.float64)
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
