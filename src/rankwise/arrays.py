@@ -82,6 +82,29 @@ def together(ids: Ids) -> NDArray[np.int64] | None:
     return np.argsort(first[number], kind="stable")
 
 
+def comparable(*several: Ids) -> tuple[Ids, ...]:
+    """Return ids of one kind, so that 12 and "12" are the same: as they are where they are so, else text.
+
+    >>> comparable(np.array([12]), np.array(["0012", "12"]))
+    (array(['12'], dtype='<U21'), array(['0012', '12'], dtype='<U4'))
+    """
+    return several if len({ids.dtype.kind for ids in several}) == 1 else tuple(ids.astype(np.str_) for ids in several)
+
+
+def places(ids: Ids, known: Ids) -> NDArray[np.int64]:
+    """Return where ids lie among others, all different, and −1 where they do not; 12 and "12" are the same id.
+
+    >>> places(np.array(["12", "0012"]), np.array([7, 12]))
+    array([ 1, -1])
+    """
+    if not known.size:
+        return np.full(ids.size, -1)
+    ids, known = comparable(ids, known)
+    order = np.argsort(known, kind="stable")
+    found: NDArray[np.int64] = order[np.searchsorted(known, ids, sorter=order).clip(0, known.size - 1)]
+    return np.where(known[found] == ids, found, -1)
+
+
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
     """Take rows of a column that may not be there."""
     return None if column is None else column[rows]

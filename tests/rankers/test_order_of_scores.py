@@ -24,8 +24,7 @@ def model():
 def attentive():
     pytest.importorskip("torch")
     data = rw.synthetic(n_queries=8, n_docs=6, n_features=2, seed=1).with_(feature_names=["x", "y"])
-    settings = {"hidden": (4,), "attention": 1, "epochs": 1, "threads": 1, "device": "cpu"}
-    return rw.NeuralRanker("xendcg", **settings).fit(data)
+    return rw.NeuralRanker("xendcg", hidden=(4,), attention=1, epochs=1, threads=1, device="cpu").fit(data)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def test_rankings_name_the_rows_of_what_was_passed(name, form, table, request):
 
 def test_a_sorted_data_set_knows_its_rows_and_scoring_it_warns(model, table):
     data = rw.RankingDataset.from_frame(table, sort=True)
-    assert data.rows.tolist() == SORTED
+    np.testing.assert_array_equal(np.asarray(data.rows), SORTED)
     assert data.unsorted(data.labels).tolist() == table["label"].to_list()
     with pytest.warns(UserWarning, match=r"not that of the table: data\.unsorted\(scores\)"):
         scores = model.predict(data)

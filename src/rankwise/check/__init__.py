@@ -18,7 +18,18 @@ from rankwise.check.documents import (
     teacher_scores,
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
-from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
+from rankwise.check.errors import (
+    error,
+    library,
+    named_once,
+    naming,
+    not_utf8,
+    placing,
+    printable,
+    suggestion,
+    twice,
+    unexpected,
+)
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
     document_ids,
@@ -67,7 +78,9 @@ __all__ = [
     "loss_scores",
     "member",
     "metric_values",
+    "named_once",
     "naming",
+    "not_utf8",
     "number",
     "offsets",
     "placing",
@@ -86,5 +99,6 @@ __all__ = [
     "sizes",
     "suggestion",
     "teacher_scores",
+    "twice",
     "unexpected",
 ]

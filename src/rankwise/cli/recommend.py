@@ -238,7 +238,7 @@ def _ids(users: str, model: "Recommends") -> list[int] | list[str]:
     if model.model_.users.dtype.kind not in "iu":
         return words
     for word in words:
-        if not word.lstrip("-").isdigit():
+        if not word.lstrip("-").isdigit() or str(int(word)) != word:
             raise check.error("the ids of users are whole numbers here", got=repr(word))
     return [int(word) for word in words]
 

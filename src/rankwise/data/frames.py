@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Ids, Offsets, together
 from rankwise.data.categories import Values
+from rankwise.data.tables import ids as ids_of
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
@@ -202,11 +203,10 @@ def _build(
     ids = _ids(columns, roles, "query")
     order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
     if order is None or (np.diff(order) == 1).all():
-        order, place = None, contextlib.nullcontext()
+        order = None
     else:
         ids, columns = ids[order], columns[order]
-        place = check.placing(lambda row: f"row {order[row]}")
-    with place:
+    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
         values = _of_roles(columns, roles, ids, offsets)
         lists = category_lists(table, features, listed, categorical, wanted)
@@ -321,29 +321,14 @@ def _require(what: str, name: str | None, names: Sequence[str]) -> None:
 
 def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(columns, roles, role)
-    if isinstance(series.dtype, pl.Categorical | pl.Enum):
-        series = series.cast(pl.String)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    if not (series.dtype.is_integer() or series.dtype == pl.String):
-        raise check.error(
-            f"the {role} column must hold integers or strings",
-            got=f"{series.dtype} in column {series.name!r}",
-            hint="cast it before",
-        )
-    if str(series.dtype).endswith("Int128"):  # which NumPy does not have
-        narrow = series.cast(pl.Int64, strict=False)
-        if narrow.null_count():
-            row = int(narrow.is_null().arg_max() or 0)
-            where, hint = f"row {row} of column {series.name!r}", "make them strings"
-            raise check.error(f"a number as {role} id must fit into 64 bits", got=series[row], where=where, hint=hint)
-        series = narrow
-    return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
+    return ids_of.to_numpy(ids_of.checked(series, role, lambda row: f"row {row} of column {series.name!r}"))
 
 
 def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
     series = _whole(columns, roles, role)
-    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+    if len(series) and not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         got, hint = f"{series.dtype} in column {series.name!r}", "cast it before"
         if series.dtype == pl.String:
             wrong = series.filter(series.cast(pl.Float64, strict=False).is_null())

@@ -6,10 +6,10 @@ from typing import overload
 import numpy as np
 
 from rankwise import check
-from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
-from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
+from rankwise.evaluation.trec import Run
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Keywords
@@ -17,8 +17,8 @@ from rankwise.plain import Keywords
 
 @overload
 def evaluate(
-    scores_or_model: Scored,
-    data: RankingDataset,
+    scores_or_model: Scored | Run,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: None = None,
@@ -30,8 +30,8 @@ def evaluate(
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    scores_or_model: Scored,
-    data: RankingDataset,
+    scores_or_model: Scored | Run,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str,
@@ -42,8 +42,8 @@ def evaluate(
     resamples: int = 2000,
 ) -> PolicyEvaluation: ...
 def evaluate(
-    scores_or_model: Scored,
-    data: RankingDataset,
+    scores_or_model: Scored | Run,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str | None = None,
@@ -69,6 +69,9 @@ def evaluate(
 
     Metrics are expressions, or functions of one's own (see :class:`Metric`).
 
+    ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
+    tables, dictionaries or files, which :func:`judge` joins.
+
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
@@ -80,17 +83,18 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
-    scores = scores_of(scores_or_model, data)
+    system, lists = on_data(scores_or_model, data)
+    scores = scores_of(system, lists)
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return evaluate_policy(scores, data, asked, policy, **settings)
+        return evaluate_policy(scores, lists, asked, policy, **settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
-    values = check.scores(scores, data.offsets, data.query_ids)
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
-    return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)
+    values = check.scores(scores, lists.offsets, lists.query_ids)
+    ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
+    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in asked}
+    return Evaluation(columns, ids, lists.weights, seed=seed, confidence=confidence, resamples=resamples)

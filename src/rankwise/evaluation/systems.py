@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Floats
 from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.trec import Run, is_qrels, judge
 from rankwise.plain import Keywords
+from rankwise.rankers import inputs
 from rankwise.rankers.foreign.wrap import wrapped
-from rankwise.rankers.schema import Schema
+from rankwise.rankers.schema import Schema, is_frame
 
 
 @runtime_checkable
@@ -27,6 +29,22 @@ class Model(Protocol):
 
 Scored = ArrayLike | Model | Callable[[Floats], ArrayLike]
 """Scores, a model, or a function from the matrix of features to scores."""
+
+
+Evaluated = RankingDataset | Run
+"""What systems are evaluated on: a data set, a table with labels, or the qrels of a run."""
+
+
+def on_data(system: Scored | Run, data: Evaluated) -> tuple[Scored, RankingDataset]:
+    """Return a system and the data set that it is evaluated on; a run is joined with qrels."""
+    if isinstance(data, RankingDataset):
+        return cast("Scored", system), data
+    if is_qrels(data):
+        return judge(cast("Run", system), data)
+    if is_frame(data):
+        return cast("Scored", system), inputs.dataset(data, schema=getattr(system, "_schema", None))
+    hint = "make one, or pass a table with columns qid and label"
+    raise check.error("scores are evaluated on a RankingDataset", got=type(data).__name__, hint=hint)
 
 
 def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:

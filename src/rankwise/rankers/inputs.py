@@ -96,6 +96,9 @@ def parts(
         labels, valid = None, labels
     beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
     train = dataset(data, cast("ArrayLike | None", labels), training=True, **beside)
+    if not train.n_docs or not train.n_features:
+        got, hint = f"{train.n_docs:,} documents with {train.n_features} features", "look at what was read"
+        raise check.error("a ranker learns from features of documents", got=got, hint=hint)
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
@@ -158,4 +161,4 @@ def _column(what: str, values: ArrayLike, count: int) -> Column:
     array = np.asarray(values)
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")
-    return array
+    return check.identifiers(what, array, count, "document")

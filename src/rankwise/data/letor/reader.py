@@ -16,7 +16,7 @@ from rankwise.data.letor import lines as kernel
 from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing, GrowingMatrix
-from rankwise.data.letor.ids import Ids
+from rankwise.data.letor.ids import Ids, NotUtf8Error
 from rankwise.data.letor.sparse_rows import SparseRows
 from rankwise.plain import Keywords
 
@@ -185,13 +185,17 @@ class Reader:
         self.labels.append(self.batch_labels[:rows])
         self.starts.append(before + self.batch_starts[:queries])
         self.lines.append(self.batch_lines[:queries])
-        self.query_ids.append(text, self.query_spans[:queries])
-        if self.document_ids is not None:
-            spans = self.document_spans[:rows]
-            if (spans[:, 1] < 1).any() or (spans[:, 1] > kernel.MOST_ID).any():
-                self.document_ids = None  # not every document has one
-            else:
-                self.document_ids.append(text, spans)
+        try:
+            self.query_ids.append(text, self.query_spans[:queries])
+            if self.document_ids is not None:
+                spans = self.document_spans[:rows]
+                if (spans[:, 1] < 1).any() or (spans[:, 1] > kernel.MOST_ID).any():
+                    self.document_ids = None  # not every document has one
+                else:
+                    self.document_ids.append(text, spans)
+        except NotUtf8Error as broken:
+            later = np.count_nonzero(text[broken.args[0] : state[kernel.AT]] == ord("\n"))
+            raise check.not_utf8(b"", f"{self.path}, line {state[kernel.LINE] - later}") from None
         state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = state[kernel.CELLS] = 0
 
     def widen(self, width: int, shift: int = 0) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
@@ -127,8 +128,9 @@ def parts_of(cell: Cell) -> Triple:
     key = (cell.source, cell.fingerprint, cell.level, cell.trial, *what)
     if key not in _last:
         _last.clear()
-        parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
-        _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
+        with check.naming(cell.source.text):
+            parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
+            _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
     return _last[key]
 
 
