@@ -168,7 +168,8 @@ class RankingDataset:
                 got=f"{column.size} ids for {array.shape[0]} documents",
                 hint="for one number per query use from_sizes",
             )
-        column = check.identifiers("qids", column, array.shape[0], "document")
+        if column.ndim == 1:
+            column = check.identifiers("qids", column, array.shape[0], "document")
         offsets = check.runs(column)
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
