@@ -36,6 +36,7 @@ _NOTHING_DRAWN = {
     "extra_trees": False,
     "use_quantized_grad": False,
 }
+_MACHINES = "num_machines"
 _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
 _FATAL = b"[LightGBM] [Fatal]"
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
@@ -212,7 +213,8 @@ class Growing:
 
         if self.booster is not None:
             return not self.booster.update(fobj=own)
-        if self.start is None and not _has_splits(self.matrices.train):
+        alone = _MACHINES not in self.parameters  # what one machine cannot split, another may
+        if alone and self.start is None and not _has_splits(self.matrices.train):
             return False
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
@@ -325,6 +327,8 @@ def _check_parameters(parameters: Keywords) -> None:
     """Let LightGBM read its parameters without data: of what it refuses later it writes lines of its own."""
     import lightgbm
 
+    if _MACHINES in parameters:  # it would ask the others
+        return
     with without_lines(_FATAL):
         lightgbm.Dataset(np.zeros((2, 1)), np.zeros(2), params={**parameters, "verbosity": -1}).construct()
 
