@@ -91,18 +91,18 @@ def comparable(*several: Ids) -> tuple[Ids, ...]:
     return several if len({ids.dtype.kind for ids in several}) == 1 else tuple(ids.astype(np.str_) for ids in several)
 
 
-def places(ids: Ids, known: Ids) -> NDArray[np.int64]:
+def places(ids: Ids, others: Ids) -> NDArray[np.int64]:
     """Return where ids lie among others, all different, and −1 where they do not; 12 and "12" are the same id.
 
     >>> places(np.array(["12", "0012"]), np.array([7, 12]))
     array([ 1, -1])
     """
-    if not known.size:
+    if not others.size:
         return np.full(ids.size, -1)
-    ids, known = comparable(ids, known)
-    order = np.argsort(known, kind="stable")
-    found: NDArray[np.int64] = order[np.searchsorted(known, ids, sorter=order).clip(0, known.size - 1)]
-    return np.where(known[found] == ids, found, -1)
+    ids, others = comparable(ids, others)
+    order = np.argsort(others, kind="stable")
+    nearest: NDArray[np.int64] = order[np.searchsorted(others, ids, sorter=order).clip(0, others.size - 1)]
+    return np.where(others[nearest] == ids, nearest, -1)
 
 
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:

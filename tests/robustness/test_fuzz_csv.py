@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ SAMPLES = {
     "tsv": b"qid\tlabel\tdoc\tbm25\tshop\tprice\nq1\t1\ta\t7.5\tn\t3\nq1\t0\tb\tNA\ts\t4\n",
     "quoted.csv": b'qid,label,doc,bm25,shop,price\n"a, b",1,"x\ny",1,"""c""",2\n\n"a, b",0,z,2,d,\n',
 }
-COLUMNS = {"document": "doc", "categorical": ["shop"]}
+COLUMNS: Any = {"document": "doc", "categorical": ["shop"]}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -35,6 +36,6 @@ def test_ids_are_those_that_another_reader_finds(tmp_path):
         writer = csv.writer(text, quoting=chance.choice((csv.QUOTE_ALL, csv.QUOTE_MINIMAL)))
         writer.writerows([("qid", "label", "doc", "x"), *((one, 0, one, 1) for one in ids)])
         path.write_text(text.getvalue(), encoding="utf-8", newline="")
-        data = rw.read_csv(path, document="doc", sort=True)
+        data: Any = rw.read_csv(path, document="doc", sort=True)
         found = list(map(str, data.unsorted(data.qids()).tolist()))
         assert found == list(map(str, data.unsorted(data.document_ids).tolist())) == ids, case

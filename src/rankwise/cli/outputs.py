@@ -72,9 +72,10 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
 
     match scores_format(path):
         case ".run" | ".trec":
+            from rankwise.evaluation.rankings import in_order_of
             from rankwise.evaluation.trec import write_run
 
-            write_run(scores if data.rows is None else scores[data.rows], data, path, tag=tag, force=force)
+            write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
         case ".parquet":
             import polars as pl
 

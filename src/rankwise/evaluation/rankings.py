@@ -35,6 +35,11 @@ def read_scores(path: Path) -> NDArray[np.float64]:
     return _scores(read_bytes(path), path)
 
 
+def in_order_of(data: RankingDataset, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores that have the order of the file of data in that of the data set, which may have been sorted."""
+    return scores if data.rows is None or scores.size != data.n_docs else scores[data.rows]
+
+
 def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
     """Read scores from what a file holds."""
     if _is_array(content, path):
@@ -108,8 +113,7 @@ def read_ranking(
     words = content[:4096].lstrip().split(b"\n", 1)[0].split()
     if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
         return _join(trec.parse_run(content, path), by, path)
-    scores = _scores(content, path)
-    return Ranking(scores if by.rows is None or scores.size != by.n_docs else scores[by.rows], by)
+    return Ranking(in_order_of(by, _scores(content, path)), by)
 
 
 def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) -> Ranking:

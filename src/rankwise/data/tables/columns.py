@@ -33,9 +33,9 @@ def category_lists(
     schema = table.collect_schema()
     odd = [name for name in features if not _fits(schema[name], wanted.get(name))]
     empty = {name for name in odd if schema[name] == pl.Null}
-    if asked := [name for name in odd if name not in empty]:
-        known = table.select(pl.col(asked).is_not_null().any()).collect()
-        empty |= {name for name in asked if not known[name][0]}
+    if typed := [name for name in odd if name not in empty]:
+        has_values = table.select(pl.col(typed).is_not_null().any()).collect()
+        empty |= {name for name in typed if not has_values[name][0]}
     found: dict[str, Values] = {}
     open_ended, text = [], []
     for name in features:

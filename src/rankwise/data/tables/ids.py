@@ -20,9 +20,9 @@ def from_text(column: pl.Series) -> pl.Series:
     """
     if column.dtype != pl.String:
         return column
-    known = column.set(column.is_in(MISSING), None)
-    numbers = known.cast(pl.Int64, strict=False)
-    return numbers if numbers.cast(pl.String).eq_missing(known).all() else column
+    written = column.set(column.is_in(MISSING), None)
+    numbers = written.cast(pl.Int64, strict=False)
+    return numbers if numbers.cast(pl.String).eq_missing(written).all() else column
 
 
 def checked(column: pl.Series, what: str, place: Callable[[int], str]) -> pl.Series:

@@ -59,9 +59,9 @@ def parse(
     numbered = table.select(pl.all(), pl.Series(_lines(table, first), dtype=pl.Int64).alias(_LINE)).filter(
         ~pl.all_horizontal(pl.exclude(_LINE).is_null())
     )
-    found = TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
-    _check_short(text, path, between, found)
-    return found
+    rows = TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
+    _check_short(text, path, between, rows)
+    return rows
 
 
 def _read(text: bytes, between: str, header: bool, words: Collection[str] | None) -> pl.DataFrame:

@@ -386,10 +386,10 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
 
 def _gains(settings: Settings) -> int:
     """How many labels LightGBM's lambdarank has gains for."""
-    given = settings.native.get("label_gain")
-    if given is None:
+    gains = settings.native.get("label_gain")
+    if gains is None:
         return _LABEL_GAINS
-    return len(given.split(",") if isinstance(given, str) else given)
+    return len(gains.split(",") if isinstance(gains, str) else gains)
 
 
 def _row_weights(data: RankingDataset) -> Array | None:

@@ -95,10 +95,10 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
 
 def _once(pairs: list[tuple[str, Any]]) -> Json:
     """Return an object, whose names must all be different: JSON would keep the last of two in silence."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         check.named_once([name for name, _ in pairs])
-    return found
+    return record
 
 
 def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
