@@ -966,3 +966,22 @@ def test_data_that_are_there_are_not_overwritten(tmp_path: Path):
     ):
         fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "further", "message"),
+    [
+        ("qid,label,x\n1,-1,2\n", "", "labels must be at least 0: got -1 at line 2"),
+        ("qid,label,x\n1,1,2\n", 'query = "session"\n', "no such column for the query: got 'session'"),
+        ("qid,label,x,x\n1,1,2,3\n", "", "a table must name each of its columns once: got 'x' again"),
+        ("", "", "there is nothing in the file"),
+    ],
+)
+def test_what_is_wrong_with_data_of_a_description_names_both_files(tmp_path, content, further, message):
+    (tmp_path / "rows.csv").write_text(content)
+    described = tmp_path / "mine.toml"
+    described.write_text(f'train = "rows.csv"\ntest = "rows.csv"\n{further}')
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        rw.load_dataset(described)
+    assert str(described) in str(caught.value)
+    assert str(tmp_path / "rows.csv") in str(caught.value)

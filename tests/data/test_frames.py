@@ -153,7 +153,11 @@ def test_numbers_beyond_float32_become_the_largest():
             r"the label column must hold numbers: got String in column 'label', such as 'x'. Hint: write",
         ),
         ({"label": [1, -1, 2]}, {}, r"labels must be at least 0: got -1 at row 1 \(query 3\)"),
-        ({"qid": [1.5, 1.5, 2.5]}, {}, r"the query column must hold integers or strings: got Float64 in column 'qid'"),
+        (
+            {"qid": [1.5, 1.5, 2.5]},
+            {},
+            r"the query must hold integers or strings: got 1.5, Float64 at row 0 of column 'qid'",
+        ),
         ({"qid": [1, None, 2]}, {}, r"the query must be known for every document: got null at row 1 of column 'qid'"),
         (
             {"t": ["x", "y", "z"]},
@@ -326,7 +330,7 @@ def test_numbers_of_128_bits_are_ids_where_they_fit():
     frame = pl.DataFrame({"qid": pl.Series([1, 1, 2], dtype=pl.Int128), "label": [1, 0, 1], "a": [1, 2, 3]})
     assert from_frame(frame).query_ids.tolist() == [1, 2]
     frame = frame.with_columns(qid=pl.Series([1, 1, 2**70], dtype=pl.Int128))
-    with pytest.raises(ValueError, match=rf"query id must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
+    with pytest.raises(ValueError, match=rf"as query must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
         from_frame(frame)
 
 

@@ -26,7 +26,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), screen.documents_alone(bool(ctx.params.get("json"))):
                 warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:

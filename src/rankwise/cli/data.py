@@ -218,16 +218,17 @@ def clicks(
     _free(output, force=force)
     import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
-    from rankwise.evaluation.rankings import read_scores
+    from rankwise.evaluation.rankings import in_order_of, read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)
+    data = _read(source, part, fold, reading)
     log = rw.simulate_clicks(
-        _read(source, part, fold, reading),
+        data,
         model=model,
         probabilities=chances,
         impressions=impressions,
-        ranker=scores,
+        ranker=None if scores is None else in_order_of(data, scores),
         cutoff=cutoff,
         eta=eta,
         keep_empty=keep_empty,

@@ -72,7 +72,7 @@ def train_folds(
         one.save(output / f"fold-{number}", force=force)
     rw.write_evaluation(found, output / FILE, force=force)
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
-        np.save(out, found.scores, allow_pickle=False)
+        np.save(out, found.scores if whole is None else whole.unsorted(found.scores), allow_pickle=False)
     if json:
         means = {name: column.tolist() for name, column in found.fold_means.items()}
         about = {

@@ -83,16 +83,17 @@ def scores_format(path: Path) -> str:
 
 
 def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset", *, tag: str, force: bool) -> None:
-    """Write scores as a TREC run, as a table, as an array or as lines."""
+    """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
     import numpy as np
 
     from rankwise.data.compressed import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":
+            from rankwise.evaluation.rankings import in_order_of
             from rankwise.evaluation.trec import write_run
 
-            write_run(scores, data, path, tag=tag, force=force)
+            write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
         case ".parquet":
             with files.replacing(path, force=force) as new:
                 _scored(scores, data).write_parquet(new)
@@ -117,7 +118,8 @@ def _scored(scores: "NDArray[np.float64]", data: "RankingDataset") -> "pl.DataFr
 
     numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
     documents = numbers if data.document_ids is None else data.document_ids
-    return pl.DataFrame({"query": data.qids(), "document": documents, "score": scores})
+    ids = {"query": data.unsorted(data.qids()), "document": data.unsorted(documents)}
+    return pl.DataFrame({**ids, "score": scores})
 
 
 def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:

@@ -267,7 +267,7 @@ def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | l
     if getattr(model.model_, what).dtype.kind not in "iu":
         return words
     for word in words:
-        if not word.lstrip("-").isdigit():
+        if not word.lstrip("-").isdigit() or str(int(word)) != word:
             raise check.error(f"the ids of {what} are whole numbers here", got=repr(word))
     return [int(word) for word in words]
 

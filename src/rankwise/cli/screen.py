@@ -9,7 +9,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 WIDE = 100_000  # a pipe has no right margin
+_documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -77,7 +78,21 @@ def _grid(content: "Table") -> "Grid":
 
 def document(value: object) -> None:
     """Print one JSON document; a number that is missing or not finite becomes null."""
-    sys.stdout.write(as_json(value))
+    (_documents[-1] if _documents else sys.stdout).write(as_json(value))
+
+
+@contextlib.contextmanager
+def documents_alone(asked: bool) -> Iterator[None]:
+    """With ``--json``, send what libraries print to standard error: standard output is for the document."""
+    if not asked:
+        yield
+        return
+    _documents.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _documents.pop()
 
 
 def as_json(value: object) -> str:

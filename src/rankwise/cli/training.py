@@ -271,7 +271,7 @@ def predict(
         bar.step(f"Reading {data}")
         documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
-        scores = ranker.predict(documents)
+        scores = documents.unsorted(ranker.predict(documents.without_rows()))
     if output is not None:
         outputs.save_scores(output, scores, documents, tag=tag, force=force)
     if json:

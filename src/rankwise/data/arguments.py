@@ -23,6 +23,7 @@ class Columns(TypedDict, total=False):
     propensities: ArrayLike | None
     positions: ArrayLike | None
     judged: ArrayLike | None
+    rows: ArrayLike | None
 
 
 class NamedColumns(Columns, total=False):

@@ -26,6 +26,8 @@ def concatenate(
 ) -> RankingDataset | Interactions:
     """Join data sets of different queries that have the same columns; categories are matched by value.
 
+    The rows of the tables that they came from are left out: they are not those of one table.
+
     Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then says what becomes
     of an item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
     time where times are known and else by the order of the parts, or their ``"max"``. Counts of events add up.
@@ -43,7 +45,7 @@ def concatenate(
         got = ", ".join(sorted({type(part).__name__ for part in parts}))
         hint = "duplicates= belongs to interactions" if duplicates is not None else "join data of one kind"
         raise check.error("concatenate joins ranking data, or interactions", got=got, hint=hint)
-    return _joined_sets(cast("Sequence[RankingDataset]", parts))
+    return _joined_sets([part.without_rows() for part in cast("Sequence[RankingDataset]", parts)])
 
 
 def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:

@@ -1,5 +1,6 @@
 """The one form that ranking data has everywhere: flat documents, and offsets that say where each query starts."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Self, Unpack, cast
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 PER_DOCUMENT = (
     *("features", "labels", "document_ids", "document_weights", "groups", "teacher_scores"),
-    *("propensities", "positions", "judged"),
+    *("propensities", "positions", "judged", "rows"),
 )
 PER_QUERY = ("query_ids", "weights")
 
@@ -71,6 +72,9 @@ class RankingDataset:
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
     judged: NDArray[np.int8] | None = None
     """(n_docs,) 1: somebody judged the document; 0: nobody did; −1: nor that, though it was pooled. None: all are 1."""
+    rows: NDArray[np.int64] | None = None
+    """(n_docs,) the row of the table or file that each document came from, where reading brought the rows of a query
+    together; None: documents lie as they came. See :meth:`unsorted`."""
 
     if TYPE_CHECKING:  # anything array-like may be passed; the fields are arrays
 
@@ -92,6 +96,7 @@ class RankingDataset:
             propensities: ArrayLike | None = None,
             positions: ArrayLike | None = None,
             judged: ArrayLike | None = None,
+            rows: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -131,6 +136,8 @@ class RankingDataset:
             checked["positions"] = check.positions(self.positions, offsets, ids)
         if self.judged is not None:
             checked["judged"] = check.judged(self.judged, checked["labels"], offsets, ids)
+        if self.rows is not None:
+            checked["rows"] = check.rows(self.rows, n_docs)
         for name, value in checked.items():
             object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 
@@ -162,6 +169,8 @@ class RankingDataset:
                 got=f"{column.size} ids for {array.shape[0]} documents",
                 hint="for one number per query use from_sizes",
             )
+        if column.ndim == 1:
+            column = check.identifiers("qids", column, array.shape[0], "document")
         offsets = check.runs(column)
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
@@ -233,6 +242,34 @@ class RankingDataset:
             what = f"queries must be a slice, a mask or numbers of the {self.n_queries} queries"
             raise check.error(what, got=str(outside), hint="pass [5] for a single query") from None
         return taken
+
+    def unsorted(self, values: ArrayLike) -> Column:
+        """Return values of documents, such as scores, in the order of the table that the documents were read from.
+
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"qid": ["b", "a", "b"], "label": [0, 1, 2], "f": [0.1, 0.2, 0.3]})
+        >>> data = RankingDataset.from_frame(table, sort=True)
+        >>> data.labels, data.rows, data.unsorted(data.labels)
+        (array([1., 0., 2.]), array([1, 0, 2]), array([0., 1., 2.]))
+        """
+        array: Column = np.asarray(values)
+        if array.shape[:1] != (self.n_docs,):
+            what = "values must be one for each document"
+            raise check.error(what, got=f"shape {array.shape} for {self.n_docs} documents")
+        return array if self.rows is None else array[np.argsort(self.rows)]
+
+    def without_rows(self) -> Self:
+        """Return the same documents, without the rows of the table that they came from."""
+        return self if self.rows is None else self.with_(rows=None)
+
+    def warn_of_order(self) -> None:
+        """Warn whoever scores these documents that the scores have another order than the table they came from."""
+        if self.rows is not None:
+            warnings.warn(
+                "scores have the order of the data set, whose rows were brought together by query, and not that of the "
+                "table: data.unsorted(scores) has, and scoring the table itself needs no sorting",
+                stacklevel=3,
+            )
 
     def with_(self, **changes: Unpack[Changes]) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared).

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, user_code
-from rankwise.arrays import Array, Ids, rows_of
+from rankwise.arrays import Array, Ids, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
@@ -111,7 +111,7 @@ class _Tested:
 
 
 def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: Sequence[Metric]) -> _Tested:
-    scores = check.scores(model.predict(test), test.offsets, test.query_ids)
+    scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
     values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
     ids: Any = test.query_ids  # parts of data have them
     return _Tested(model, scores, values, ids, test.weights, queries)
@@ -119,9 +119,6 @@ def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None,
 
 def _pooled(data: RankingDataset | None, found: list[_Tested], **about: Any) -> CrossValidation:
     """Put the folds together: in the order of the data, or one after the other."""
-    if len({one.ids.dtype.kind in "iu" for one in found}) > 1:
-        got = ", ".join(str(one.ids.dtype) for one in found)
-        raise check.error("the query ids of all folds must be of one kind", got=got)
     weighted = any(one.weights is not None for one in found)
     weights = np.concatenate([np.ones(one.ids.size) if one.weights is None else one.weights for one in found])
     fold = np.repeat(np.arange(1, len(found) + 1), [one.ids.size for one in found])
@@ -134,7 +131,7 @@ def _pooled(data: RankingDataset | None, found: list[_Tested], **about: Any) -> 
         scores[rows] = flat
     return CrossValidation(
         {name: np.concatenate([one.values[name] for one in found])[order] for name in found[0].values},
-        np.concatenate([one.ids for one in found])[order],
+        np.concatenate(comparable(*(one.ids for one in found)))[order],
         weights[order] if weighted else None,
         fold=fold[order],
         scores=scores,

@@ -8,10 +8,9 @@ import numpy as np
 
 from rankwise import check
 from rankwise.data.arguments import Texts, ranking_data
-from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
-from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Keywords
@@ -20,7 +19,7 @@ from rankwise.plain import Keywords
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset | Texts,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: None = None,
@@ -33,7 +32,7 @@ def evaluate(
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset | Texts,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str,
@@ -45,7 +44,7 @@ def evaluate(
 ) -> PolicyEvaluation: ...
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset | Texts,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str | None = None,
@@ -74,6 +73,9 @@ def evaluate(
 
     Metrics are expressions, or functions of one's own (see :class:`Metric`).
 
+    ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
+    tables, dictionaries or files, which :func:`judge` joins.
+
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
@@ -87,24 +89,25 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
-    if not ranking_data(data).is_labelled:
+    system, texts = on_data(scores_or_model, data)
+    lists = ranking_data(texts)
+    if not lists.is_labelled:
         hint = "name the column of labels where the data are read: label=…"
-        raise check.error("rankings are evaluated by labels", got=repr(data), hint=hint)
-    scores = scores_of(scores_or_model, data)
-    candidates = data.candidates if isinstance(data, Texts) else ""
-    data = ranking_data(data)
+        raise check.error("rankings are evaluated by labels", got=repr(texts), hint=hint)
+    scores = scores_of(system, texts)
+    candidates = texts.candidates if isinstance(texts, Texts) else ""
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return replace(evaluate_policy(scores, data, asked, policy, **settings), candidates=candidates)
+        return replace(evaluate_policy(scores, lists, asked, policy, **settings), candidates=candidates)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
-    values = check.scores(scores, data.offsets, data.query_ids)
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
-    ranked = Ranked(values, data.labels, data.offsets, data.document_ids, data.judged)
+    values = check.scores(scores, lists.offsets, lists.query_ids)
+    ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
+    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in asked}
+    ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
-    return Evaluation(columns, ids, data.weights, ranked=ranked, **settings)
+    return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

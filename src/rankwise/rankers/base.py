@@ -193,9 +193,18 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
         Rankers that look at whole lists need a RankingDataset, or a table with a column ``qid``.
+
+        Scores have the order of ``data``: of the rows of a table or matrix, which need not be sorted by query, or of
+        the documents of a data set, which :meth:`RankingDataset.unsorted` puts into that of its table.
         """
         self._refuse("predict", others)
-        return self._score_lists(self._features(data), self._offsets(data))
+        if isinstance(data, RankingDataset):
+            data.warn_of_order()
+            return self._score_lists(self._features(data), data.offsets)
+        if self.needs_lists and is_frame(data):
+            lists = self._lists(data, None, None)
+            return lists.unsorted(self._predict_lists(data, lists))
+        return self._score_lists(self._features(data), None)
 
     def score(
         self,
@@ -223,7 +232,8 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         """Give the documents of every query in order, best first, as a table.
 
         Its columns are ``query``, ``rank`` (from 1), ``document`` (its id, or its number within the query from 0),
-        ``row`` (in the data) and ``score``. Equal scores keep the order of rows.
+        ``row`` (from 0, of the table or matrix that was passed, or that the data set was built from) and ``score``.
+        Equal scores keep the order of rows; the rows of a query need not lie together.
         """
         import polars as pl
 
@@ -242,7 +252,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
                 "query": lists.qids()[order],
                 "rank": ranks,
                 "document": documents,
-                "row": order,
+                "row": order if lists.rows is None else lists.rows[order],
                 "score": scores[order],
             }
         )
@@ -282,6 +292,8 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
         <rankwise.evaluation.explanation.explain>` for tables of one query with names and values.
         """
+        if isinstance(data, RankingDataset):
+            data.warn_of_order()
         return self.contributions(data).parts
 
     def contributions(self, data: Documents) -> "Contributions":
@@ -376,15 +388,12 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         """Whether a score depends on the other documents of its query."""
         return False
 
-    def _offsets(self, data: Documents) -> Offsets | None:
-        """Where queries start, if it is known, and of tables if it is needed."""
-        if isinstance(data, RankingDataset):
-            return data.offsets
-        return self._lists(data, None, None).offsets if self.needs_lists and is_frame(data) else None
-
     def _predict_lists(self, data: Documents, lists: RankingDataset) -> Array:
-        """Scores of documents whose queries are known."""
-        return self._score_lists(self._features(data), lists.offsets) if self.needs_lists else self.predict(data)
+        """Return the scores of documents whose queries are known, in the order of ``lists``."""
+        if isinstance(data, RankingDataset):
+            return self.predict(data.without_rows())
+        features = self._features(data)
+        return self._score_lists(features if lists.rows is None else features[lists.rows], lists.offsets)
 
     def _lists(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
         if isinstance(data, RankingDataset):
@@ -393,7 +402,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
             with in_from_frame():
                 return RankingDataset.from_frame(data, features=(), to_score=True)
         features = self._features(data)
-        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group)
+        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

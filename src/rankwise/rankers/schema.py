@@ -93,9 +93,12 @@ class Schema:
         }
 
     def columns_to_score(self) -> Keywords:
-        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed."""
+        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed.
+
+        Of a model that knows its features by their numbers alone, the table has the features and nothing else.
+        """
         if self.names is None:
-            return {}
+            return {"to_score": True}
         coded = [self.names[column] for column in self.categorical]
         return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
@@ -121,6 +124,8 @@ class Schema:
         wanted = dict(self.categories)
         for column in sorted({*self.categories, *data.categories}):
             mine, theirs = self.categories.get(column), data.categories.get(column)
+            if not theirs and _is_empty(data, column):
+                continue
             if mine is None:
                 raise self._unknown_values(column, data.categories[column])
             if theirs is None and data.feature_names is not None:
@@ -132,7 +137,7 @@ class Schema:
                 )
             if theirs is not None and extend:
                 wanted[column] = join((mine, theirs), self.name(column))
-        known = {column: listed for column, listed in wanted.items() if column in data.categories}
+        known = {column: listed for column, listed in wanted.items() if data.categories.get(column)}
         data = recode(data, known)
         if (data.categorical, data.categories) == (self.categorical, wanted):
             return data
@@ -185,6 +190,11 @@ class Schema:
         return check.error(what, got=got, where=self.name(column), hint=hint)
 
 
+def _is_empty(data: RankingDataset, column: int) -> bool:
+    """Whether all values of a column are missing; then it may be of any kind."""
+    return not data.is_sparse and bool(np.isnan(data.features[:, column]).all())
+
+
 def _places(names: Sequence[str]) -> dict[str, int]:
     """Where columns lie by their names, and by those that LightGBM keeps, with an underline for each space.
 
@@ -199,7 +209,7 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 def is_frame(data: object) -> TypeGuard[Table]:
     """Whether ``data`` is a table with named columns."""
-    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
+    return any(hasattr(data, name) for name in ("collect_schema", "__arrow_c_stream__", "columns"))
 
 
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
@@ -210,6 +220,8 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
 
     columns, listed = as_polars(table)
     names = columns.collect_schema().names()
+    if not names:
+        raise check.error("a table of features must have columns", got="none", hint="pass the features")
     lists: dict[str, Values] = {}
     if schema is not None and schema.names is not None:
         names = [names[place] for place in schema.places(names)]

@@ -111,9 +111,9 @@ def load_dataset(
         return Interactions.read(files["ratings"])
     with own.in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
         parts = {one: _read(entry, path, cache) for one, path in files.items()}
-    if part is not None:
-        return parts[part]
-    _same_features(entry, parts)
+        if part is not None:
+            return parts[part]
+        _same_features(entry, parts)
     return Parts(parts["train"], parts.get("valid"), parts["test"])
 
 

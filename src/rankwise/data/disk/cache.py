@@ -20,7 +20,7 @@ from rankwise.data.disk.copies import as_json, open_copy, write_copy
 from rankwise.data.disk.fingerprint import fingerprints, plain
 from rankwise.plain import Json
 
-FORMAT = 4
+FORMAT = 5
 FOLDER = ".rankwise-cache"
 _NAME = 48  # letters of the source's name in that of a copy, which file systems limit
 

@@ -115,7 +115,8 @@ class Interactions:
         """
         from rankwise.data.interactions.ratings import read_ratings
 
-        table = read_ratings(path, [name for name in map(columns.get, ("user", "item", "rating", "time")) if name])
+        named = [name for name in map(columns.get, ("user", "item", "rating", "time")) if name]
+        table = read_ratings(path, named, ids=(columns.get("user"), columns.get("item")))
         if "time" in table.columns:
             columns = {"time": "time", **columns}
         if "rating" not in table.columns:

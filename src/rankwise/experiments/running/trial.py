@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -79,7 +80,7 @@ def compute(cell: Cell) -> Outcome:
         train, valid, test = parts_of(cell)
         ranker, notes = _trained(cell, train, valid, test)
         seconds = time.perf_counter() - began
-        scores = np.asarray(ranker.predict(test), np.float64)
+        scores = np.asarray(ranker.predict(test.without_rows()), np.float64)
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
@@ -129,8 +130,9 @@ def parts_of(cell: Cell) -> Triple:
     key = (cell.source, cell.fingerprint, cell.level, cell.trial, *what)
     if key not in _last:
         _last.clear()
-        parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
-        _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
+        with check.naming(cell.source.text):
+            parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
+            _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
     return _last[key]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, offsets_of, row_blocks
+from rankwise.arrays import Array, Column, Ids, offsets_of, places, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.kernels import kernel
@@ -177,18 +177,14 @@ def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 def _numbers(what: str, known: Ids, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
     wanted = np.atleast_1d(np.asarray(ids))
-    same = (wanted.dtype.kind in "iu") == (known.dtype.kind in "iu")
-    numbers = np.searchsorted(known, wanted) if same else np.zeros(wanted.size, np.int64)
-    numbers = numbers.clip(0, known.size - 1)
-    strange = known[numbers] != wanted if same else np.ones(wanted.size, bool)
-    if strange.any():
-        if check.choice("way to treat unknown users and items", unknown, UNKNOWN) == "error":
-            raise check.error(
-                f"the model was not trained on this {what}",
-                got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
-                hint="train with it, or set unknown='popular' for what is popular",
-            )
-        numbers[strange] = -1
+    numbers = places(wanted, known)
+    strange = numbers < 0
+    if strange.any() and check.choice("way to treat unknown users and items", unknown, UNKNOWN) == "error":
+        raise check.error(
+            f"the model was not trained on this {what}",
+            got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
+            hint="train with it, or set unknown='popular' for what is popular",
+        )
     return numbers
 
 

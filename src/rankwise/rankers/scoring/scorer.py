@@ -45,12 +45,14 @@ class Scorer:
 
     def __call__(self, documents: Documents) -> Array:
         """Give one score per document, the higher the better."""
-        if isinstance(documents, RankingDataset) and documents.n_queries > 1 and self._model.needs_lists:
-            raise check.error(
-                "a scorer of whole lists takes one query at a time",
-                got=f"{documents.n_queries} queries",
-                hint="call predict(data) of the ranker",
-            )
+        if isinstance(documents, RankingDataset):
+            documents.warn_of_order()
+            if documents.n_queries > 1 and self._model.needs_lists:
+                raise check.error(
+                    "a scorer of whole lists takes one query at a time",
+                    got=f"{documents.n_queries} queries",
+                    hint="call predict(data) of the ranker",
+                )
         if (
             type(documents) is not np.ndarray
             or documents.dtype != np.float32

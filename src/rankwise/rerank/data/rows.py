@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
@@ -122,9 +123,16 @@ def _built(cls: type[Made], lists: list[_List], keys: list[Any], roles: Roles, p
     if "weight" in roles.named:
         columns["weights"] = [one.weight for one in lists]
     places = [number for one in lists for number in one.places]
+    columns["rows"] = _rows(places)
     documents = (text for one in lists for text in one.documents)
     with check.placing(lambda row: place(places[row])):
         return cls((one.query for one in lists), documents, labels, offsets, **columns)
+
+
+def _rows(places: list[int]) -> NDArray[np.int64] | None:
+    """Return which in the order of the rows each document was; None where they lie so."""
+    order = np.argsort(places, kind="stable")
+    return None if (np.diff(order) == 1).all() else np.argsort(order)
 
 
 def _judged(row: Mapping[str, Any], roles: Roles, where: str) -> Json:

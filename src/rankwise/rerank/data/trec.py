@@ -17,9 +17,7 @@ from rankwise.rerank.data.texts import Texts, read_texts
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.evaluation.trec import Table
-
-    Source = Table | str | Path
+    from rankwise.evaluation.trec import Run as Source
 
 _SUFFIXES = ("", ".gz", ".zst")
 _COLUMNS = ("query-id", "corpus-id", "score")

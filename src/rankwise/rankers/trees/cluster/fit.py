@@ -135,7 +135,7 @@ def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDatas
         doing = "reading the validation data"
         with workers.connected(doing):
             future = workers.client.compute(valid, workers=workers.names)
-        return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns)
+        return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns).without_rows()
     return inputs.validation(valid)
 
 
