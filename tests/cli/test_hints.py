@@ -33,7 +33,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = [" ".join(map(str, (query, *documents.values()))) for query in queries]
         (place / name).write_text("\n".join(rows) + "\n")
     (place / "qrels").write_text("a 0 d 1\nb 0 d 1\n")
-    (place / "ratings.csv").write_text("user,item,rating\n" + "".join(f"{n % 9},{n % 7},4\n" for n in range(80)))
+    ratings = "".join(f"{n % 9},{n % 7},4\n" for n in range(80) if n % 5)
+    (place / "ratings.csv").write_text("user,item,rating\n" + ratings)
     return place
 
 

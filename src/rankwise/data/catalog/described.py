@@ -1,6 +1,7 @@
 """Users' own data sets: a few lines of TOML make a set load as those of the catalog do."""
 
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from rankwise import check, settings_files
@@ -79,8 +80,9 @@ def _text(file: Settings, key: str) -> str:
     return str(file.keys[key])
 
 
-def in_toml(path: str | Path) -> AbstractContextManager[None]:
-    """Errors about a set whose hints say what to write into the file that describes it."""
+@contextlib.contextmanager
+def in_toml(path: str | Path) -> Iterator[None]:
+    """Name the file that describes a set in errors about it, and say in their hints what to write there."""
 
     def write(name: str, value: str) -> str | None:
         if name not in KEYS:
@@ -88,7 +90,8 @@ def in_toml(path: str | Path) -> AbstractContextManager[None]:
         words = {"True": "true", "False": "false", "": "…"}
         return f"{name} = {words.get(value, value)} in {Path(path).name}".replace("'", '"')
 
-    return check.hints(write, "write")
+    with check.naming(path), check.hints(write, "write"):
+        yield
 
 
 def _flag(file: Settings, key: str) -> bool:
