@@ -1,8 +1,14 @@
-"""What the examples of README.md need to be tests: a search that is over soon, at the same round everywhere."""
+"""What tests and examples of all folders need: names of their own, and searches of README.md that are over soon."""
 
 import itertools
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget after each test, or page of examples, what it registers."""
+    monkeypatch.setattr("rankwise.registry._entries", {})
 
 
 @pytest.fixture(autouse=True)

@@ -119,7 +119,7 @@ def measure(folder: str, job: Job) -> tuple[float, ...]:
     seed = 1000 * split + inner
     common = {"metrics": [RECIPE.decide], "seed": seed, "threads": 1, "progress": False}
     model = rw.LightGBMRanker(GAMMAS[name], **settings, **common).fit(train, stopping)  # type: ignore[arg-type]
-    chosen = rw.evaluate(model, choosing, [RECIPE.decide]).mean[RECIPE.decide]
+    chosen = rw.evaluate(model, choosing, [RECIPE.decide]).mean[str(RECIPE.decide)]
     tested = rw.evaluate(model, test, METRICS).mean
     return (chosen, *(tested[metric] for metric in METRICS), float(model.best_round_))
 

@@ -13,12 +13,14 @@ SETTINGS = {"rounds": 150, "leaves": 15, "seed": 0, "threads": 1}
 
 # What is judged is used to test alone: a click log has no judgements.
 judged = rw.synthetic(n_queries=600, n_features=20, n_docs=20, seed=1)
-shown, test = rw.split(judged, (0.7, 0.3), seed=0)
+*shown, test = rw.split(judged, (0.56, 0.14, 0.3), seed=0)
 
 # The old ranker is a single feature: what it put first was seen, and clicked, more often.
-log = rw.simulate_clicks(shown, model="position", ranker=shown.features[:, 3], impressions=10, seed=1)
-train, valid = rw.split(log, (0.8, 0.2), seed=0)
-print(log)
+# Impressions of a query are alike, so that queries are split, and not impressions.
+train, valid = (
+    rw.simulate_clicks(part, model="position", ranker=part.features[:, 3], impressions=10, seed=1) for part in shown
+)
+print(train, valid, sep="\n")
 
 clicks_as_they_are = rw.LightGBMRanker("lambdarank", **SETTINGS).fit(train, valid)
 debiased = rw.LightGBMRanker("lambdarank", debias=True, **SETTINGS).fit(train, valid)

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 import rankwise as rw
 
@@ -15,6 +17,7 @@ PRINTED = {
     "clicks_to_ranker.py": "debiased",
     "from_lightgbm.py": "five most important features",
     "own_functions.py": "best_on_top",
+    "own_ranker.py": "read again",
     "recommendations.py": "recommends:",
     "rerank_in_trees.py": "features and text",
     "serve.py": "as the model ranks them",
@@ -60,6 +63,22 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
         hinge(scores, data.labels, data.offsets), ours(scores, data.labels, data.offsets), strict=True
     ):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+
+
+def test_a_ranker_of_ones_own_in_sixty_lines():
+    path = EXAMPLES / "own_ranker.py"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+    ridge = runpy.run_path(str(path))["Ridge"](alpha=0.5)
+    data = rw.synthetic(n_queries=8, n_features=3, n_docs=6, seed=1)
+    model = ridge.fit(data)
+    features, labels = [], []
+    for query in range(data.n_queries):  # the same with a pencil, and scikit-learn
+        part = data.take([query])
+        scale = part.features.std(axis=0)
+        features.append((part.features - part.features.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
+        labels.append(part.labels - part.labels.mean())
+    twin = Ridge(alpha=0.5, fit_intercept=False).fit(np.concatenate(features), np.concatenate(labels))
+    np.testing.assert_allclose(model.predict(data), twin.predict(np.concatenate(features)), rtol=1e-5, atol=1e-6)
 
 
 def test_scores_for_trees_come_from_rerankers_that_have_not_seen_the_query():

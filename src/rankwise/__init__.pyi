@@ -87,6 +87,7 @@ from .rankers.adapters import lightgbm_metric as lightgbm_metric
 from .rankers.adapters import lightgbm_objective as lightgbm_objective
 from .rankers.adapters import xgboost_metric as xgboost_metric
 from .rankers.adapters import xgboost_objective as xgboost_objective
+from .rankers.base import Ranker as Ranker
 from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
 from .rankers.ensembles.distilled import distilled as distilled
@@ -97,12 +98,14 @@ from .rankers.recommenders.als import ALS as ALS
 from .rankers.recommenders.ease import EASE as EASE
 from .rankers.recommenders.knn import ItemKNN as ItemKNN
 from .rankers.recommenders.popularity import Popularity as Popularity
+from .rankers.registration import register as register
 from .rankers.table import load as load
 from .rankers.training.exhausted import NothingLearnedError as NothingLearnedError
 from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.trees.cluster.liveness import LostWorkerError as LostWorkerError
 from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker
+from .report.comparison import write_comparison as write_comparison
 from .report.write import write_report as write_report
 from .serving.export import export as export
 from .stream import Stream as Stream

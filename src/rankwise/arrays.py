@@ -64,6 +64,42 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
     return np.arange(inside[-1]) + np.repeat(starts - inside[:-1], sizes), inside
 
 
+def together(ids: Ids) -> NDArray[np.int64] | None:
+    """Return the order that brings equal ids together, those that come first before others; None if they lie so.
+
+    >>> together(np.array(["b", "a", "b"])), together(np.array(["b", "b", "a"]))
+    (array([0, 2, 1]), None)
+    """
+    heads = ids[np.concatenate(([True], ids[1:] != ids[:-1]))] if ids.size else ids
+    if np.unique(heads).size == heads.size:
+        return None
+    _, first, number = np.unique(ids, return_index=True, return_inverse=True)
+    return np.argsort(first[number], kind="stable")
+
+
+def comparable(*several: Ids) -> tuple[Ids, ...]:
+    """Return ids of one kind, so that 12 and "12" are the same: as they are where they are so, else text.
+
+    >>> comparable(np.array([12]), np.array(["0012", "12"]))
+    (array(['12'], dtype='<U21'), array(['0012', '12'], dtype='<U4'))
+    """
+    return several if len({ids.dtype.kind for ids in several}) == 1 else tuple(ids.astype(np.str_) for ids in several)
+
+
+def places(ids: Ids, others: Ids) -> NDArray[np.int64]:
+    """Return where ids lie among others, all different, and −1 where they do not; 12 and "12" are the same id.
+
+    >>> places(np.array(["12", "0012"]), np.array([7, 12]))
+    array([ 1, -1])
+    """
+    if not others.size:
+        return np.full(ids.size, -1)
+    ids, others = comparable(ids, others)
+    order = np.argsort(others, kind="stable")
+    nearest: NDArray[np.int64] = order[np.searchsorted(others, ids, sorter=order).clip(0, others.size - 1)]
+    return np.where(others[nearest] == ids, nearest, -1)
+
+
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
     """Take rows of a column that may not be there."""
     return None if column is None else column[rows]

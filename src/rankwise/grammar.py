@@ -36,7 +36,7 @@ _JOINED = {
 def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, otherwise: str = "") -> Any:
     """Build the object that ``text`` describes from the names in ``table``; ``kind`` names it in errors.
 
-    ``otherwise`` says what else to do about a name that is not in the table.
+    ``otherwise`` says what else to do about a name that is not in the table, nor near to one that is.
 
     >>> parse("complex(1, imag=-2)", {"complex": complex}, "number")
     (1-2j)
@@ -91,7 +91,7 @@ class _Builder:
     def make(self, node: Node, name: str, args: list[Any], named: Keywords) -> Any:
         if name not in self.table:
             hint = check.suggestion(name, self.table, most=3).rstrip("?")
-            hint += f"; {self.otherwise}" if self.otherwise else ""
+            hint += f"; {self.otherwise}" if self.otherwise and not hint.startswith("did you mean") else ""
             raise check.error(
                 f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
             )

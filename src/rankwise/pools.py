@@ -3,20 +3,23 @@
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
-from rankwise import check
+from rankwise import check, registry
+from rankwise.plain import Keywords
 
 
 @contextlib.contextmanager
 def processes(count: int) -> Iterator[Executor]:
     """Processes that end when they are no longer wanted, and also when this one is killed."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
+    about: Keywords = {"initializer": _begin, "initargs": (registry.parcels(),)}
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), **about)
     try:
         yield pool
     except BaseException:
@@ -25,6 +28,18 @@ def processes(count: int) -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def check_portable(what: str, thing: object, *, alone: str) -> None:
+    """Refuse what no other process could be sent, such as functions inside of others, here rather than there.
+
+    ``alone`` is the argument that keeps it in this process.
+    """
+    try:
+        pickle.dumps(thing)
+    except (AttributeError, TypeError, pickle.PicklingError) as wrong:
+        hint = f"define functions in a module that can be imported, or set {alone}"
+        raise check.error(f"{what} cannot be sent to other processes", got=str(wrong), hint=hint) from None
 
 
 @contextlib.contextmanager
@@ -48,9 +63,10 @@ def without_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _begin() -> None:
+def _begin(registered: list[bytes]) -> None:
     """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    registry.receive(registered)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

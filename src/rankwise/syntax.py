@@ -106,6 +106,16 @@ def read(text: str, kind: str) -> Node:
     return _Reader(text, kind).read()
 
 
+def is_name(text: str) -> bool:
+    """Whether an expression can hold a text as a bare name.
+
+    >>> is_name("my_loss"), is_name("my loss"), is_name("None")
+    (True, False, False)
+    """
+    token = _TOKEN.fullmatch(text)
+    return token is not None and token.lastgroup == "name" and token["name"] == text and text not in _CONSTANTS
+
+
 def place(text: str, at: int) -> str:
     """Say where in the text; of a long one, only the surroundings are shown.
 

@@ -1,5 +1,6 @@
 """A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
 
+import itertools
 import json
 import math
 import re
@@ -15,7 +16,7 @@ import rankwise as rw
 from rankwise import files
 from rankwise.auto import budget, portfolio
 from rankwise.auto.choice import MIXED, NETS, TREES, Candidate, choose
-from rankwise.auto.leaderboard import Entry, Leaderboard
+from rankwise.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.learner import BagLearner
 
 ROUNDS = 12
@@ -75,13 +76,12 @@ def plain(model: Any) -> list[dict[str, Any]]:
 
 
 def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
-    metric = rw.metric("ndcg@10")
     entries = {entry.recipe: entry for entry in fitted.leaderboard_.entries}
     for loss in LOSSES:
         entry = entries[f"lightgbm({loss})"]
         alone = rw.bagged(rw.LightGBMRanker(loss, **SMALL, threads=1), 3).fit(data)
         assert entry.state == "complete"
-        assert entry.mean == pytest.approx(np.nanmean(metric(alone.oof_scores_, data.labels, data.offsets)))
+        assert entry.mean == alone.out_of_fold_.mean["ndcg@10"]
         if entry.chosen:
             assert np.array_equal(fitted.predict(data), alone.predict(data))
     assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "lightgbm blend of 3 bags"}
@@ -323,12 +323,29 @@ def test_leaderboard_is_complete(fitted):
     assert frame["ndcg@10"].is_sorted(descending=True)
     assert frame["difference"][0] == 0.0
     assert frame["p"].null_count() == 1
+    assert frame.select("wins", "ties", "losses").sum_horizontal().to_list() == [0] + [board.queries] * (len(frame) - 1)
     assert (frame["microseconds"] > 0).all()
     text = repr(board)
     assert f"Taken: {board.chosen.recipe}" in text
     assert "3 recipes tried in" in text
     assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
     assert "<table>" in board._repr_html_()
+
+
+def test_queries_better_equal_and_worse_than_the_leaders_are_counted():
+    values = {"leader": [0.5, 0.5, 0.9, math.nan, 0.7], "other": [0.6, 0.5, 0.1, math.nan, 0.2]}
+    other, leader = (
+        Candidate(
+            name=name, ranker=None, kind=TREES, metric="ap", evaluation=rw.Evaluation({"ap": values[name]}, range(5))
+        )
+        for name in ("other", "leader")
+    )
+    numbers = measured(other, leader)
+    assert (numbers["wins"], numbers["ties"], numbers["losses"]) == (1, 1, 2)
+    entry = Entry(recipe="other", state="complete", chosen=True, **numbers)
+    board = Leaderboard(metric="ap", entries=(entry,), stopped="recipes", seconds=1.0, queries=4)
+    assert "1/1/2" in repr(board)
+    assert board.to_dict()["recipes"][0]["losses"] == 2
 
 
 @pytest.mark.parametrize(("blend", "why"), [(True, "the best of several by luck too"), (False, "less simple")])
@@ -344,7 +361,9 @@ def test_recipe_that_fails_is_said(data):
     model = auto(recipes=[*recipes(1, min_documents=10**6), *recipes(1)]).fit(data)
     good, failed = model.leaderboard_.entries  # nothing to blend
     assert (good.state, failed.state) == ("complete", "failed")
-    assert "failed: the model learned nothing" in repr(model.leaderboard_)
+    printed = repr(model.leaderboard_)
+    assert "failed: the model learned nothing" in printed
+    assert printed.splitlines()[0].endswith("  state")  # a column only where not all are complete
     with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):
         auto(recipes=recipes(2, min_documents=10**6)).fit(data)
 
@@ -365,6 +384,24 @@ def test_refusals(data, tmp_path):
             auto(**wrong).fit(data)
     with pytest.raises(TypeError, match="init_model"):
         auto().fit(data, init_model="x")  # type: ignore[arg-type]
+
+
+def regret(scores, labels, offsets):
+    pairs = itertools.pairwise(offsets)
+    return [labels[a:b][np.argmax(scores[a:b])] - labels[a:b].max() for a, b in pairs]
+
+
+def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
+    first = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert {entry.state for entry in first.leaderboard_.entries} == {"complete"}
+    names = [entry.recipe for entry in first.leaderboard_.entries]
+    assert "lightgbm blend of 2 bags" in names
+    again = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert plain(again) == plain(first)
+    expected = np.mean(regret(again.predict(data), data.labels, data.offsets))
+    for model in (first, again, *again.ranker_.members_):
+        assert str(model._metrics()[0]) == "regret"  # also of bags that were read from the folder
+    assert again.score(data) == expected
 
 
 def test_folder_of_another_search_is_refused(data, tmp_path):

@@ -50,6 +50,13 @@ CASES = [
     ),
     ("train", "name it document_weight= if it belongs", "name it --read document_weight=… if it belongs"),
     ("objectives", "set rounds=…", "set rounds=…"),
+    ("recommend", "keep one of the rows, or set rating=None", "keep one of the rows, or use --implicit"),
+    ("recommend", "name it: --model als --set factors=32", "name it: --model als --set factors=32"),
+    ("tune", "search without pruning, prune=False", "search without pruning, --no-prune"),
+    ("train", "leave out with features=['!a', '!b'] what leaks", "leave out with --features '!a,!b' what leaks"),
+    ("train", "train with teacher=… (rw.distilled)", "train with --teacher …"),
+    ("train", "continue it, init_model=…, or not", "continue it, init_model=…, or not"),
+    ("train", "choose one of learning_rate, weight_decay", "choose one of learning_rate, weight_decay"),
 ]
 
 

@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.auto import portfolio
 from rankwise.auto.leaderboard import Entry, Leaderboard
+from rankwise.auto.search import Search
 from rankwise.cli import screen
 from tests.cli.running import refused, run
 
@@ -27,10 +28,15 @@ def train(tmp_path):
     return tmp_path / "train.txt"
 
 
+@pytest.mark.filterwarnings("default")
 def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
     words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
     page = tmp_path / "page.html"
-    printed = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page).stdout
+    result = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page)
+    assert result.stderr.startswith(
+        "5 features without names\nwarning: 30 of 30 queries of the test data have the features of training queries. "
+    )
+    printed = result.stdout
     assert "was taken, of 2 recipes</h1>" in page.read_text(encoding="utf-8")
     assert "→  " in printed
     assert "no recipes of other libraries" in printed
@@ -54,6 +60,17 @@ def test_interruption_keeps_the_best(train, tmp_path, monkeypatch):
     monkeypatch.setattr(rw.AutoRanker, "fit", stop)
     run("auto", train, "--minutes", 0, "-o", tmp_path / "model", code=130)
     assert rw.load(tmp_path / "model").name == "bagged"
+
+
+def test_the_same_command_goes_on_with_a_search_that_was_interrupted(train, tmp_path, monkeypatch):
+    settings = ("--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    words = ("auto", train, *settings, "-o", tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "usual", Search.run, raising=False)
+        patch.setattr(Search, "run", lambda search: (search.usual(), "interrupted")[1])
+        run(*words, code=130)
+    assert "recipe" in run(*words).stdout
+    assert "exists already and is kept" in refused(*words)  # the search is complete
 
 
 def test_refusals(train, tmp_path):

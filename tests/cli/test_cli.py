@@ -585,7 +585,7 @@ REFUSALS = [
     ("evaluate plain.txt a.run", "a TREC run needs data with document ids: got a.run and data without"),
     ("evaluate --qrels qrels.txt up.txt", "query Q0 document rank score tag"),
     ("evaluate --qrels nowhere.txt a.run", "there is no file nowhere.txt"),
-    ("compare data.txt up.txt", "compare needs at least two systems by name"),
+    ("compare data.txt up.txt", "a comparison needs two rankings: got up. Hint: name another: NAME=SCORES"),
     ("compare data.txt up.txt down.txt --baseline pu", "unknown baseline: got 'pu'. Hint: choose one of up, down"),
     ("compare data.txt up.txt down.txt --format html", "unknown format: got 'html'"),
     ("compare data.txt up.txt down.txt --test z", "unknown test: got 'z'"),

@@ -1,6 +1,7 @@
 """Explaining a ranking from the command line: tables, figures, files and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,26 @@ def test_a_query_is_explained_as_in_python(why: rw.Explanation):
     assert why.document(why.documents[4]).table().text() in explain("--document", why.documents[4])
     two = explain("--document", why.documents[4], "-d", why.documents[0])
     assert why.take(why.documents[[0, 4]]).table().text() in two
+
+
+def test_documents_without_labels_are_shown_without(why: rw.Explanation, tmp_path: Path):
+    rows = pl.read_parquet("test.parquet").drop("label")
+    rows.write_csv(tmp_path / "rows.csv")
+    words = ("explain", "model", tmp_path / "rows.csv", "--query", "7", "--read", "document=document")
+    first, second = why.documents[:2]
+    for more in ((), ("--document", first), ("--above", first, "--below", second)):
+        picture = tmp_path / f"{len(more)}.svg"
+        shown = run(*words, *more, "--plot", picture).stdout
+        assert "label" not in shown
+        assert "label" not in re.sub(r"<style.*?</style>|<!--.*?-->", "", picture.read_text(), flags=re.DOTALL)
+    document = json.loads(run(*words, "--json").stdout)["documents"][0]
+    assert (document["document"], document["label"]) == (first, None)
+    assert json.loads(run("explain", "model", "test.parquet", "-q", "7", "--json").stdout)["documents"][0][
+        "label"
+    ] == float(why.labels[0])
+    in_python = rw.explain(rw.load("model"), rows, 7)
+    assert in_python.to_frame()["label"].null_count() == in_python.to_frame().height
+    np.testing.assert_array_equal(in_python.scores, why.scores)
 
 
 def test_two_documents_against_each_other(why: rw.Explanation, tmp_path: Path):

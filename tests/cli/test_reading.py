@@ -1,5 +1,6 @@
 """Data as people bring them: columns by name in every command, CSV, standard input, and errors that name options."""
 
+import json
 import os
 import pickle
 import threading
@@ -64,6 +65,7 @@ def test_every_command_that_reads_ranking_data_has_the_same_options():
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.parquet"])
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_columns_are_named_in_every_command(name: str):
     names = (*NAMES, "--categorical", "shop")
     text = run("data", "info", name, *names).stdout
@@ -88,6 +90,7 @@ def test_columns_are_named_in_every_command(name: str):
     assert Path("same.txt").read_text() == Path("scores.txt").read_text()
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_tuning_takes_the_names_of_columns():
     run(
         "tune",
@@ -116,7 +119,7 @@ def test_a_model_picks_its_features_and_needs_no_labels():
     said = refused("predict", "model", "renamed.csv", "--query", "session")
     assert "renamed.csv: the table has no such column for a feature: got 'f_2'" in said
     said = refused("evaluate", "rows.csv", "model", *NAMES, "--features", "f_0,f_1")
-    assert "trained on a feature that these data do not have: got no 'f_2' among 2 features" in said
+    assert "trained on a feature that these data do not have: got no 'f_2' among 2 columns" in said
 
 
 def test_a_document_of_a_table_is_explained():
@@ -126,6 +129,7 @@ def test_a_document_of_a_table_is_explained():
     assert "use --read query=…, one of session, f_0" in refused("explain", "model", "new.csv", "--query", "s3")
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_a_set_of_tables_is_described_with_the_names_of_its_columns():
     Path("mine.toml").write_text(
         'train = "rows.csv"\nvalid = "rows.csv"\ntest = "rows.csv"\nquery = "session"\nlabel = "clicks"\n'
@@ -255,3 +259,72 @@ def test_a_model_of_another_library_among_rankings_is_told_how_it_comes_here():
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_help_says_that_models_are_rankings(command: str):
     assert "SCORES: a model" in " ".join(run(command, "--help").stdout.replace("│", " ").split())
+
+
+# What becomes a feature is told, and warned of where it should not be one.
+
+
+def test_commands_that_train_print_the_features_they_use():
+    names = (*NAMES, "--categorical", "shop")
+    line = "5 features: f_0, f_1, f_2, f_3, shop (category)\n"
+    settings = ("--rounds", 2, "--min-documents", 2, "--threads", 1)
+    assert line in run("train", "rows.csv", *settings, *names, "-o", "model").stderr
+    assert line in run("train", "rows.csv", *settings, *names, "-o", "folds", "--folds", 2, "--patience", 0).stderr
+    search = (
+        "--space",
+        "none",
+        "--search",
+        "leaves=whole(3, 5)",
+        "--set",
+        "min_documents=2",
+        "--trials",
+        1,
+        "--bag",
+        2,
+    )
+    assert line in run("tune", "rows.csv", "--rounds", 2, *search, *names, "-o", "b.toml").stderr
+    wide = rw.synthetic(n_queries=12, n_docs=8, n_features=136, seed=1)
+    rw.write_letor(wide, "wide.txt")
+    assert "136 features without names\n" in run("train", "wide.txt", *settings, "-o", "wide").stderr
+    rw.write_data(wide, "wide.parquet")
+    (shown,) = (
+        line for line in run("train", "wide.parquet", *settings, "-o", "named").stderr.split("\n") if "136" in line
+    )
+    assert shown.startswith("136 features: body_tfidf, title_bm25, ")
+    assert shown.endswith(", … and 124 more")
+
+
+def test_info_names_the_features_and_their_types():
+    names = (*NAMES, "--categorical", "shop")
+    shown = run("data", "info", "rows.csv", *names).stdout
+    assert "f_0: number, f_1: number, f_2: number, f_3: number, shop: category of 3\n" in shown
+    found = json.loads(run("data", "info", "rows.csv", *names, "--json").stdout)
+    assert found["feature_types"] == dict.fromkeys(["f_0", "f_1", "f_2", "f_3"], "number") | {"shop": "category of 3"}
+    rw.write_data(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.parquet")
+    assert ", … and 20 more, which --json lists\n" in run("data", "info", "wide.parquet").stdout
+    rw.write_letor(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.txt")
+    assert "feature types" not in run("data", "info", "wide.txt").stdout
+
+
+@pytest.mark.filterwarnings("default")
+def test_leaks_are_warned_of_in_the_words_of_the_command_line():
+    table = pl.read_csv("rows.csv").with_columns(position=pl.int_range(pl.len()).over("session") + 1)
+    table.with_columns(gain=2 ** pl.col("clicks")).drop("shop").write_csv("log.csv")
+    words = ("train", "log.csv", *NAMES, "--rounds", 2, "--min-documents", 2, "--threads", 1)
+    said = run(*words, "-o", "model").stderr
+    assert "displayed: position. Hint: leave out with --features '!position' what" in said
+    assert "the feature gain is the label in other words, in all" in said
+    assert "Hint: leave out with --features '!gain' what" in said
+    followed = run(*words, "-o", "other", "--features", "!position,!gain").stderr
+    assert followed == "4 features: f_0, f_1, f_2, f_3\nwrote other\n"
+
+
+@pytest.mark.filterwarnings("default")
+def test_queries_that_training_and_validation_data_share_are_counted():
+    table = pl.read_csv("rows.csv").drop("shop")
+    table.filter(pl.col("session").is_in(["s3", "s7"])).write_csv("two.csv")
+    words = (*NAMES, "--rounds", 2, "--min-documents", 2, "--threads", 1)
+    line = "warning: 2 of 2 queries of the validation data have ids of training queries, all of these with the same f"
+    assert line in run("train", "rows.csv", "--features", "f_*", "--valid", "two.csv", *words, "-o", "model").stderr
+    tune = ("tune", "rows.csv", "--features", "f_*", "--valid", "two.csv", *NAMES, "--rounds", 2, "--trials", 2)
+    assert run(*tune, "-o", "b.toml").stderr.count(line) == 1

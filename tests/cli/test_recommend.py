@@ -79,6 +79,19 @@ def test_a_factorization_with_any_objective(table, tmp_path: Path):
     assert "unknown recommender: got 'svd'" in wrong.stderr
 
 
+def test_a_user_who_likes_nothing_is_recommended_to_and_not_measured(frame, tmp_path: Path):
+    path, out = tmp_path / "ratings.csv", tmp_path / "top.csv"
+    dislikes = pl.DataFrame({"user": ["nobody"] * 2, "item": [0, 1], "rating": [1.0, 2.0]}, schema=frame.schema)
+    pl.concat([frame, dislikes]).write_csv(path)
+    small = ("--epochs", "2", "--threads", "1", "--set", "factors=4", "--set", "regularization=0.1", "-k", "3")
+    said = run("recommend", str(path), "--model", "factorization", *small, "-o", str(out)).stderr
+    liked = frame.group_by("user").agg((pl.col("rating") >= 4).sum())
+    few = 1 + (liked["rating"] < 5).sum()
+    assert f"Measured without {few} users with fewer than 5 relevant items, who get" in " ".join(said.split())
+    expected = rw.Popularity().fit(rw.Interactions.read(path)).recommend(["nobody"], k=3)
+    assert pl.read_csv(out).filter(pl.col("user") == "nobody")["item"].to_list() == expected["item"].to_list()
+
+
 def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
     path = tmp_path / "events.parquet"
     twice = pl.concat([frame, frame[:50]]).select(
@@ -130,6 +143,37 @@ def test_the_latest_items_are_held_out(frame, tmp_path: Path):
     wrong = run("recommend", str(path), *fast, code=2)
     assert "a split by time needs times" in wrong.stderr
     assert "ndcg@10" in run("recommend", str(path), *fast, "--timestamp", "when").stdout
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_one_moment_for_all_users_and_times_as_text(frame, tmp_path: Path):
+    path = tmp_path / "timed.csv"
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 1, 1) + pl.duration(days=len(frame) - 1), eager=True)
+    frame.with_columns(timestamp=pl.Series(days).cast(pl.String) + "T12:00:00Z").write_csv(path)
+    words = ("--model", "popularity", "--split", "global_time", "-k", "1", "--users", "user 1", "--test", "0.5")
+    said = run("recommend", str(path), *words)
+    assert "ndcg@10" in said.stdout
+    assert "users of part 2 have no relevant item before it in time" in " ".join(said.stderr.split())
+
+
+def test_new_users_are_recommended_to_without_training_again(table, frame, tmp_path: Path):
+    saved, other = tmp_path / "model", tmp_path / "new.csv"
+    run("recommend", str(table), "--model", "ease", "--test", "0", "--threads", "1", "-k", "1", "--save", str(saved))
+    model: Any = rw.load(saved)
+    liked = frame.filter((pl.col("user") == "user 3") & (pl.col("rating") >= 4))["item"].to_list()
+    words = ("--history", ",".join(map(str, liked)), "-k", "2", "--json")
+    told = json.loads(run("recommend", str(saved), *words).stdout)
+    assert told["items"] == model.recommend(history=liked, k=2).to_dicts()
+    assert told["items"][0]["user"] == "new"
+    rows = frame.filter(pl.col("user").is_in(["user 3", "user 5"])).with_columns(pl.col("user") + "b")
+    rows.rename({"user": "who"}).write_csv(other)
+    told = json.loads(
+        run("recommend", str(saved), "--history", str(other), "--user", "who", "-k", "2", "--json").stdout
+    )
+    expected = model.recommend(["user 3", "user 5"], k=2).with_columns(pl.col("user") + "b")
+    assert told["items"] == expected.to_dicts()
+    wrong = run("recommend", str(saved), "--history", "cats", code=2)
+    assert "the ids of items are whole numbers here: got 'cats'" in wrong.stderr
 
 
 def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):

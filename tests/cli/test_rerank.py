@@ -84,8 +84,14 @@ def test_train_resumes(place, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "--resume" in refused(*words, *kept, "-o", tmp_path / "late")
-    late = run(*words, *kept, "--resume", "-o", tmp_path / "late", "--json")
+    late = run(*words, *kept, "--resume", "-o", tmp_path / "early", "--json")
     assert json.loads(late.stdout)["history"] == json.loads(once.stdout)["history"]
+
+
+def test_an_argument_of_reading_that_does_not_exist_is_an_error_of_input(place, tmp_path):
+    words = ("rerank", "train", place / "train.jsonl", "--model", place / "base", "-o", tmp_path / "model")
+    said = refused(*words, "--read", "foo=1")
+    assert "reading lists of texts has no argument 'foo'. Hint: choose one of query, document" in said
 
 
 def test_score_writes_every_form(trained, place, tmp_path):
@@ -143,6 +149,25 @@ def test_train_and_evaluate_take_a_beir_folder(place, beir, tmp_path):
     assert "2 queries, 8 documents" in result.stdout
     found = run("rerank", "evaluate", beir, tmp_path / "model", "--run", tmp_path / "bm25.run", "--json")
     assert json.loads(found.stdout)["rankings"]["model"]["queries"] == 2
+
+
+def test_validation_and_test_are_ranked_whole_and_say_over_how_many_candidates(place, beir, tmp_path):
+    base = ("--run", tmp_path / "bm25.run", "--model", place / "base", *QUICK, "--json")
+    drawn = ("--negatives", 1, "--read", "skip=2", "--valid", f"{beir}:test", "--test", f"{beir}:test")
+    about = json.loads(run("rerank", "train", beir, *base, *drawn, "-o", tmp_path / "model").stdout)
+    words = ("rerank", "evaluate", f"{beir}:test", tmp_path / "model", "--run", tmp_path / "bm25.run", "-m", "ndcg@10")
+    whole = json.loads(run(*words, "--json").stdout)["rankings"]["model"]
+    # Six were retrieved for each of two queries, and the judged are among them.
+    assert whole["candidates"] == "6 documents per query on average (median 6): judged documents and those of the run"
+    for part in ("validation", "test"):
+        assert about["evaluations"][part]["candidates"] == whole["candidates"]
+    assert about["evaluations"]["test"]["metrics"]["ndcg@10"] == pytest.approx(whole["metrics"]["ndcg@10"])
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert card.count(f"Ranked were {whole['candidates']}.") == 2
+    assert card.count(f"Reranking of {whole['candidates']}") == 2
+    assert f"Candidates: {whole['candidates']}." in " ".join(run(*words).stdout.split())
+    asked = run(*words, "--read", "negatives=1", "--json").stdout  # only where it is asked for, and said
+    assert "judged documents and 1 drawn from the run" in asked
 
 
 def test_evaluate_compares_models(trained, place, tmp_path):

@@ -89,7 +89,11 @@ def test_train_a_bag(data: dict[str, rw.RankingDataset]):
     pooled = data["train"].n_queries + data["valid"].n_queries
     assert f"{pooled} queries" in result.stdout
     assert "ndcg@10, out of fold" in result.stdout
+    reported = bag.out_of_fold_.mean["ndcg@10"]
+    assert reported != bag.history_["ndcg@10"][bag.best_round_ - 1]  # whose round was chosen on all queries
+    assert f"{reported:.4f}" in result.stdout
     document = json.loads(run(*words, "--json", "-o", "again").stdout)
+    assert document["metrics"] == {"ndcg@10": reported}
     assert (document["ranker"], document["parameters"]["ranker"]) == ("bagged", "lightgbm")
     assert (document["parameters"]["folds"], document["parameters"]["smoothing"]) == (3, 2)
     assert "--bag" in refused("train", "train.parquet", "-o", "x", "--processes", "2")
@@ -130,6 +134,24 @@ def test_train_on_a_set_takes_its_own_parts(data: dict[str, rw.RankingDataset]):
     assert rw.load("of_set").history_["ndcg@10"] == pytest.approx(rw.load("model").history_["ndcg@10"])
     found = json.loads(run("evaluate", "mine.toml", "of_set", "--json").stdout)["rankings"]["of_set"]
     assert found["queries"] == data["test"].n_queries
+
+
+def test_weighted_means_are_called_weighted(data: dict[str, rw.RankingDataset]):
+    assert "ndcg@10, validation  " in train().stdout
+    valid = data["valid"]
+    rw.write_data(valid.with_(weights=np.arange(valid.n_queries) + 1.0), "weighted.parquet")
+    words = ("train", "train.parquet", "--valid", "weighted.parquet", *QUICK)
+    assert "ndcg@10, validation, weighted" in run(*words, "-o", "other").stdout
+    bag = ("train", "weighted.parquet", *QUICK, "--bag", "2", "--min-documents", "2", "-o", "bag")
+    assert "ndcg@10, out of fold, weighted" in run(*bag).stdout
+    assert "weighted mean" in run("evaluate", "weighted.parquet", "model", "-m", "ap").stdout
+
+
+def test_scores_of_a_table_are_not_blamed_on_its_ending():
+    train()
+    run("predict", "model", "test.parquet", "-o", "s.parquet")
+    said = refused("evaluate", "test.parquet", "s.parquet")
+    assert "scores are read from text, .npy arrays and TREC runs: got s.parquet" in said
 
 
 def test_train_resumes_from_a_checkpoint(data: dict[str, rw.RankingDataset]):
@@ -185,13 +207,38 @@ def test_ctrl_c_keeps_the_best_model_so_far(monkeypatch: pytest.MonkeyPatch, dat
     assert rw.load("model").predict(data["test"]).std() > 0
 
 
+def test_resuming_replaces_the_model_that_was_interrupted_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]
+):
+    calls = [0]
+    inner = PreparedKernel.differentiate
+
+    def interrupted(self: PreparedKernel, *arguments: Any) -> rw.Derivatives:
+        calls[0] += 1
+        if calls[0] == 4:
+            raise KeyboardInterrupt
+        return inner(self, *arguments)
+
+    kept = ("--checkpoint", "kept", "--checkpoint-every", "2", "--plot", "curve.svg")
+    words = ("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK, *kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(PreparedKernel, "differentiate", interrupted)
+        run(*words, code=130)
+    assert "model exists already and is kept" in refused(*words)
+    run(*words, "--resume")
+    run("train", "train.parquet", "--valid", "valid.parquet", "-o", "whole", *QUICK)
+    resumed, whole = (rw.load(name).predict(data["test"]) for name in ("model", "whole"))
+    np.testing.assert_array_equal(resumed, whole)
+    assert "model exists already and is kept" in refused(*words, "--resume")  # it is complete
+
+
 # predict
 
 
 def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
     train()
     expected = rw.load("model").predict(data["test"])
-    for name in ("s.run", "s.parquet", "s.npy", "s.txt", "s.txt.gz", "s.run.zst"):
+    for name in ("s.run", "s.parquet", "s.npy", "s.txt", "s.txt.gz", "s.run.zst", "s.csv", "s.tsv.gz"):
         assert f"wrote {name}" in run("predict", "model", "test.parquet", "-o", name).stderr
     np.testing.assert_array_equal(np.load("s.npy"), expected)
     np.testing.assert_array_equal(np.loadtxt("s.txt"), expected)
@@ -199,6 +246,8 @@ def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
     table = pl.read_parquet("s.parquet")
     np.testing.assert_array_equal(table["score"].to_numpy(), expected)
     assert table["query"].to_list() == data["test"].qids().tolist()
+    assert pl.read_csv("s.csv").equals(table)
+    assert pl.read_csv("s.tsv.gz", separator="\t").equals(table)
     ranking = rw.read_run("s.run")
     assert sorted(ranking["score"].to_list()) == sorted(expected.tolist())
     assert rw.read_run("s.run.zst").equals(ranking)
@@ -348,6 +397,7 @@ def test_bad_input_gets_its_sentence(line: str, sentence: str, data: dict[str, r
     assert sentence in refused(*line.split())
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_the_summary_shows_what_falls_or_rises_with_learning():
     words = ("--rounds", "20", "--leaves", "4", "--min-documents", "5", "--threads", "1")
     learned = run("train", "train.parquet", "--valid", "train.parquet", *words, "-o", "model").stdout

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import shutil
 import tarfile
 import threading
 import urllib.error
@@ -254,9 +253,7 @@ def test_the_list_of_data_sets():
 def test_mq2008_has_its_published_counts(
     tmp_path: Path, fold: int, documents: tuple[int, ...], queries: tuple[int, ...]
 ):
-    copies = shutil.ignore_patterns(".rankwise-cache")  # of someone who opened the data there
-    shutil.copytree(shared.data(f"mq2008/Fold{fold}"), tmp_path / f"data/mq2008/Fold{fold}", ignore=copies)
-    folder = tmp_path / "data"
+    folder = shared.data(f"mq2008/Fold{fold}").parent.parent
     parts = rw.load_dataset("mq2008", fold=fold, folder=folder)
     assert tuple(part.n_docs for part in parts if part) == documents
     assert tuple(part.n_queries for part in parts if part) == queries
@@ -403,8 +400,13 @@ def is_mapped(array: Any) -> bool:
     return False
 
 
-def entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/data.json")) if folder.is_dir() else []
+def kept(source: Path) -> Path:
+    """The folder of the library's cache that holds the copies of a source."""
+    return caches.folder() / cache._place(source)  # type: ignore[operator]
+
+
+def entries(source: Path) -> list[Path]:
+    return sorted(kept(source).glob("*/data.json"))
 
 
 @pytest.fixture
@@ -419,8 +421,8 @@ def test_the_second_load_maps_the_cache(source: Path):
     same(first, second)
     assert is_mapped(second.features)
     assert not is_mapped(first.features)
-    assert len(entries(source.parent / cache.FOLDER)) == 1
-    assert len(list((source.parent / cache.FOLDER).iterdir())) == 1
+    assert len(entries(source)) == 1
+    assert len(list(kept(source).iterdir())) == 1
 
 
 def test_every_column_goes_through_the_cache(source: Path):
@@ -472,13 +474,60 @@ def same_size_and_time(source: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [changed_text, same_size_and_time])
-def test_a_changed_source_is_read_again_and_its_old_copy_removed(source: Path, change: Any):
+def test_a_changed_source_is_read_again(source: Path, change: Any):
     cache.cached(source, letor.read_letor)
     change(source)
     data = cache.cached(source, letor.read_letor)
     assert len(SEEN) == 2
     assert 0.75 in data.features
-    assert len(entries(source.parent / cache.FOLDER)) == 1
+
+
+def test_states_of_a_source_keep_their_copies_until_nobody_has_used_them_for_a_day(source: Path):
+    """A set may be a link to one of its versions, which are read in turn."""
+    versions = [put(source.parent / name, rows(1, qid) * 2) for qid, name in enumerate(("v1.txt", "v2.txt"))]
+    for version in (*versions, *versions):
+        source.unlink()
+        source.symlink_to(version)
+        cache.cached(source, letor.read_letor)
+    assert len(SEEN) == 2
+    old, *_ = (path for path in entries(source) if path not in _made_from(source, versions[1]))
+    os.utime(old, (0, 0))
+    cache.cached(source, letor.read_letor, n_features=9)  # whose copy is written now
+    assert not old.exists()
+    assert len(entries(source)) == 2
+
+
+def _made_from(source: Path, version: Path) -> list[Path]:
+    size = fingerprint.fingerprint(version)
+    return [
+        path for path in entries(source) if size in json.loads(path.read_text())["content"]["stamp"]["files"].values()
+    ]
+
+
+def test_versions_of_rankwise_keep_the_copies_of_each_other(source: Path, monkeypatch: pytest.MonkeyPatch):
+    for version in ("1.0", "2.0", "1.0", "2.0"):
+        monkeypatch.setattr(cache, "__version__", version)
+        cache.cached(source, letor.read_letor)
+        for one in entries(source):
+            os.utime(one, (0, 0))  # as if all that was a day ago
+    assert len(SEEN) == 2
+    assert len(entries(source)) == 2
+
+
+def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(source: Path):
+    cache.cached(source, letor.read_letor)
+    theirs = {
+        kept(source) / "notes.lock": "mine",
+        kept(source) / "train.txt-0123" / "data.json": '{"stamp": {"source": {"name": "train.txt"}}}',
+        source.parent / cache.FOLDER / "train.txt-0123" / "data.json": '{"stamp": {"source": {"name": "train.txt"}}}',
+    }
+    for path, text in theirs.items():
+        os.utime(put(path, text), (0, 0))
+    changed_text(source)
+    cache.cached(source, letor.read_letor)
+    assert len(SEEN) == 2
+    assert all(path.read_text() == text for path, text in theirs.items())
+    assert sorted(path.name for path in source.parent.iterdir()) == [cache.FOLDER, "train.txt"]
 
 
 def test_a_source_that_changes_while_it_is_read_is_not_kept(source: Path):
@@ -488,7 +537,7 @@ def test_a_source_that_changes_while_it_is_read_is_not_kept(source: Path):
         return data
 
     cache.cached(source, read)
-    assert not entries(source.parent / cache.FOLDER)
+    assert not entries(source)
 
 
 def cut(path: Path) -> None:
@@ -513,7 +562,7 @@ def remove(path: Path) -> None:
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "document_ids.npy"])
 def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
     first = cache.cached(source, letor.read_letor)
-    (entry,) = entries(source.parent / cache.FOLDER)
+    (entry,) = entries(source)
     damage(entry.parent / name)
     same(cache.cached(source, letor.read_letor), first)
     same(cache.cached(source, letor.read_letor), first)
@@ -525,7 +574,7 @@ def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
 )
 def test_a_description_of_another_shape_is_built_again(source: Path, content: str):
     cache.cached(source, letor.read_letor)
-    (entry,) = entries(source.parent / cache.FOLDER)
+    (entry,) = entries(source)
     entry.write_text(content)
     assert cache.cached(source, letor.read_letor).n_docs == 600
     assert len(SEEN) == 2
@@ -537,7 +586,7 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
             return (Path.touch, (tmp_path / "exploded",))
 
     cache.cached(source, letor.read_letor)
-    (entry,) = entries(source.parent / cache.FOLDER)
+    (entry,) = entries(source)
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
     np.save(entry.parent / "offsets.npy", bomb, allow_pickle=True)
@@ -559,20 +608,7 @@ def test_large_arrays_are_checked_by_samples():
     assert fingerprint.checksum(array) == before
 
 
-def test_a_read_only_folder_is_left_alone_and_the_users_cache_used(source: Path, tmp_path: Path):
-    source.parent.chmod(0o555)
-    try:
-        for _ in range(2):
-            assert cache.cached(source, letor.read_letor).n_docs == 600
-        assert not (source.parent / cache.FOLDER).exists()
-    finally:
-        source.parent.chmod(0o755)
-    assert len(SEEN) == 1
-    assert len(list((tmp_path / "user-cache/rankwise").glob("*/*/data.json"))) == 1
-
-
 def test_without_any_place_to_write_there_is_no_cache(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    put(source.parent / cache.FOLDER, "a file where the folder should be")
     put(tmp_path / "blocked", "a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "blocked"))
     with pytest.warns(
@@ -591,13 +627,13 @@ def test_a_full_disk_leaves_nothing_behind(source: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(np, "save", full)
     with pytest.warns(UserWarning, match=r"no copy of .*train.txt can be kept \(No space left on device\)"):
         assert cache.cached(source, letor.read_letor).n_docs == 600
-    assert not any((source.parent / cache.FOLDER).iterdir())
+    assert not any(kept(source).iterdir())
 
 
 def test_what_a_killed_process_left_is_swept_away_after_a_day(source: Path):
-    left = source.parent / cache.FOLDER / ".rankwise-00000000deadbeef.part"
-    fresh = source.parent / cache.FOLDER / ".rankwise-00000000facefeed.part"
-    lock = source.parent / cache.FOLDER / ".train.txt-0123.lock"
+    left = kept(source) / ".rankwise-00000000deadbeef.part"
+    fresh = kept(source) / ".rankwise-00000000facefeed.part"
+    lock = kept(source) / ".train.txt-0123456789abcdef.lock"
     left.mkdir(parents=True)
     fresh.mkdir()
     lock.touch()
@@ -930,3 +966,22 @@ def test_data_that_are_there_are_not_overwritten(tmp_path: Path):
     ):
         fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "further", "message"),
+    [
+        ("qid,label,x\n1,-1,2\n", "", "labels must be at least 0: got -1 at line 2"),
+        ("qid,label,x\n1,1,2\n", 'query = "session"\n', "no such column for the query: got 'session'"),
+        ("qid,label,x,x\n1,1,2,3\n", "", "a table must name each of its columns once: got 'x' again"),
+        ("", "", "there is nothing in the file"),
+    ],
+)
+def test_what_is_wrong_with_data_of_a_description_names_both_files(tmp_path, content, further, message):
+    (tmp_path / "rows.csv").write_text(content)
+    described = tmp_path / "mine.toml"
+    described.write_text(f'train = "rows.csv"\ntest = "rows.csv"\n{further}')
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        rw.load_dataset(described)
+    assert str(described) in str(caught.value)
+    assert str(tmp_path / "rows.csv") in str(caught.value)

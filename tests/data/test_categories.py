@@ -15,6 +15,9 @@ import rankwise as rw
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.schema import Schema
 
+# A colour tells the label here, so that it shows whether a model knows colours.
+pytestmark = pytest.mark.filterwarnings("ignore:the feature colour is the label in other words")
+
 TREES = (rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 8, "min_documents": 2, "threads": 1, "learning_rate": 0.3}
 # LightGBM's defaults want a hundred documents of a category.
@@ -207,6 +210,7 @@ BAD_CODES = (1.2, np.inf, -np.inf, 2.0**25)
 
 @pytest.mark.parametrize("kind", TREES)
 @pytest.mark.parametrize("code", [*BAD_CODES, -3.0])
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_codes_that_are_none_are_refused_in_training_and_scoring(kind, code, train):
     if kind is rw.CatBoostRanker and code == -3.0:
         pytest.skip("CatBoost takes negative codes")

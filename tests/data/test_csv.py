@@ -90,7 +90,16 @@ def test_documents_without_labels_can_be_read(rows: Path):
     ("content", "columns", "message"),
     [
         ("1,2,3\n4,5,6\n", {}, r"the first line of a CSV file must name the columns: got 3 numbers at .*rows\.csv"),
-        ("qid,label,x\n1,0\n1,0,1,2\n", {}, r"as many columns as the first one, 3: .*rows\.csv, line 3"),
+        ("qid,label,x\n1,0\n1,0,1,2\n", {}, r"as many columns as the first one, 3: .*rows\.csv, line 2"),
+        ("qid,label,x\n1,0,1\n1,0,1,2\n", {}, r"as many columns as the first one, 3: .*rows\.csv, line 3"),
+        ("qid,label,x\n1,0,1\n1,0\n1,1,2\n", {}, r"as the first one, 3: got 2 at .*rows\.csv, line 3"),
+        ("qid,label,x\r\n1,0,1\r\n\r\n1,0\r\n", {}, r"as the first one, 3: got 2 at .*rows\.csv, line 4"),
+        ("qid,label,x\n1,0,1\n1,0", {}, r"as the first one, 3: got 2 at .*rows\.csv, line 3"),
+        ('qid,t,label,x\n1,"a\nb,""c""",0,1\n1,"a,b",0\n', {}, r"first one, 4: got 3 at .*rows\.csv, line 4"),
+        ("\n\nqid,label,x\n1,-1,2\n", {}, r"labels must be at least 0: got -1 at line 4"),
+        (f"qid,label,x\n1,0,{'9' * 50}\n1,-1,2\n", {}, r"labels must be at least 0: got -1 at line 3"),
+        ('qid,label,x\n1,0,1\n1,a"b,2\n1,0,3\n', {}, r"cannot be read as columns of a table: .*, line 3"),
+        ('qid,label,x\n1,0,1\n1,0,"2\n1,0,3\n', {}, r"cannot be read as columns of a table: .*, line 3"),
         (ROWS, {}, r"no such column for the query: got 'qid'\. Hint: set query=…, one of session, clicked, price"),
         (ROWS, {**NAMES, "label": "click"}, r"for the label: got 'click'\. Hint: did you mean 'clicked'; set label="),
         (ROWS, {**NAMES, "features": ["prize"]}, r"for a feature: got 'prize'\. Hint: did you mean 'price'"),
@@ -106,6 +115,48 @@ def test_what_is_wrong_with_a_file(rows: Path, content: str, columns: dict, mess
     rows.write_text(content)
     with pytest.raises(ValueError, match=message):
         rw.read_csv(rows, **columns)
+
+
+def test_empty_cells_at_the_end_of_a_line_are_no_short_line(rows: Path):
+    rows.write_text('qid,t,label,x\n1,"a,b",0,\n,,,\n1,"c\nd",1,""\n1,e,0,5\n')
+    data = rw.read_csv(rows, features=["x"])
+    np.testing.assert_array_equal(data.features[:, 0], [np.nan, np.nan, 5])
+
+
+def test_numbers_of_any_length_are_numbers(rows: Path):
+    rows.write_text(f"qid,label,x\n1,0,{'1' + '0' * 45}\n1,1,2\n")
+    data = rw.read_csv(rows)
+    assert data.features[:, 0].tolist() == [float(np.finfo(np.float32).max), 2.0]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("latin-1", "Latin-1 or Windows-1252"), ("cp1252", "Latin-1"), ("utf-16", "UTF-16")]
+)
+def test_text_in_another_encoding_is_refused_with_its_line_and_what_it_seems_to_be(rows: Path, encoding, name):
+    for text, line in (("qid,label,größe\n1,0,1\n", 1), ("qid,label,x\n1,0,ü\n", 2)):
+        line = 1 if encoding == "utf-16" else line
+        rows.write_bytes(text.encode(encoding))
+        message = rf"text must be UTF-8: got what looks like {name}.* line {line}\. Hint: save it as UTF-8.* iconv -f "
+        with pytest.raises(ValueError, match=message):
+            rw.read_csv(rows)
+
+
+def test_ids_in_another_encoding_are_not_mistaken_for_each_other(tmp_path: Path):
+    path = tmp_path / "rows.txt"
+    path.write_bytes("1 qid:a 1:2 # d\n\n0 qid:ä 1:3 # d\n0 qid:ö 1:3 # d\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"text must be UTF-8: got what looks like Latin-1.*rows\.txt, line 3"):
+        rw.read_letor(path)
+    path.write_bytes("1 qid:a 1:2 # dä\n0 qid:b 1:3 # dö\n".encode("latin-1"))
+    with pytest.warns(UserWarning, match=r"rows\.txt, line 1: document ids are left out: the comment is not UTF-8"):
+        assert rw.read_letor(path).document_ids is None
+    path.write_bytes("a 0 d 1\na 0 dä 1\na 0 dö 0\n".encode("latin-1"))
+    with pytest.raises(
+        ValueError, match=r"text must be UTF-8, so that ids are not mistaken.* at line 2 of .*rows\.txt"
+    ):
+        rw.read_qrels(path)
+    path.write_text("1 qid:ä� 1:2\n", encoding="utf-8")
+    data: Any = rw.read_letor(path)
+    assert data.query_ids.tolist() == ["ä�"]
 
 
 @pytest.mark.parametrize("form", ["letor", "csv", "parquet"])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rankwise as rw
 from rankwise import RankingDataset, concatenate
 from rankwise.data.summary import summary
 
@@ -70,7 +71,10 @@ REFUSED: list[tuple[dict, str]] = [
     (changed(5, -2) | {"query_ids": None}, r"labels must be at least 0: got -2 at row 5 \(query number 2\)"),
     ({"query_ids": ["a"]}, r"query ids must be one integer or string per query: got shape \(1,\) of <U1 for 3"),
     ({"query_ids": [1.0, 2.0, 3.0]}, "query ids must be one integer or string per query.*float64"),
-    ({"query_ids": np.array(["a", 2, None], object)}, "query ids must be one integer or string per query.*object"),
+    (
+        {"query_ids": np.array(["a", 2, None], object)},
+        "query ids must be known for every query: got None at query number 2",
+    ),
     (
         {"query_ids": ["a", "b", "a"]},
         "query ids must all be different: got 'a' again at query number 2. Hint: join the",
@@ -399,3 +403,30 @@ def test_positions_are_whole_numbers():
         RankingDataset(np.zeros((2, 1)), [0, 1], [0, 2], positions=[1.0, 2.5])
     shown = np.array([1, 2])
     assert np.shares_memory(RankingDataset(np.zeros((2, 1)), [0, 1], [0, 2], positions=shown).positions, shown)
+
+
+def test_ids_that_differ_by_their_type_alone_are_refused():
+    pd = pytest.importorskip("pandas")
+    features, labels = [[1.0], [2.0]], [0, 1]
+    both: Any = [1, "1"]
+    for make in (
+        lambda: rw.RankingDataset(features, labels, [0, 2], document_ids=both),
+        lambda: rw.RankingDataset(features, labels, [0, 1, 2], query_ids=both),
+        lambda: rw.RankingDataset.from_qids(features, labels, both),
+        lambda: rw.LightGBMRanker().fit(features, labels, qid=both),
+        lambda: rw.RankingDataset.from_frame(pd.DataFrame({"qid": both, "label": labels, "f": [0.5, 0.1]})),
+        lambda: rw.judge({1: {"d": 1.0}, "1": {"e": 2.0}}, {"1": {"d": 1}}),  # type: ignore[dict-item]
+    ):
+        with pytest.raises(ValueError, match="must not differ by their type alone: got 1 and '1'"):
+            make()
+
+
+def test_a_format_is_not_written_under_the_name_of_another(tmp_path):
+    data = rw.synthetic(n_queries=2, n_docs=3, seed=0)
+    for name in ("a.csv", "a.tsv.gz", "a.parquet"):
+        with pytest.raises(ValueError, match="LETOR text is read by names of text"):
+            rw.write_letor(data, tmp_path / name)
+    for name in ("a.csv", "a.txt", "a.svm.gz"):
+        with pytest.raises(ValueError, match="Parquet is read by its name"):
+            rw.write_parquet(data, tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -153,7 +153,11 @@ def test_numbers_beyond_float32_become_the_largest():
             r"the label column must hold numbers: got String in column 'label', such as 'x'. Hint: write",
         ),
         ({"label": [1, -1, 2]}, {}, r"labels must be at least 0: got -1 at row 1 \(query 3\)"),
-        ({"qid": [1.5, 1.5, 2.5]}, {}, r"the query column must hold integers or strings: got Float64 in column 'qid'"),
+        (
+            {"qid": [1.5, 1.5, 2.5]},
+            {},
+            r"the query must hold integers or strings: got 1.5, Float64 at row 0 of column 'qid'",
+        ),
         ({"qid": [1, None, 2]}, {}, r"the query must be known for every document: got null at row 1 of column 'qid'"),
         (
             {"t": ["x", "y", "z"]},
@@ -251,6 +255,7 @@ def test_parquet_gives_back_exactly_what_was_written(tmp_path, data):
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.parquet"]
 
 
+@pytest.mark.filterwarnings("ignore:features whose names suggest")
 def test_a_frame_shows_one_row_per_document():
     frame = rw.to_frame(everything())
     assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "judged", "label", "b c"]
@@ -325,7 +330,7 @@ def test_numbers_of_128_bits_are_ids_where_they_fit():
     frame = pl.DataFrame({"qid": pl.Series([1, 1, 2], dtype=pl.Int128), "label": [1, 0, 1], "a": [1, 2, 3]})
     assert from_frame(frame).query_ids.tolist() == [1, 2]
     frame = frame.with_columns(qid=pl.Series([1, 1, 2**70], dtype=pl.Int128))
-    with pytest.raises(ValueError, match=rf"query id must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
+    with pytest.raises(ValueError, match=rf"as query must fit into 64 bits: got {2**70} at row 2 of column 'qid'"):
         from_frame(frame)
 
 
@@ -340,3 +345,18 @@ def test_an_id_of_text_that_comes_again_is_written_as_text():
     frame = pl.DataFrame({"qid": ["a", "b", "a"], "label": [0, 1, 0], "x": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match="got query 'a' again after another query"):
         from_frame(frame)
+
+
+def test_data_without_labels_are_known_as_such():
+    frame = pl.DataFrame({"qid": [1, 1, 2], "x": [0.5, 1.0, 2.0]})
+    data = rw.RankingDataset.from_frame(frame, to_score=True)
+    assert not data.is_labelled
+    assert repr(data) == "RankingDataset(2 queries, 3 documents, 1 feature, no labels)"
+    assert repr(data.take([1])) == "RankingDataset(1 query, 1 document, 1 feature, no labels)"
+    with pytest.raises(
+        ValueError,
+        match=r"evaluated by labels: got .*no labels.*Hint: name the column of labels where the data are read: label=",
+    ):
+        rw.evaluate(data.features[:, 0], data, "ndcg@10")
+    assert data.with_(labels=[0, 2, 1]).is_labelled
+    assert rw.RankingDataset.from_frame(frame.with_columns(label=pl.lit(0)), to_score=True).is_labelled

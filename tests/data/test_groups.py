@@ -88,7 +88,7 @@ def test_errors_say_what_where_and_what_to_do(data: rw.RankingDataset):
     unknown: list[Any] = ["a"] * data.n_docs
     unknown[5] = None
     with pytest.raises(
-        ValueError, match=r"the group must be known for every document: got None at row 5. Hint: .*unknown"
+        ValueError, match=r"groups must be known for every document: got None at row 5. Hint: .*unknown"
     ):
         data.with_(groups=unknown)
     assert data.with_(groups=np.arange(data.n_docs) % 2 == 0).groups.tolist()[:2] == [1, 0]  # type: ignore[union-attr]

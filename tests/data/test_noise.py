@@ -165,8 +165,7 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
         (
             lambda: rw.add_negatives(make([1, 1], positions=[1, 1]), 0.5),
             "negatives cannot join lists that were displayed to a user: they have no position. "
-            "Hint: add negatives before simulate_clicks, or drop the columns: "
-            "data.with_(positions=None, propensities=None).",
+            "Hint: add negatives before clicks are simulated, or to data without positions and propensities.",
         ),
         (lambda: rw.add_negatives(make([1, 1]), -0.5), "fraction must be a number in [0, 1000]: got -0.5."),
         (lambda: rw.flip_labels(make([2]), 1.5), "fraction must be a number in [0, 1]: got 1.5."),

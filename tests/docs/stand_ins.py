@@ -65,6 +65,7 @@ def _provide(word: str, home: Path) -> None:
         ),
         "films.csv": lambda to: to.write_text("item,name\n" + "".join(f"{n},Film {n}\n" for n in range(40))),
         "features.txt": lambda to: to.write_text("".join(f"feature_{number}\n" for number in range(6))),
+        "mine.py": lambda to: shutil.copy(ROOT / "examples" / "own_ranker.py", to),
         "mine.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
         "noise.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
         "model": _model,

@@ -6,12 +6,14 @@ small settings in place of long trainings.
 
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
+from rankwise.cli import imports
 from rankwise.cli.app import app
 from rankwise.experiments.reproduce import described
 from tests.cli.running import run
@@ -32,6 +34,7 @@ def named(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")  # the stand-ins have the same rows in all files
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home, work = tmp_path / "home", tmp_path / "work"
@@ -41,6 +44,7 @@ def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path, 
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("RANKWISE_DATA", str(home))
     monkeypatch.setenv("RANKWISE_THREADS", "1")
+    monkeypatch.setattr("sys.path", list(sys.path))
     for command in commands.blocks(page):
         parse(command)
         if command.why_not:
@@ -60,6 +64,8 @@ def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path, 
 
 def smaller(words: tuple[str, ...]) -> tuple[str, ...]:
     """Settings with which a command takes a moment."""
+    if "--import" in words:
+        return ()
     if "neural" in words or "factorization" in words:
         return ("--epochs", "1")
     return () if "--list" in words else SMALLER.get(words[0], ())
@@ -102,7 +108,7 @@ def test_examples_of_the_first_help_page_are_parsed():
 
 def parse(command: Command) -> None:
     """Parse a command without running it."""
-    leaf, words = found(command.words)
+    leaf, words = found(tuple(imports.first(command.words)))
     if "--help" not in words:
         leaf.make_context("rankwise", list(words))
 
@@ -110,6 +116,8 @@ def parse(command: Command) -> None:
 def found(words: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
     """The command that the first words name, and the words after them."""
     command: Any = CLICK
+    while words and words[0] == "--import":
+        words = words[2:]
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         command, words = command.commands[words[0]], words[1:]
     return command, words

@@ -65,6 +65,19 @@ def test_text(comparison):
     assert "<sup>ab</sup>" in comparison._repr_html_()
 
 
+def test_a_gain_in_words_counts_wins_ties_and_losses():
+    one, other = (
+        [0.5, 0.5, 0.6, 0.4, 0.3, 0.3],
+        [0.5, 0.5, 0.5, 0.3, 0.4, 0.4],
+    )  # better on two queries and worse on two
+    two = rw.compare({"other": rw.Evaluation({"ap": other}, range(6)), "one": rw.Evaluation({"ap": one}, range(6))})
+    for better, worse in (("one", "other"), ("other", "one")):
+        assert str(gain(two, "ap", better, worse)).endswith("better on 2, equal on 2 and worse on 2 of 6 queries")
+    trials = rw.compare({"other": [0.5, 0.5, 0.5], "one": [0.6, 0.7, 0.4]}, metrics="ap")
+    assert str(gain(trials, "ap", "one", "other")).endswith("better on 2, equal on 0 and worse on 1 of 3 trials")
+    assert str(gain(trials, "ap", "other", "one")).endswith("better on 1, equal on 0 and worse on 2 of 3 trials")
+
+
 def test_markdown_and_latex(comparison):
     best = f"{VALUES['good'].mean():.4f}"
     assert f"| c | good | **{best}**ᵃᵇ |" in comparison.to_markdown()
@@ -124,6 +137,20 @@ def test_queries_skipped_in_either_are_left_out():
     assert found.pairs == rest.pairs
     assert "(75 queries)" in found.legend()
     assert found.differences("b", "a").size == 75
+
+
+def test_where_nothing_is_significant_a_sentence_says_so(comparison):
+    without = rw.compare({name: evaluation(VALUES[name]) for name in ("base", "same")})
+    assert not without.pairs[0].significant
+    for text in (without.to_text(), without.to_markdown(), without.to_latex()):
+        assert "No difference is significant." in text
+        assert "No difference" not in comparison.to_text()
+
+
+def test_weighted_means_are_called_weighted(comparison):
+    for weights, weighted in ((np.arange(N) + 1.0, True), (np.full(N, 2.0), False), (None, False)):
+        found = rw.compare({name: evaluation(VALUES[name], weights=weights) for name in VALUES})
+        assert ("Means are weighted by the weights of queries." in found.to_text()) == weighted
 
 
 def test_weights_count():
@@ -280,7 +307,7 @@ REFUSALS = {
     "same queries: got query 'q0' in 'b' but not in 'a'. Hint: evaluate all systems on the same queries": lambda: (
         compare({"a": evaluation(BASE[1:], IDS[1:]), "b": E})
     ),
-    "same queries: got query ids of <U3 in 'a' and of int64 in 'b'": lambda: compare(
+    "same queries: got query 'q0' in 'a' but not in 'b'. Hint": lambda: compare(
         {"a": E, "b": evaluation(BASE, range(N))}
     ),
     "same query weights: got other weights in 'b' than in 'a'": lambda: compare(
@@ -364,3 +391,18 @@ def test_columns_have_titles():
         ValueError, match="a title is for a metric of the table: got 'rr'. Hint: choose one of ap, ndcg"
     ):
         comparison.table(titles={"rr": "MRR"})
+
+
+def test_systems_that_ranked_other_candidates_are_not_compared_in_silence():
+    values = {"ap": [0.5, 0.6, 0.7]}
+    drawn = rw.Evaluation(values, range(3), candidates="1 drawn item")
+    whole = rw.Evaluation(values, range(3), candidates="the full catalogue")
+    with pytest.warns(UserWarning, match="cannot be compared: a: 1 drawn item; b: the full catalogue"):
+        text = rw.compare({"a": drawn, "b": whole}).to_text()
+    assert "Candidates of a: 1 drawn item." in text
+    assert rw.compare({"a": whole, "b": whole}).to_dict()["candidates"] == dict.fromkeys("ab", "the full catalogue")
+
+
+def test_candidates_are_kept_in_files(tmp_path):
+    whole = rw.Evaluation({"ap": [0.5, 0.6]}, range(2), candidates="the full catalogue")
+    assert rw.read_evaluation(rw.write_evaluation(whole, tmp_path / "a.parquet")).candidates == "the full catalogue"

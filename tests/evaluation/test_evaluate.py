@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import rankwise as rw
 from rankwise.evaluation import tables
@@ -53,6 +54,13 @@ def test_weights():
     evaluation = rw.evaluate(scores, data, "rr")
     scored = ~np.isnan(evaluation["rr"])
     assert evaluation.mean["rr"] == pytest.approx(np.average(evaluation["rr"][scored], weights=weights[scored]))
+
+
+def test_a_weighted_mean_is_called_so():
+    for weights, title in (([1.0, 2.0], "weighted mean"), ([2.0, 2.0], "mean"), (None, "mean")):
+        evaluation = rw.Evaluation({"ap": [0.25, 1.0]}, ["a", "b"], weights)
+        assert evaluation.table().header[1] == title
+        assert evaluation.to_dict().get("weighted", False) == (title != "mean")
 
 
 def test_weight_two_is_the_query_twice():
@@ -128,7 +136,34 @@ def test_a_metric_has_the_same_interval_whatever_stands_beside_it():
     assert rw.evaluate(scores, data, "rr").interval["rr"] == together["rr"]
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 5))
+@pytest.mark.parametrize("queries", [3, 5, 9])
+def test_the_interval_of_few_queries_covers_the_truth_as_often_as_it_says(queries):
+    rng = np.random.default_rng(4)
+    covered = []
+    for _ in range(600):
+        evaluation = rw.Evaluation({"m": rng.beta(4, 4, queries)}, range(queries), resamples=10)
+        low, high = evaluation.interval["m"]
+        covered.append(low <= 0.5 <= high)
+    assert 0.92 < np.mean(covered) < 0.98  # resampling three queries covers it in three of four cases
+
+
+def test_intervals_of_few_queries_are_students_within_the_range_of_the_metric():
+    values, weights = [0.9, 1.0, 0.6, NAN], [1.0, 1.0, 1.0, 5.0]
+    evaluation = rw.Evaluation({"ap": values, "dcg": values, "own": values}, range(4), weights)
+    theirs = stats.ttest_1samp(values[:3], 0.0).confidence_interval(0.95)
+    assert evaluation.interval["own"] == pytest.approx(tuple(theirs))
+    assert evaluation.interval["dcg"] == pytest.approx(tuple(theirs))
+    assert evaluation.interval["ap"] == pytest.approx((theirs.low, 1.0))
+    assert "Fewer than 10 queries: the interval is Student's" in repr(evaluation)
+    two = rw.Evaluation({"ap": [0.5, 1.0, 0.2]}, range(3), [1.0, 1.0, 0.0])  # of which two count
+    assert np.isnan(two.interval["ap"]).all()
+    assert two.to_dict()["metrics"]["ap"]["low"] is None
+    assert "Fewer than 3 queries: no interval." in repr(two)
+    ten = rw.Evaluation({"ap": [0.5] * 9 + [1.0]}, range(10))
+    assert "Fewer than" not in repr(ten)
+
+
+@given(st.lists(st.floats(0, 1), min_size=10, max_size=16), st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_an_interval_lies_within_the_values(values, resamples):
     evaluation = rw.Evaluation({"m": values}, range(len(values)), resamples=resamples)
@@ -162,8 +197,9 @@ def test_it_prints_as_a_table_and_shows_in_notebooks():
     evaluation = rw.Evaluation({"ap": [0.5, 0.5, NAN], "ndcg@10": [0.25, 0.25, 0.25]}, range(3), confidence=0.9)
     assert repr(evaluation) == (
         "metric     mean  90% interval      scored  skipped\n"
-        "ap       0.5000  [0.5000, 0.5000]       2        1\n"
-        "ndcg@10  0.2500  [0.2500, 0.2500]       3        0"
+        "ap       0.5000  –                      2        1\n"
+        "ndcg@10  0.2500  [0.2500, 0.2500]       3        0\n\n"
+        "Fewer than 10 queries: the interval is Student's, as resampling so few is too narrow."
     )
     assert "<td" in evaluation._repr_html_()
     assert "0.2500" in evaluation._repr_html_()

@@ -172,7 +172,7 @@ def test_what_is_not_there_is_an_error_with_what_is_near(trees, data):
         why.take([])
     with pytest.raises(ValueError, match="top"):
         why.table(top=0)
-    with pytest.raises(ValueError, match="cannot explain its scores: got function"):
+    with pytest.raises(ValueError, match="which only rankers of features know: got function"):
         rw.explain(lambda data: data, data, "topic 5")  # type: ignore[arg-type]
 
 

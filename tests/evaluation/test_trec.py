@@ -43,8 +43,37 @@ def test_read_qrels(files):
 
 
 def test_blank_lines_carriage_returns_quotes_odd_bytes_and_no_last_newline(tmp_path):
-    (tmp_path / "run").write_bytes(b'\r\nq1 Q0 "d 1 0.5 t\r\n\n  q1 Q0 \xff 1 1e-3 t')
-    assert rw.read_run(tmp_path / "run").rows() == [("q1", '"d', 0.5, "t"), ("q1", "�", 0.001, "t")]
+    (tmp_path / "run").write_bytes(b'\r\nq1 Q0 "d 1 0.5 t\r\n\n  q1 Q0 d 1 1e-3 \xff')
+    assert rw.read_run(tmp_path / "run").rows() == [("q1", '"d', 0.5, "t"), ("q1", "d", 0.001, "�")]
+
+
+@pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "dictionaries", "files"])
+def test_a_run_is_evaluated_by_qrels_in_every_form(files, form):
+    run: Any = rw.read_run(files / "run")
+    qrels: Any = rw.read_qrels(files / "qrels")
+    scores, joined = judge(run, qrels)
+    expected = rw.evaluate(scores, joined, ["rr", "ndcg@5"]).mean
+    if form == "files":
+        run, qrels = files / "run", files / "qrels"
+    elif form == "dictionaries":
+        run, qrels = (
+            {query: dict(rows[["document", value]].iter_rows()) for (query,), rows in table.group_by("query")}
+            for table, value in ((run, "score"), (qrels, "grade"))
+        )
+    elif form != "polars":
+        run, qrels = (getattr(one, {"lazy": "lazy"}.get(form, f"to_{form}"))() for one in (run, qrels))
+    assert rw.evaluate(run, qrels, ["rr", "ndcg@5"]).mean == expected
+    (values,) = rw.compare({"mine": run, "same": run}, qrels, "rr(empty=0)").paired.values.values()
+    assert values[0].tolist() == values[1].tolist()
+
+
+def test_a_model_and_scores_are_evaluated_on_a_table_with_labels():
+    table = pl.DataFrame({"qid": [1, 1, 2, 2], "label": [0, 1, 1, 0], "x": [0.1, 0.2, 0.3, 0.4]})
+    expected = rw.evaluate(table["x"].to_numpy(), rw.RankingDataset.from_frame(table), "rr").mean
+    assert rw.evaluate(table["x"].to_numpy(), table, "rr").mean == expected
+    assert rw.evaluate(lambda features: features[:, 0], table.to_pandas(), "rr").mean == expected
+    with pytest.raises(ValueError, match="scores are evaluated on a RankingDataset: got list"):
+        rw.evaluate([1.0], [1.0])  # type: ignore[call-overload]
 
 
 def test_judge(files):
@@ -196,9 +225,22 @@ def test_broken_lines_of_qrels(tmp_path, line):
         ),
         (
             lambda p: judge([1, 2], {"y": {"d": 1}}),
-            "run must be a path, a polars frame with columns query, .*: got list",
+            "run must be a path, a table with columns query, .*: got list",
         ),
-        (lambda p: judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns \['q'\]"),
+        (lambda p: judge({"y": 3}, {"y": {"d": 1}}), "run must be .* nested dictionaries: got dict"),
+        (
+            lambda p: judge(pl.DataFrame({"query": [1.0], "document": ["d"], "score": [1]}), {"1": {"d": 1}}),
+            "column of the query must hold integers or strings: got 1.0, Float64 at row 0",
+        ),
+        (
+            lambda p: judge(pl.DataFrame({"query": ["y"], "document": [None], "score": [1]}), {"y": {"d": 1}}),
+            "the document must be known in every row of the run: got null at row 0",
+        ),
+        (
+            lambda p: judge(pl.DataFrame({"query": ["y"], "document": ["d"], "score": ["x"]}), {"y": {"d": 1}}),
+            "every score must be finite: got no number at document 'd'",
+        ),
+        (lambda p: judge(pl.DataFrame({"q": [1]}), {"y": {"d": 1}}), r"run must be .*: got columns q\."),
         (
             lambda p: judge({"y": {"d": 1}}, {"y": {"d": np.nan}}),
             "every grade must be finite: got nan at document 'd' of",

@@ -492,6 +492,16 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
+def test_what_is_wrong_with_data_names_them(tmp_path):
+    for name, text in {"a": "1 qid:1 1:2\n0 qid:1 1:3\n", "b": "1 qid:1 1:2\n"}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "mine.toml").write_text('train = "a.txt"\ntest = "b.txt"\nn_features = 1\n')
+    with pytest.raises(ValueError, match=r"^[^:]*mine\.toml: query ids must all be different: got 1 again"):
+        go(tiny(data=(str(tmp_path / "mine.toml"),)), tmp_path / "results")
+    with pytest.raises(ValueError, match=r"b\.txt: every part of a split needs at least one query"):
+        go(tiny(trials=1, data=(str(tmp_path / "b.txt"),)), tmp_path / "others")
+
+
 def test_the_library_has_its_folder_and_writes_the_page_of_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short: dict[str, Any] = {"trials": 1, "settings": {"rounds": 2}}

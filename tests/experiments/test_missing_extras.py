@@ -70,6 +70,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 @pytest.mark.parametrize(("line", "module", "extra"), COMMANDS)
 def test_commands_say_what_to_install(line: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch):
     _hidden(monkeypatch, module)

@@ -22,6 +22,20 @@ def order(scores: list[float]) -> list[int]:
     return out.tolist()
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_values_are_within_the_bounds_of_the_metric(name):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 12, 300)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    labels, scores = rng.integers(0, 5, offsets[-1]).astype(float), np.round(rng.normal(size=offsets[-1]), 1)
+    low, high = rw.metric(name).bounds
+    for order in (scores, labels, -labels):
+        values = rw.metric(name)(order, labels, offsets)
+        assert low <= np.nanmin(values)
+        assert np.nanmax(values) <= high + 1e-12
+    assert np.isinf(high) == (np.nanmax(rw.metric(name)(labels, labels, offsets)) > 1.0 + 1e-12)
+
+
 # One list in ranked order 2, 0, 1 and what each definition gives for it.
 PENCIL = {
     "dcg": 3 + 1 / 2,

@@ -74,3 +74,41 @@ def test_what_is_wrong_is_named(objective, check):
 def test_what_is_right_passes():
     assert rw.check_objective(right).passed
     assert str(rw.check_objective(right)).splitlines()[0] == "right keeps the contract"
+
+
+def lines(objective) -> dict:
+    return {one.name: one for one in rw.check_objective(objective).checks}
+
+
+def test_a_hessian_that_is_negative_at_larger_scores_alone_is_found():
+    def bent(scores, labels, offsets):
+        return scores - labels, np.where(np.abs(np.abs(scores) - 5.0) < 0.5, -0.0007, 1.0)
+
+    detail = lines(bent)["Hessian not negative"].detail
+    assert "least -0.0007 at scores of ±5" in detail or "least -0.0007 at tied scores of ±5" in detail
+
+
+def test_what_was_tried_is_said_of_a_hessian_that_was_never_negative():
+    assert lines(right)["Hessian not negative"].detail == (
+        "nowhere in 272 lists with ±1, ±5, ±50, tied and equal scores"
+    )
+
+
+@pytest.mark.parametrize("at", [1.0, 5.0, 50.0])
+def test_a_gradient_that_is_wrong_at_one_scale_of_scores_is_found(at):
+    def wrong(scores, labels, offsets):
+        value, gradient, hessian = right(scores, labels, offsets)
+        largest = np.abs(scores).max()
+        return value, gradient * (1.01 if 0.6 * at < largest <= 1.1 * at else 1.0), hessian
+
+    found = lines(wrong)["gradient = d value / d score"]
+    assert found.outcome == "FAILED"
+    assert found.detail.endswith(f"at scores of ±{at:g}")
+
+
+def test_a_value_that_is_not_a_number_at_large_scores_is_no_pass():
+    def lost(scores, labels, offsets):
+        value, gradient, hessian = right(scores, labels, offsets)
+        return np.where(np.abs(scores).max() > 10.0, np.nan, value), gradient, hessian
+
+    assert lines(lost)["gradient = d value / d score"].outcome == "FAILED"

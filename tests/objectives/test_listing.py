@@ -29,6 +29,12 @@ def test_everything_of_the_table_is_listed_once():
     assert [e.name for e in ENTRIES if e.kind == "wrapper"] == list(WRAPPERS)
 
 
+@pytest.mark.parametrize("name", [*OBJECTIVES, *WRAPPERS])
+def test_everything_of_the_table_is_a_public_name(name):
+    cls = (OBJECTIVES | WRAPPERS)[name]
+    assert getattr(rw, cls.__name__, None) is cls, f"add {cls.__name__} to src/rankwise/__init__.pyi"
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
 def test_defaults_can_be_written_and_mean_nothing_else(entry):
     inside = "approx_ndcg" if entry.kind == "wrapper" else ""

@@ -1,6 +1,8 @@
 """Tensors of other devices: they travel and come back, unless there are kernels."""
 
+import runpy
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,13 +102,40 @@ def test_without_triton_it_is_said_what_to_install(device, monkeypatch):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
 
 
+def squared_error(scores, labels, offsets):
+    gap = scores - labels
+    return np.add.reduceat(gap**2, offsets[:-1]), 2.0 * gap, np.full_like(gap, 2.0)
+
+
+OWN = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "squared_hinge.py"))["SquaredHinge"]()
+
+
+@pytest.mark.parametrize("own", [OWN, rw.objective(squared_error)])
+@pytest.mark.parametrize("around", [lambda own: own, lambda own: 0.5 * own + rw.SoftmaxCE(), rw.weighted])
+def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(device, monkeypatch, own, around):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(devices, "KERNEL_DEVICES", {"meta"})
+    scores, labels, offsets = given()
+    loss = rw.torch_loss(around(own))
+    there = scores.detach().to(device).requires_grad_(True)
+    with pytest.warns(UserWarning, match=r"has no kernel for the device 'meta'.*The numbers are the same") as said:
+        found = loss(there, labels, offsets)
+    loss(there, labels, offsets)  # a second warning would be an error
+    found.backward()
+    expected = loss(scores, labels, offsets)
+    expected.backward()
+    assert len(said) == 1
+    assert found.inside == expected
+    np.testing.assert_array_equal(there.grad.inside, scores.grad)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA")
-@pytest.mark.parametrize("text", ALL)
-def test_cuda(text):
+@pytest.mark.parametrize("objective", [*ALL, OWN, rw.objective(squared_error)], ids=str)
+def test_cuda(objective):
     here, labels, offsets = given(torch.float32)
     scores = here.detach().cuda().requires_grad_(True)
     weights: Any = torch.tensor(WEIGHTS, device="cuda", requires_grad=True)
-    loss = rw.torch_loss(text)
+    loss = rw.torch_loss(objective)
     expected = loss(here, labels, offsets, WEIGHTS, stream())
     expected.backward()
     with warnings.catch_warnings():

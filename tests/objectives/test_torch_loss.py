@@ -277,7 +277,7 @@ def test_errors_of_padded_batches():
         ValueError, match=r"labels and mask of one shape.*labels of shape \(2, 4\), mask of shape \(2, 3\)"
     ):
         loss.padded(square, torch.zeros(2, 4), yes)
-    with pytest.raises(ValueError, match=r"a mask of True and False.*torch\.float32.*True where there is a document"):
+    with pytest.raises(ValueError, match=r"a mask of True and False.*torch\.float32.*Hint: pass mask\.bool"):
         loss.padded(square, square, square)
     with pytest.raises(ValueError, match=r"every query needs at least one document: got 0 documents at query number 1"):
         loss.padded(square, square, torch.tensor([[True, True, True], [False, False, False]]))
@@ -311,3 +311,14 @@ def test_torch_is_imported_on_use_and_missed_by_name():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "torch is not installed. Install it with: pip install 'rankwise[torch]'"
+
+
+def test_a_padded_batch_is_sent_to_padded_and_a_mask_of_numbers_to_bool():
+    loss = rw.torch_loss("softmax_ce")
+    scores, labels, mask = torch.zeros(2, 3), torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool)
+    for offsets in (mask, mask.int(), [0, 3, 6]):
+        with pytest.raises(ValueError, match=r"Hint: call loss\.padded\(scores, labels, mask\) for a padded batch"):
+            loss(scores, labels, offsets)
+    with pytest.raises(ValueError, match=r"Hint: pass mask\.bool\(\)"):
+        loss.padded(scores, labels, mask.int())
+    assert loss.padded(scores, labels, mask.int().bool()) == loss.padded(scores, labels, mask)

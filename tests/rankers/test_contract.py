@@ -163,12 +163,12 @@ class Failing:
     exact_hessian, estimator = True, False
 
     def __init__(self, at):
-        self.inner, self.at, self.rounds = rw.objective("stochastic(xendcg, samples=2)"), at, []
+        self.inner, self._at, self.rounds = rw.objective("stochastic(xendcg, samples=2)"), at, []
 
     def __call__(self, scores, labels, offsets, stream=None):
         self.rounds.append(stream.round)
-        if stream.round == self.at:
-            self.at = None
+        if stream.round == self._at:
+            self._at = None
             raise Interrupted
         return self.inner(scores, labels, offsets, stream)
 

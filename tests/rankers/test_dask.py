@@ -245,6 +245,7 @@ def test_partitions_with_different_lists_of_categories_are_put_together(client, 
     assert found.sample.categories == {12: ("x", "y", "z")}
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
     frame = kinds(named, tmp_path)
     settings: dict[str, Any] = {**SMALL, "min_data_per_group": 1, "cat_smooth": 1.0}
@@ -287,6 +288,7 @@ def test_what_cannot_be_spread_says_why(client, named, tmp_path):
 
 
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_path, ranker):
     path = rw.write_parquet(named, tmp_path / "train.parquet")
     alone = ranker("plrank", **SMALL).fit(named, valid)
@@ -301,6 +303,7 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
     assert not blocks._bins
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_training_stops_inside_a_block(client, named, valid, tmp_path):
     path = rw.write_parquet(named, tmp_path / "train.parquet")
     settings = {**SMALL, "rounds": 60, "checkpoint_every": 25, "patience": 4}
@@ -471,6 +474,7 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
     assert doomed.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.02)
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
     from typer.testing import CliRunner
 

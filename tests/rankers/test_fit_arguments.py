@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 import rankwise as rw
@@ -43,3 +45,41 @@ def test_every_ranker_is_trained_with_the_same_arguments(ranker):
 def test_whatever_reads_data_takes_all_of_it(function):
     found = arguments(function)
     assert {name: found[name].annotation for name in DATA} == {name: one.annotation for name, one in DATA.items()}
+
+
+# Hints name what the function that was called has.
+
+
+def test_a_table_without_a_column_of_queries_is_told_how_to_name_it():
+    rows = pl.DataFrame({"session": np.repeat(range(3, 9), 5), "label": np.arange(30) % 3, "x": np.arange(30.0) % 7})
+    fitted = rw.LightGBMRanker(rounds=1, min_documents=1, threads=1).fit(rows.rename({"session": "qid"}))
+    asked = r"got 'qid'. Hint: use RankingDataset.from_frame\(…, query=…\), one of session"
+    for call in (rw.LightGBMRanker().fit, fitted.rank, lambda table: rw.explain(fitted, table)):
+        with pytest.raises(ValueError, match=asked):
+            call(rows)
+    text = rows.rename({"session": "qid"}).with_columns(shop=pl.lit("north"))
+    with pytest.raises(ValueError, match=r"leave it out with RankingDataset.from_frame\(…, features=\['!shop'\]\)"):
+        rw.LightGBMRanker().fit(text)
+    assert rw.RankingDataset.from_frame(rows, query="session").n_queries == 6
+
+
+def test_a_missing_feature_is_named_and_not_a_column_of_text():
+    rows = pl.DataFrame({"x": np.arange(30.0), "y": np.arange(30.0) % 7})
+    labels, qids = np.arange(30) % 2, np.repeat(np.arange(6), 5)
+    model = rw.LightGBMRanker(rounds=1, min_documents=1, threads=1).fit(rows, labels, qid=qids)
+    table = rows.with_columns(title=pl.lit("a hat"))
+    assert model.predict(table).shape == (30,)
+    for wrong, hint in ((table.drop("x"), "pass the columns of training"), (table.rename({"x": "xx"}), "rename 'xx'")):
+        with pytest.raises(ValueError, match=f"a feature that these data do not have: got no 'x' among .*Hint: {hint}"):
+            model.predict(wrong)
+
+
+def test_labels_that_are_too_few_are_blamed_themselves():
+    matrix, qids = np.random.default_rng(0).random((10, 2)), np.repeat([1, 2], 5)
+    for rows in (matrix, pl.DataFrame(matrix, schema=["a", "b"])):
+        with pytest.raises(ValueError, match="y must be one label per document: got 3 labels for 10 documents"):
+            rw.LightGBMRanker().fit(rows, [1, 0, 1], qid=qids)
+        with pytest.raises(ValueError, match="y must be one label per document: got 8 labels for 10 documents"):
+            rw.LightGBMRanker().fit(rows, [1, 0] * 4, group=[5, 5])
+        with pytest.raises(ValueError, match=r"qid must be one id per document: got shape \(5,\) for 10 documents"):
+            rw.LightGBMRanker().fit(rows, [1, 0] * 5, qid=qids[:5])

@@ -216,7 +216,7 @@ def test_columns_with_spaces_are_found_though_lightgbm_writes_underlines(train):
     data = rw.RankingDataset.from_frame(whole, features=names[::-1])
     np.testing.assert_array_equal(ranker.predict(data), model.predict(table))
     np.testing.assert_array_equal(ranker.predict(table[names[::-1]]), model.predict(table))
-    with pytest.raises(ValueError, match="got no 'unit_price' among 5 features"):
+    with pytest.raises(ValueError, match="got no 'unit_price' among 5 columns"):
         ranker.predict(rw.RankingDataset.from_frame(whole, features=names[1:]))
 
 

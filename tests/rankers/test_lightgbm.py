@@ -43,12 +43,12 @@ class Counting:
     exact_hessian, estimator = True, False
 
     def __init__(self, inner="xendcg", at=None, then=None):
-        self.inner, self.rounds, self.at, self.then = rw.objective(inner), [], at, then
+        self.inner, self.rounds, self._at, self._then = rw.objective(inner), [], at, then
 
     def __call__(self, scores, labels, offsets, stream=None, **documents):
         self.rounds.append(stream.round)
-        if stream.round == self.at:
-            self.then()
+        if stream.round == self._at:
+            self._then()
         return self.inner(scores, labels, offsets, stream, **documents)
 
     def __repr__(self):
@@ -358,7 +358,7 @@ def test_bad_data_say_so(data, valid):
         ranker().fit(data.features, data.labels, qid=data.qids(), group=data.sizes)
     with pytest.raises(ValueError, match="qid must be one id per document"):
         ranker().fit(data.features, data.labels, qid=[1, 2])
-    with pytest.raises(ValueError, match="there must be one label per document"):
+    with pytest.raises(ValueError, match="y must be one label per document"):
         ranker().fit(data.features[:-1], data.labels, qid=data.qids())
     with pytest.raises(ValueError, match=r"valid must be a RankingDataset or \(X, y, qid\)"):
         ranker().fit(data, valid=(valid.features, valid.labels))
@@ -370,13 +370,13 @@ def test_bad_data_say_so(data, valid):
 
 def test_features_must_be_those_of_training(data):
     model = ranker(rounds=2).fit(data)
-    with pytest.raises(ValueError, match="do not have: got no 'body_tfidf' among 3 features"):
+    with pytest.raises(ValueError, match="do not have: got no 'body_tfidf' among 3 columns"):
         model.predict(data.with_(features=data.features[:, :3], feature_names=["a", "b", "c"]))
     with pytest.raises(ValueError, match="trained on 12 features: got 3"):
         model.predict(data.features[:, :3])
     renamed = ["body_tfidff", *data.feature_names[1:]]
     with pytest.raises(
-        ValueError, match="do not have: got no 'body_tfidf' among 12 features. Hint: rename 'body_tfidff'"
+        ValueError, match="do not have: got no 'body_tfidf' among 12 columns. Hint: rename 'body_tfidff'"
     ):
         model.predict(data.with_(feature_names=renamed))
     with pytest.raises(ValueError, match="this LightGBMRanker is not trained yet"):

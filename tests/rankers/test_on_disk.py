@@ -112,6 +112,7 @@ def test_the_same_model_as_from_memory(ranker, stored, valid, small_blocks):
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_features_are_read_in_blocks_only(ranker, stored, small_blocks, monkeypatch, tmp_path):
     opened = rw.open_data(stored)
     read = []
@@ -155,6 +156,7 @@ def test_xgboosts_own_file_goes_with_the_matrix(stored):
     assert not list(place(opened).parent.glob("rankwise-*"))
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
     expected = rw.XGBoostRanker("xendcg", **SMALL).fit(data, data).predict(data)
     (tmp_path / "links").mkdir()

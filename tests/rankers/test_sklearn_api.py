@@ -4,10 +4,22 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (HalvingGridSearchCV is there after it)
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    validation_curve,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -116,6 +128,73 @@ def test_without_routing_the_error_says_what_to_do(arrays):
     features, labels, qids = arrays
     with pytest.raises(ValueError, match=r"either qid or group.*enable_metadata_routing=True"):
         ranker().fit(features, labels, qid=qids).score(features, labels)
+
+
+FOLDS = GroupKFold(3)
+TOOLS = {
+    "grid": lambda one, X, y, q: GridSearchCV(one, {"leaves": [2, 4]}, cv=FOLDS).fit(X, y, qid=q, groups=q),
+    "random": lambda one, X, y, q: RandomizedSearchCV(one, {"leaves": [2]}, n_iter=1, cv=FOLDS).fit(
+        X, y, qid=q, groups=q
+    ),
+    "halving": lambda one, X, y, q: HalvingGridSearchCV(
+        one, {"leaves": [2, 4]}, cv=FOLDS, resource="rounds", max_resources=4, min_resources=2
+    ).fit(X, y, qid=q, groups=q),
+    "nested": lambda one, X, y, q: cross_validate(
+        GridSearchCV(one, {"leaves": [2, 4]}), X, y, cv=FOLDS, params={"qid": q}, groups=q
+    ),
+    "score": lambda one, X, y, q: cross_val_score(one, X, y, cv=FOLDS, params={"qid": q}, groups=q),
+    "validate": lambda one, X, y, q: cross_validate(one, X, y, cv=FOLDS, params={"qid": q}, groups=q),
+    "learning": lambda one, X, y, q: learning_curve(one, X, y, cv=FOLDS, params={"qid": q}, groups=q),
+    "validation": lambda one, X, y, q: validation_curve(
+        one, X, y, param_name="leaves", param_range=[2, 4], cv=FOLDS, params={"qid": q}, groups=q
+    ),
+    "pipeline": lambda one, X, y, q: cross_val_score(
+        make_pipeline(StandardScaler(), one), X, y, cv=FOLDS, params={"lightgbmranker__qid": q}, groups=q
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_without_routing_scikit_learns_tools_raise_the_line_that_routes(tool, arrays):
+    with pytest.raises(RuntimeError, match=r"sklearn\.set_config\(enable_metadata_routing=True\)"):
+        TOOLS[tool](ranker(), *arrays)
+
+
+def test_halving_searches_over_rounds(arrays, routing):
+    search = TOOLS["halving"](ranker(), *arrays)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert set(search.cv_results_["n_resources"]) <= {2, 4}
+
+
+def test_a_score_that_does_not_request_query_ids_is_an_error_and_one_under_another_name_is_not(arrays, routing):
+    features, labels, qids = arrays
+    silent = ranker().set_score_request(qid=False)
+    with pytest.raises(RuntimeError, match=r"ranker\.set_score_request\(qid=True\)"):
+        cross_val_score(silent, features, labels, cv=FOLDS, params={"qid": qids, "groups": qids})
+    renamed = ranker().set_fit_request(qid="query").set_score_request(qid="query")
+    found = cross_val_score(renamed, features, labels, cv=FOLDS, params={"query": qids, "groups": qids})
+    assert found == pytest.approx(by_hand(arrays), abs=1e-12)
+
+
+def test_without_routing_a_scoring_of_ones_own_and_tables_that_hold_query_ids_are_scored(data, arrays):
+    features, labels, qids = arrays
+    found = cross_val_score(
+        ranker(), features, labels, cv=FOLDS, groups=qids, params={"qid": qids}, scoring=lambda model, X, y: len(y)
+    )
+    assert found.sum() == len(labels)
+    table = pd.DataFrame(features).rename(columns=str).assign(qid=qids, label=labels)
+    assert cross_val_score(ranker(), table, cv=FOLDS, groups=qids) == pytest.approx(by_hand(arrays), abs=1e-12)
+
+
+def test_the_hint_for_permutation_importance_works(arrays):
+    features, labels, qids = arrays
+    model = ranker().fit(features, labels, qid=qids)
+    with pytest.raises(ValueError, match=r"scoring=lambda ranker, X, y: ranker\.score\(X, y, qid=qid\)"):
+        permutation_importance(model, features, labels)
+    found = permutation_importance(
+        model, features, labels, scoring=lambda ranker, X, y: ranker.score(X, y, qid=qids), n_repeats=2, random_state=0
+    )
+    assert found.importances_mean.max() > 0
 
 
 def test_a_pipeline_passes_query_ids_on(arrays, routing):

@@ -68,6 +68,7 @@ def test_continued_and_native_training(name: str, dense: rw.RankingDataset):
             np.testing.assert_array_equal(one.predict(dense), other.predict(dense))
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_fit_takes_a_sparse_matrix_and_columns_go_by_their_names(dense: rw.RankingDataset):
     matrix, ids = sparse.csr_matrix(dense.features), dense.qids()
     about = {"rounds": 4, "threads": 1, **TREES["LightGBMRanker"]}

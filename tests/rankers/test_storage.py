@@ -414,7 +414,7 @@ def test_a_model_behind_a_symbolic_link(model, saved, tmp_path, data):
 KILLED = """
 import os, signal, sys, numpy as np, rankwise as rw
 data = rw.synthetic(n_queries=30, n_features=8, n_docs=15, seed=2)
-inner, until = rw.objective("xendcg"), int(sys.argv[2])
+inner = rw.objective("xendcg")
 seen = []
 class Objective:
     exact_hessian = estimator = False
@@ -422,11 +422,12 @@ class Objective:
         return "mine"
     def __call__(self, scores, labels, offsets, stream=None, **documents):
         seen.append(stream.round)
-        if stream.round == until:
+        if stream.round == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         return inner(scores, labels, offsets, stream)
 settings = dict(rounds=12, checkpoint_every=2, leaves=5, min_documents=5, threads=1, feature_fraction=0.5)
-ranker = rw.LightGBMRanker(Objective(), checkpoint=sys.argv[1], **settings).fit(data, data, resume=True)
+valid = rw.synthetic(n_queries=10, n_features=8, n_docs=15, seed=3).with_(feature_names=data.feature_names)
+ranker = rw.LightGBMRanker(Objective(), checkpoint=sys.argv[1], **settings).fit(data, valid, resume=True)
 np.save(sys.argv[3], ranker.predict(data))
 print(seen[0], len(seen))
 """
@@ -448,7 +449,8 @@ def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
         "threads": 1,
         "feature_fraction": 0.5,
     }
-    whole = rw.LightGBMRanker("xendcg", checkpoint=tmp_path / "whole", **settings).fit(data, data)
+    valid = rw.synthetic(n_queries=10, n_features=8, n_docs=15, seed=3).with_(feature_names=data.feature_names)
+    whole = rw.LightGBMRanker("xendcg", checkpoint=tmp_path / "whole", **settings).fit(data, valid)
     assert np.array_equal(np.load(tmp_path / "resumed.npy"), whole.predict(data))
 
 

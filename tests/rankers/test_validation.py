@@ -84,6 +84,7 @@ def test_without_propensities_metrics_are_what_they_are(judged, clicks):
 
 
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker])
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_training_that_takes_inverse_propensities_validates_by_them(ranker, clicks, capsys):
     model = ranker("lambdarank", debias=True, progress=True, **SMALL).fit(clicks, clicks)
     assert list(model.history_) == ["loss", "debiased(ndcg@10)"]
@@ -96,6 +97,7 @@ def test_training_that_takes_inverse_propensities_validates_by_them(ranker, clic
     assert list(plain.history_) == ["loss", "ndcg@10"]
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_nets_validate_by_inverse_propensities(clicks):
     pytest.importorskip("torch")
     settings: Any = {"epochs": 2, "hidden": (4,), "device": "cpu", "threads": 1}
@@ -103,6 +105,7 @@ def test_nets_validate_by_inverse_propensities(clicks):
     assert list(model.history_) == ["loss", "debiased(ndcg@10)"]
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_a_search_says_what_it_measured(clicks):
     pytest.importorskip("optuna")
     fixed = {"debias": True, **SMALL}

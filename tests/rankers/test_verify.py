@@ -1,6 +1,7 @@
 """Forged model files are refused before the library sees them, in one sentence with the model's path."""
 
 import hashlib
+import io
 import json
 import struct
 import subprocess
@@ -232,6 +233,18 @@ def test_nets(data, tmp_path):
     assert "unknown activation" in refused(path)
     forge(path, content=b"\xff" * 40, settings=settings)
     assert "not that of a .safetensors file" in refused(path)
+
+
+def test_arrays_that_are_compressed_are_refused_before_they_are_unpacked(tmp_path):
+    ratings = rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=8, seed=0)
+    path = rw.EASE().fit(ratings).save(tmp_path / "model")
+    (stored,) = path.glob("*.npz")
+    with np.load(stored) as file:
+        arrays = {name: file[name] for name in file.files}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays | {"weights": np.zeros((4_000, 4_000), np.float32)})
+    forge(path, packed.getvalue())
+    assert "arrays must be stored as they are: got 64," in refused(path)
 
 
 def test_descriptions(lightgbm, tmp_path):

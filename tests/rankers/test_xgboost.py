@@ -164,6 +164,7 @@ def test_an_older_model_of_finer_bins_is_scored_by_its_own_borders(data):
         ({"objective": "native:rank:map"}, "XGBoost cannot train with native:rank:map: got .*binary labels"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_bad_settings_say_so(changes, message, data):
     with pytest.raises(ValueError, match=message):
         ranker(**changes).fit(data, data)

@@ -1,5 +1,6 @@
 """The query explorer in a real browser: loading without a network, choosing, sorting, filtering, keys, many queries."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import rankwise as rw
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import DOCUMENTS, QUERIES
 from rankwise.report import html
@@ -100,6 +102,30 @@ def wait(page: Any, query: str) -> None:
 
 def shown(page: Any, side: str) -> list[str]:
     return [str(text) for text in page.locator(f"#x-ranking-{side} td.document").all_inner_texts()]
+
+
+def test_documents_that_a_run_did_not_retrieve_are_not_ranked_and_those_that_nobody_judged_have_a_dash(
+    browser, tmp_path
+):
+    qrels = {"q": {"d1": 2, "d2": 0, "lost": 1}, "other": {"d1": 1}}
+    runs = {
+        "one": {"q": {"d1": 3.0, "d2": 2.0, "extra": 1.0}, "other": {"d1": 1.0}},
+        "two": {"q": {"d2": 9.0}, "other": {"d1": 1.0}},
+    }
+    compared = rw.compare({name: rw.evaluate(*rw.judge(run, qrels), "ap") for name, run in runs.items()})
+    page = opened(browser, compared.to_report(tmp_path / "page.html"))
+    wait(page, "q")
+    assert (shown(page, "a"), shown(page, "b")) == (["d1", "d2", "extra"], ["d2"])
+    cells = [row.split() for row in page.locator("#x-ranking-a tbody tr").all_inner_texts()]
+    assert [row[1] for row in cells] == ["2", "0", "–"]
+    assert [row[4].rstrip("▲▼") for row in cells] == ["–", "1", "–"]
+    lost = page.locator(".missed").all_inner_texts()
+    assert [re.findall(r"d1|lost", text) for text in lost] == [["lost"], ["d1", "lost"]]
+    page.hover("#x-ranking-a tr[data-document] >> nth=0")
+    assert "rank 1 in A, not in B" in page.inner_text("#x-features")
+    assert "features" not in page.inner_text("#x-features")
+    assert page.errors == []
+    page.context.close()
 
 
 def test_loads_without_asking_for_anything(page, report):

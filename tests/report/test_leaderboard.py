@@ -10,7 +10,8 @@ BOARD = Leaderboard(
         Entry(recipe="neural(<b>)", state="complete", rounds=9, mean=0.52, low=0.5, high=0.54),
         Entry(
             recipe="lightgbm(xendcg)", state="complete", rounds=80, mean=0.515, low=0.495, high=0.535,
-            difference=-0.005, error=0.006, p=0.4, seconds=12.0, microseconds=0.5, chosen=True,
+            difference=-0.005, error=0.006, p=0.4, wins=200, ties=90, losses=210, seconds=12.0,
+            microseconds=0.5, chosen=True,
         ),
         Entry(recipe="catboost(yeti)", state="partial", rounds=20, mean=0.48, low=0.46, high=0.5),
         Entry(recipe="xgboost(lambdarank)", state="failed", reason="no split"),
@@ -31,6 +32,7 @@ def test_page_shows_everything(tmp_path):
     assert "xgboost(lambdarank) failed: no split" in page
     assert "Not tried: neural(listnet)." in page
     assert "0.5000" in page
+    assert "200/90/210" in page
     assert page.count("<svg") == 1
     assert 'aria-label="Leaderboard: neural(&lt;b&gt;) 0.5200;' in page
     assert str(tmp_path) not in page

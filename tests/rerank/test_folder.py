@@ -1,5 +1,6 @@
 """Rerankers on disk: what is written is read back, nothing in a folder is run, and nothing is lost."""
 
+import hashlib
 import json
 import pickle
 import subprocess
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.rankers import storage
 from rankwise.rerank import encoders
 from tests.processes import environment
 from tests.rerank import graded, tiny
+
+# The model of these tests stops on the lists that it learns from.
+pytestmark = pytest.mark.filterwarnings("ignore:.* of training queries")
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +117,54 @@ def test_an_interruption_while_folders_change_places_leaves_the_old_one(trained,
 def test_a_model_that_was_not_trained_is_not_saved(tiny_folder, tmp_path):
     with pytest.raises(ValueError, match="not trained yet"):
         rw.rerank.Reranker(tiny_folder).save(tmp_path / "model")
+
+
+def forge(folder: Path, name: str, **changes: object) -> None:
+    """Change settings in a file of a model, and make all checksums right."""
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    about = json.loads((folder / "rankwise.json").read_text())
+    about["contents"][name] = {
+        "bytes": path.stat().st_size,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    del about["checksum"]
+    (folder / "rankwise.json").write_text(json.dumps({**about, "checksum": storage._checksum(about)}))
+
+
+@pytest.mark.parametrize(
+    ("setting", "number"),
+    [
+        ("num_hidden_layers", 10**9),  # lists of layers without end
+        ("num_hidden_layers", 900),  # far more than there are weights of
+        ("num_labels", 10**9),
+        ("num_attention_heads", 10**9),
+        ("hidden_size", 10**9),  # one layer that fills the memory
+        ("intermediate_size", 10**8),
+        ("vocab_size", 10**11),
+        ("max_position_embeddings", 10**10),
+        ("type_vocab_size", 10**9),
+    ],
+)
+def test_settings_that_ask_for_more_than_the_weights_hold_are_refused_before_anything_is_built(saved, setting, number):
+    forge(saved, "config.json", **{setting: number})
+    with pytest.raises(ValueError, match=r"the model file is damaged or forged: got .* (weights of|weights have) 41"):
+        rw.rerank.Reranker.load(saved, device="cpu")
+
+
+def test_settings_of_models_in_use_are_taken(saved, tmp_path):
+    """Large numbers that size nothing, a model without a head, and weights that are tied to others."""
+    forge(saved, "config.json", rope_theta=10**10, max_window_layers=1_000, block_size=4_096, pad_token_id=0)
+    rw.rerank.Reranker.load(saved, device="cpu")
+    from transformers import BertConfig, BertLMHeadModel, BertModel
+
+    words = tiny.tokenizer()
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(words), max_position_embeddings=64, is_decoder=True, **shape)
+    for number, kind in enumerate((BertModel, BertLMHeadModel)):
+        kind(config).save_pretrained(tmp_path / str(number))
+        words.save_pretrained(tmp_path / str(number))
+        assert rw.rerank.Reranker(tmp_path / str(number), device="cpu").encoder.num_labels == 1
 
 
 def test_a_damaged_folder_is_refused(saved):

@@ -150,3 +150,18 @@ def test_lists_need_no_heavy_library():
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_queries_that_parts_share_are_told_by_id_and_by_text():
+    train = make()
+    test = Lists.from_lists(["hat", "red shoe", "scarf"], [["a"], ["b"], ["c"]], query_ids=["b", "x", "y"])
+    with pytest.warns(UserWarning, match="of training queries") as said:
+        test.compare_with(train, "test")
+    (line,) = (str(one.message) for one in said)
+    assert line.startswith(
+        "1 of 3 queries of the test data have ids of training queries, all of these with the same text, "
+        "1 of 3 queries of the test data have the text of training queries with other ids. Hint: "
+    )
+    Lists.from_lists(["scarf"], [["c"]], query_ids=["y"]).compare_with(train, "test")
+    twice = Lists.from_lists(["hat", "hat"], [["a"], ["b"]], query_ids=["x", "y"])
+    twice.compare_with(train, "test")  # a text that several queries have tells none of them

@@ -114,6 +114,53 @@ def test_rows_of_any_kind_will_do():
     is_expected(Lists.from_dataset(iter(PAIRS)))
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.parquet", "a.json.gz", "a.csv.zst", "a.tsv.gz"])
+def test_every_format_is_read_back_whatever_the_texts(name, tmp_path):
+    is_expected(read(rw.rerank.write(Lists.from_dataset(LISTS), tmp_path / f"plain {name}")))
+    documents = [
+        "",
+        "a\nb",
+        "a\r\nb",
+        'say "hi"',
+        "a,b\tc;d|e",
+        " around ",
+        "NA",
+        "1.0",
+        "ü\u2028",
+        '"',
+        "\0",
+        '{"a": 1}',
+    ]
+    queries = ["again", "again", "007"]  # the first two are different lists
+    lists = Lists.from_lists(queries, [documents, documents[::-1], ["x"]], weights=[1, 0.3, 1e-20])
+    for ids in ({}, {"query_ids": ["0012", "12", "a b"], "document_ids": [f"{k:03}" for k in range(lists.n_docs)]}):
+        expected = lists.with_(**ids)
+        found = read(rw.rerank.write(expected, tmp_path / name, force=True), to_score=True)
+        assert (found.queries, found.documents) == (expected.queries, expected.documents)
+        for column in ("offsets", "weights", "labels", *ids):
+            np.testing.assert_array_equal(getattr(found, column), getattr(expected, column))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.xlsx", "a.parquet.gz"])
+def test_what_no_format_is_named_by_is_refused_and_not_written(name, tmp_path):
+    with pytest.raises(ValueError, match=r"cannot tell the format .* Hint: end its name in .jsonl, .csv or .tsv"):
+        rw.rerank.write(Lists.from_dataset(LISTS), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ids_that_differ_by_their_type_alone_are_refused():
+    rows: list[dict[str, Any]] = [{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "1"]}]
+    with pytest.raises(ValueError, match="document ids must not differ by their type alone: got 1 and '1'"):
+        Lists.from_dataset(rows)
+    rows = [{"query_id": 7, **PAIRS[0]}, {**PAIRS[1], "query_id": "7"}]
+    with pytest.raises(ValueError, match="query ids must not differ by their type alone"):
+        Lists.from_dataset([rows[0] | {"query_id": 7}, rows[1]])
+    with pytest.raises(ValueError, match="ids of texts must not differ by their type alone"):
+        rw.rerank.read_trec({"q": {"1": 1}}, {"q": "a"}, {1: "x", "1": "y"})  # type: ignore[dict-item]
+    mixed = Lists.from_dataset([{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "b"]}])
+    assert mixed.document_ids.tolist() == ["1", "b"]
+
+
 def test_what_is_written_is_read_back(tmp_path):
     lists = Lists.from_dataset(LISTS)
     for name in ("lists.jsonl", "lists.jsonl.zst"):

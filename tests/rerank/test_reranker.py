@@ -213,6 +213,26 @@ def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, mo
     assert_same(resumed, whole)
 
 
+def test_a_checkpoint_belongs_to_the_code_of_its_functions(tiny_folder, parts, tmp_path):
+    def own_loss(factor):
+        def own(scores, labels, offsets):
+            gap = factor * (scores - labels)
+            return np.add.reduceat(gap**2, offsets[:-1]), 2.0 * factor * gap, np.full_like(gap, 2.0 * factor**2)
+
+        return own
+
+    def stop(done, history):
+        raise RuntimeError("the power is gone")
+
+    settings: dict = {"checkpoint": tmp_path / "state", "epochs": 1}
+    with pytest.raises(RuntimeError, match="power"):
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop)
+    with pytest.raises(ValueError, match="belongs to another training .code: own differs"):
+        reranker(tiny_folder, objective=own_loss(2.0), **settings).fit(*parts, resume=True)
+    with pytest.raises(RuntimeError, match="power"):
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop, resume=True)
+
+
 def test_resuming_needs_a_checkpoint(tiny_folder, parts):
     with pytest.raises(ValueError, match="resume needs a checkpoint"):
         reranker(tiny_folder).fit(parts[0], resume=True)
@@ -283,7 +303,7 @@ def test_what_is_no_text_is_refused(trained, tiny_folder, parts):
     for other in ("a text", parts[0].data):
         with pytest.raises(ValueError, match=f"a reranker scores texts: got {type(other).__name__}"):
             trained.predict(other)
-    with pytest.raises(ValueError, match=r"rw\.evaluate takes reranker\.predict\(lists\) and lists\.data"):
+    with pytest.raises(ValueError, match=r"pass rw\.rerank\.Lists, which rw\.evaluate"):
         rw.evaluate(trained, parts[0].data)
     with pytest.raises(ValueError, match="train must be Lists: got RankingDataset"):
         reranker(tiny_folder).fit(parts[0].data)
@@ -322,3 +342,44 @@ def test_a_cross_encoder_is_trained_itself(cross_encoder, parts):
     scores = cross_encoder.predict(list(parts[1].pairs()), show_progress_bar=False)
     np.testing.assert_allclose(model.predict(parts[1]), scores, atol=1e-5)  # logits, of both
     assert repr(model).startswith("Reranker(CrossEncoder, ")
+
+
+def test_a_reranker_is_evaluated_compared_and_refused_as_any_system(tiny_folder, parts, tmp_path):
+    model, lists = reranker(tiny_folder), parts[1]
+    lists = lists.with_(document_ids=[f"d{number}" for number in range(lists.n_docs)])
+    scores = model.predict(lists)
+    expected = rw.evaluate(scores, lists.data, ["ndcg@10", "rr"])
+    found = rw.evaluate(model, lists, ["ndcg@10", "rr"])
+    for metric, values in expected.values.items():
+        np.testing.assert_array_equal(found[metric], values)
+    assert found.candidates == lists.candidates
+    run: dict[str, dict[str, float]] = {query: {} for query in lists.query_ids.tolist()}
+    for query, document, score in zip(lists.data.qids(), lists.data.document_ids, scores, strict=True):
+        run[str(query)][str(document)] = float(-score)
+    rw.write_run(-scores, lists, tmp_path / "reversed.run")
+    compared = rw.compare(
+        {"run": run, "file": tmp_path / "reversed.run", "reranker": model, "perfect": lists.labels}, lists, "ndcg"
+    )
+    means = compared.mean["ndcg"]
+    assert means["perfect"] == 1.0
+    assert means["reranker"] == rw.evaluate(scores, lists.data, "ndcg").mean["ndcg"]
+    assert means["run"] == means["file"] == rw.evaluate(-scores, lists.data, "ndcg").mean["ndcg"]
+    assert f"Candidates: {lists.candidates}." in " ".join(compared.to_text().split())
+    with pytest.raises(ValueError, match="which only rankers of features know: got Reranker"):
+        rw.explain(model, lists)
+    with pytest.raises(ValueError, match=r"a reranker scores texts: got RankingDataset. Hint: pass rw.rerank.Lists"):
+        rw.evaluate(model, lists.data)
+
+
+def test_what_a_run_did_not_retrieve_counts_and_is_not_ranked(parts):
+    lists = parts[1].take([0])
+    lists = lists.with_(document_ids=[f"d{number}" for number in range(lists.n_docs)])
+    relevant = int(np.argmax(lists.labels))
+    other = int(np.argmin(lists.labels))
+    found = rw.evaluate({"q24": {f"d{other}": 1.0}}, lists, ["rr", "recall@10"])
+    assert found.mean == {"rr": 0.0, "recall@10": 0.0}
+    assert rw.evaluate({"q24": {f"d{relevant}": 1.0}}, lists, "rr").mean["rr"] == 1.0
+    with pytest.raises(ValueError, match="run and data have no document in common: got 'q9' in the run, 'q24' in the"):
+        rw.evaluate({"q9": {"d0": 1.0}}, lists, "rr")
+    with pytest.raises(ValueError, match="got data without document_ids"):
+        rw.evaluate({"q24": {"d0": 1.0}}, parts[1].data, "rr")

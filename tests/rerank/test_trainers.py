@@ -190,3 +190,47 @@ def test_late_interaction_scores_by_the_best_match_of_each_word():
     value.backward()
     assert value.item() == pytest.approx(expected, rel=1e-5)
     torch.testing.assert_close(gradients(vectors), whole, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_a_training_that_resumes_ends_in_the_same_model_where_the_loss_draws(accumulated, tmp_path):
+    lists = RandomLists((3, 2, 4, 3, 2))
+    folder = tiny.save(tmp_path / "model")
+    loss = rw.rerank.Loss("xendcg")
+
+    def trained(resume):
+        model = tiny.cross_encoder(folder)
+        trainer = CrossEncoderTrainer(
+            model=model,
+            args=arguments(
+                tmp_path / "run", num_train_epochs=2, gradient_accumulation_steps=accumulated,
+                save_strategy="steps", save_steps=1, save_only_model=False,
+            ),
+            train_dataset=dataset(lists),
+            loss=loss if resume else loss(model),
+        )  # fmt: skip
+        trainer.train(resume_from_checkpoint=resume)
+        return torch.cat([one.detach().flatten() for one in model.parameters()])
+
+    whole = trained(None)
+    resumed = trained(str(tmp_path / "run" / "checkpoint-1"))  # within the first epoch of three batches
+    torch.testing.assert_close(resumed, whole, rtol=0, atol=0)
+
+
+def test_a_loop_of_ones_own_resumes_what_the_loss_draws(cross_encoder):
+    lists = RandomLists((3, 6))
+    loss = rw.rerank.Loss(cross_encoder.eval(), "xendcg", seed=3)
+    first, state = loss(lists.inputs, lists.labels).item(), loss.state_dict()
+    second = loss(lists.inputs, lists.labels).item()
+    again = rw.rerank.Loss(cross_encoder, "xendcg")
+    again.load_state_dict(state)
+    assert again(lists.inputs, lists.labels).item() == second != first
+
+    def value(unbound):
+        return unbound.of(cross_encoder, cross_encoder.preprocess(lists.pairs), lists.flat_labels, lists.offsets).item()
+
+    unbound = rw.rerank.Loss("xendcg", seed=3)
+    first, state = value(unbound), unbound.state_dict()
+    second, resumed = value(unbound), rw.rerank.Loss("xendcg")
+    resumed.load_state_dict(state)
+    assert value(resumed) == second != first

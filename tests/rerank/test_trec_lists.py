@@ -146,7 +146,8 @@ def test_beir_folders_are_read(tmp_path):
     ("line", "message"),
     [
         ("q1\td0\thigh", r"a finite grade: got 'q1\\td0\\thigh' at line 2 of .*test\.tsv"),
-        ("q1\td0", "a query, a document and a finite grade.* at line 2 of"),
+        ("q1\td0\t", "a query, a document and a finite grade.* at line 2 of"),
+        ("q1\td0", r"as many columns as the first one, 3: got 2 at .*test\.tsv, line 2"),
         ("q9\td0\t1\nq9\td0\t1", "only once under a query.* at line 3 of"),
     ],
 )

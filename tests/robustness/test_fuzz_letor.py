@@ -11,7 +11,7 @@ import zstandard
 import rankwise as rw
 from tests.robustness import fuzzing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*document ids are left out:UserWarning")]
 TEXT = b"""# two queries
 2 qid:10 1:0.5 3:-7e-2 #docid = GX008-86-4444840 inc = 1 prob = 0.086622
 +1\tqid:10\t2:nan  3:+.5\t # GX2\tand more

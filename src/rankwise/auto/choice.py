@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.arrays import Array
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.significance import TTest, t_test
 
 TREES, NETS, MIXED = 0, 1, 2
-"""From the simplest: one forest, one bag of nets, several models."""
+"""From the simplest: one forest, one bag of nets or of a ranker of one's own, several models."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,10 +35,15 @@ class Candidate:
 
 def behind(one: Candidate, leader: Candidate) -> TTest:
     """How far a candidate is from the leader, paired by query: the mean of its values less the leader's."""
-    differences = one.evaluation[one.metric] - leader.evaluation[leader.metric]
-    scored = ~np.isnan(differences)
+    return t_test(*differences(one, leader))
+
+
+def differences(one: Candidate, leader: Candidate) -> tuple[Array, Array | None]:
+    """A candidate's values less the leader's, of the queries that the metric scores, and the weights of these."""
+    values = one.evaluation[one.metric] - leader.evaluation[leader.metric]
+    scored = ~np.isnan(values)
     weights = leader.evaluation.weights
-    return t_test(differences[scored], None if weights is None else weights[scored])
+    return values[scored], None if weights is None else weights[scored]
 
 
 def choose(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rankwise import check, files, settings_files
+from rankwise import check, files, settings_files, user_code
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Json
+from rankwise.metrics import Metric
+from rankwise.plain import Json, Keywords
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.training.ranker import Trained
 
 if TYPE_CHECKING:
     from rankwise.auto.search import Tried
@@ -27,13 +28,15 @@ MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_e
 _FREE = (*MANAGED, "device")
 
 
-def identity(data: RankingDataset, recipes: Sequence[Trained], **settings: object) -> Json:
+def identity(data: RankingDataset, recipes: Sequence[Ranker], metric: Metric, **settings: object) -> Json:
     """What must be the same for a search to be resumed."""
     described = [
         {"ranker": one.name, "objective": one._objective_expression(), "parameters": one._parameters(_FREE)}
         for one in recipes
     ]
-    found: Json = json.loads(json.dumps({"data": fingerprint(data), **settings, "recipes": described}))
+    about = {"data": fingerprint(data), "metric": str(metric), **settings, "recipes": described}
+    code = user_code.digests(metric) | {name: digest for one in recipes for name, digest in one._code().items()}
+    found: Json = json.loads(json.dumps(about | ({"code": code} if code else {})))
     return found
 
 
@@ -54,8 +57,8 @@ class Kept:
         """Where the trained bag of a recipe lies."""
         return self.folder / f"recipe-{number + 1}"
 
-    def read(self, tried: "Sequence[Tried]") -> None:
-        """Take over what a run before has found."""
+    def read(self, tried: "Sequence[Tried]", settings: Keywords) -> None:
+        """Take over what a run before has found; ``settings`` are those that files hold by name."""
         if not (self.folder / FILE).is_file():
             if self.lasting:  # before the first checkpoint: a search that is killed early is known by it
                 self._write(0.0)
@@ -70,7 +73,9 @@ class Kept:
                 if record := self.records.get(str(one.number)):
                     one.restore(record)
                     if record["trained"]:
-                        one.bag = cast("bagged", load(self.bag(one.number)))
+                        bag = cast("bagged", load(self.bag(one.number)))
+                        live = [name for name in ("objective",) if name in one.recipe.own_parameters()]
+                        one.bag = bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
 
     def write(self, one: "Tried", spent: float) -> None:
         """Keep how far a recipe is, and its bag; a checkpoint that nobody needs any more goes."""
@@ -113,8 +118,11 @@ def ready(folder: str | Path) -> None:
 
 def _check_same(was: Json, now: Json, folder: Path) -> None:
     for name, value in now.items():
-        if was[name] != value:
-            got = f"{value!r}, and {was[name]!r} in the folder" if not isinstance(value, list | dict) else ""
+        before = was.get(name)
+        if before != value:
+            got = f"{value!r}, and {before!r} in the folder" if not isinstance(value, list | dict) else ""
+            if isinstance(value, dict):
+                name = f"{name} of {next(key for key in value if (before or {}).get(key) != value[key])}"
             raise check.error(
                 f"the folder holds another search ({name} differ{'' if name in ('recipes', 'folds') else 's'})",
                 got=got or None,

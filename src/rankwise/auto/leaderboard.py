@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from rankwise.auto.choice import Candidate, behind
+from rankwise.auto.choice import Candidate, behind, differences
 from rankwise.evaluation import tables
-from rankwise.plain import Json
+from rankwise.evaluation.significance import wins_ties_losses
+from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,6 +39,12 @@ class Entry:
     """The standard error of that difference."""
     p: float = math.nan
     """Of Student's paired test of that difference; of the leader, none."""
+    wins: int = 0
+    """Queries on which it is better than the leader."""
+    ties: int = 0
+    """Queries on which both are equal."""
+    losses: int = 0
+    """Queries on which the leader is better."""
     seconds: float = 0.0
     """Of training."""
     microseconds: float = math.nan
@@ -119,18 +126,10 @@ class Leaderboard:
 
     def table(self) -> tables.Table:
         """Give it as a table that prints as text, Markdown, LaTeX or HTML."""
-        header = (
-            "",
-            "recipe",
-            self.metric,
-            "95% interval",
-            "to the leader",
-            "p",
-            "rounds",
-            "training",
-            "µs/document",
-            "",
-        )
+        numbers = ("95% interval", "to leader", "p", "win/tie/loss", "rounds", "training", "µs/doc")
+        # Most often all are complete, and the table is wide enough without a column that says so.
+        states = any(entry.state not in ("complete", "not tried") for entry in self.entries)
+        header = ("", "recipe", self.metric, *numbers, *(("state",) if states else ()))
         rows = tuple(
             (
                 "→" if entry.chosen else "",
@@ -139,10 +138,13 @@ class Leaderboard:
                 tables.interval(entry.low, entry.high),
                 tables.NOTHING if entry is self.leader else tables.number(entry.difference, signed=True),
                 tables.probability(entry.p),
+                f"{entry.wins}/{entry.ties}/{entry.losses}"
+                if entry.wins + entry.ties + entry.losses
+                else tables.NOTHING,
                 str(entry.rounds or tables.NOTHING),
                 tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
                 tables.number(entry.microseconds, 2),
-                "" if entry.state == "complete" else entry.state,
+                *((entry.state,) if states else ()),
             )
             for entry in self.entries
             if entry.state != "not tried"
@@ -157,12 +159,12 @@ class Leaderboard:
             *([f"Not tried: {', '.join(waiting)}."] if waiting else []),
             *self.notes,
         ]
-        return tables.Table(header=header, rows=rows, align="llrlrrrrrl", notes=tuple(notes))
+        return tables.Table(header=header, rows=rows, align="llrlrrrrrr" + "l" * states, notes=tuple(notes))
 
     def brief(self) -> tables.Table:
         """Give the columns that decide, for a terminal that is too narrow for all."""
         whole = self.table()
-        kept = [whole.header.index(name) for name in (self.metric, "to the leader", "p")]
+        kept = [whole.header.index(name) for name in (self.metric, "to leader", "p")]
         return tables.Table(
             header=("  recipe", self.metric, "to leader", "p"),
             rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in kept)) for row in whole.rows),
@@ -177,13 +179,14 @@ class Leaderboard:
         return self.table().html()
 
 
-def measured(one: Candidate, leader: Candidate) -> dict[str, float]:
+def measured(one: Candidate, leader: Candidate) -> Keywords:
     """The numbers of a candidate beside the leader's."""
     low, high = one.evaluation.interval[one.metric]
-    found = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
+    found: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
     if one is not leader:
         gap = behind(one, leader)
-        found |= {"difference": gap.mean, "error": gap.error, "p": gap.p}
+        counts = zip(("wins", "ties", "losses"), wins_ties_losses(differences(one, leader)[0]), strict=True)
+        found |= {"difference": gap.mean, "error": gap.error, "p": gap.p, **dict(counts)}
     return found
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rankwise import check
 from rankwise.evaluation.verdict import listed
 from rankwise.plain import Keywords
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import extra, installed, ranker_class
-from rankwise.rankers.training.ranker import Trained
 
 MIDDLE = 60_000
 """Documents from which trees may have more leaves, and need fewer tricks against noise."""
@@ -66,7 +66,7 @@ _FOR_LARGE: tuple[Recipe, ...] = (
 )
 
 
-def portfolio(n_docs: int) -> tuple[list[Trained], list[str]]:
+def portfolio(n_docs: int) -> tuple[list[Ranker], list[str]]:
     """Give the recipes for so many documents, and a note of what is left out because its library is not there.
 
     >>> recipes, _ = portfolio(1000)
@@ -76,9 +76,9 @@ def portfolio(n_docs: int) -> tuple[list[Trained], list[str]]:
     return installed_ones(_FOR_LARGE if n_docs >= LARGE else _FOR_MIDDLE if n_docs >= MIDDLE else _FOR_SMALL)
 
 
-def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Trained], list[str]]:
+def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
     """Give the rankers whose libraries are there, and a note of those that are left out."""
-    found: list[Trained] = []
+    found: list[Ranker] = []
     missing: list[str] = []
     for library, objective, settings in recipes:
         if library in missing:
@@ -94,7 +94,7 @@ def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Trained], list[str]]
     return found, [left_out] if missing else []
 
 
-def names(recipes: Sequence[Trained]) -> list[str]:
+def names(recipes: Sequence[Ranker]) -> list[str]:
     """Call recipes by library and objective, and by those parameters in which two of the same differ.
 
     >>> import rankwise as rw
@@ -108,13 +108,12 @@ def names(recipes: Sequence[Trained]) -> list[str]:
         own = one.get_params()
         differ = [name for name in own if any(other.get(name) != own[name] for other in alike)]
         differ = [name for name in differ if name != "objective" and own[name] is not None]
-        inside = [head[1], *(f"{name}={own[name]}" for name in differ)]
-        name, before = f"{head[0]}({', '.join(inside)})", repeats(recipes)[number]
+        name, before = one._title(*(f"{name}={own[name]}" for name in differ)), repeats(recipes)[number]
         found.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return found
 
 
-def repeats(recipes: Sequence[Trained]) -> list[int]:
+def repeats(recipes: Sequence[Ranker]) -> list[int]:
     """How often the same recipe came before each: it is trained with another seed, on the same folds."""
     known = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
     return [known[:number].count(one) for number, one in enumerate(known)]

@@ -18,17 +18,17 @@ from rankwise.auto.progress import showing
 from rankwise.auto.search import Search, Tried
 from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.evaluation.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
+from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.schema import Documents
-from rankwise.rankers.training.ranker import Trained
 
 if TYPE_CHECKING:
     from rankwise.rankers.contributions import Contributions
@@ -53,8 +53,8 @@ class AutoRanker(Ranker):
         minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
             training is stopped where the next round would come too late. None is no limit.
         metric: What is maximised.
-        recipes: Rankers of trees or nets that are not trained, in the order in which they are tried, instead of the
-            portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
+        recipes: Rankers of trees or nets, or of one's own, not trained, in the order in which they are tried, instead
+            of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
         max_recipes: How many of them are tried at most.
         folds: Into how many parts queries fall; those of :func:`rw.cross_validate
             <rankwise.evaluation.cross_validate.cross_validate>`.
@@ -88,7 +88,7 @@ class AutoRanker(Ranker):
         minutes: float | None = 10.0,
         metric: MetricLike = "ndcg@10",
         *,
-        recipes: Sequence[Trained] | None = None,
+        recipes: Sequence[Ranker] | None = None,
         max_recipes: int | None = None,
         folds: int = 5,
         seed: int = 0,
@@ -123,7 +123,7 @@ class AutoRanker(Ranker):
         """The metric that is maximised."""
         return (self.metric,)
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Documents,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
@@ -137,29 +137,30 @@ class AutoRanker(Ranker):
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         self._refuse("fit", others)
         budget = Budget(self.minutes)
-        metric = str(find_metric(self.metric))
+        metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         recipes, notes = self._recipes(data)
-        about = kept.identity(data, recipes, metric=metric, folds=self.folds, seed=seed)
+        about = kept.identity(data, recipes, metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
         named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
         tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
+        settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
             compiling.announce_compiling(self.progress),
-            showing(self.progress, metric) as report,
+            showing(self.progress, str(metric)) as report,
             kept.opened(self.study, about) as folder,
         ):
-            folder.read(tried)
+            folder.read(tried, settings)
             budget.before = folder.spent
             search = Search(
                 data=data,
                 metric=metric,
                 tried=tried,
-                settings={"threads": self.threads, "metrics": (self.metric,)},
+                settings=settings,
                 seed=seed,
                 bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
                 budget=budget,
@@ -167,13 +168,13 @@ class AutoRanker(Ranker):
                 report=report,
             )
             self.stopped_ = search.run()
-            self._take(data, tried, metric, budget, notes)
+            self._take(data, tried, str(metric), budget, notes)
         if self.stopped_ == "interrupted":
             taken = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)
         return self
 
-    def _recipes(self, data: RankingDataset) -> tuple[list[Trained], list[str]]:
+    def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
         """What is tried, and what is said about what is not."""
         if self.recipes is None:
             return portfolio.portfolio(data.n_docs)
@@ -183,10 +184,10 @@ class AutoRanker(Ranker):
         for number, one in enumerate(self.recipes):
             with check.naming(f"recipe {number + 1}"):
                 bagged(one, self.folds)._check(None)
-                if one.checkpoint is not None:
+                if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
                     raise check.error(
                         "a search keeps checkpoints itself",
-                        got=f"checkpoint={str(one.checkpoint)!r}",
+                        got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
                         hint="leave it out, and set study= of the AutoRanker",
                     )
         return list(self.recipes), []
@@ -216,6 +217,8 @@ class AutoRanker(Ranker):
             value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
             entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
         self.ranker_ = chosen.ranker
+        if self.stopped_ == "interrupted":
+            self.ranker_.stopped_ = self.stopped_
         self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
         self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_
         self.leaderboard_ = Leaderboard(
@@ -224,7 +227,7 @@ class AutoRanker(Ranker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            notes=(*([why] if why else []), *notes),
+            notes=(*([WEIGHTED] if varies(leader.evaluation.weights) else []), *([why] if why else []), *notes),
         )
 
     # What the taken ranker does.

@@ -12,9 +12,11 @@ from rankwise.auto.choice import NETS, TREES, Candidate
 from rankwise.auto.progress import Moment, Report
 from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.at_once import trains_at_once
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Tried:
 
     number: int
     name: str
-    recipe: Trained
+    recipe: Ranker
     again: int = 0
     """How often the same recipe came before: its seed differs by that."""
     bag: bagged | None = None
@@ -57,7 +59,7 @@ class Tried:
     @property
     def rounds(self) -> int:
         """How many rounds it has at most."""
-        return int(getattr(self.recipe, self.recipe.unit))
+        return 1 if trains_at_once(self.recipe) else int(getattr(self.recipe, self.recipe.unit))
 
     @property
     def quarter(self) -> int:
@@ -118,7 +120,7 @@ class Search:
     """Trains recipes as bags until all are complete or the time is over."""
 
     data: RankingDataset
-    metric: str
+    metric: Metric
     tried: Sequence[Tried]
     """All recipes, in the order in which they are tried."""
     settings: Keywords
@@ -188,14 +190,13 @@ class Search:
         """Train a recipe on from where it is."""
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
-        recipe = one.recipe.__sklearn_clone__()
-        recipe.set_params(
-            **self.settings, **changes, seed=self.seed + one.again, checkpoint=self.kept.checkpoint(one.number)
-        )
-        bag, timer = bagged(recipe, **self.bags), self.budget.timer()
+        bag, timer = bagged(one.recipe.__sklearn_clone__(), **self.bags), self.budget.timer()
+        own = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
+        checkpoint = self.kept.checkpoint(one.number)
+        bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)
 
         def watch(round: int, history: "History") -> None:
-            self._say(one, round, history[self.metric][-1])
+            self._say(one, round, history[str(self.metric)][-1])
             timer(round, history)
 
         self._say(one, 0, math.nan)
@@ -208,29 +209,28 @@ class Search:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
             # A bag that is taken, or trained on by its user, knows nothing of the search.
-            own = {name: getattr(one.recipe, name) for name in ("progress", "checkpoint_every")}
-            recipe.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
+            bag.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
             if bag.stopped_ in (OVER, "interrupted"):
                 one.state = bag.stopped_
             else:
-                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != recipe.unit
+                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != bag.unit
                 one.state = "complete" if one.finished else "partial"
-                one.values[quarters] = one.evaluation.mean[self.metric]
+                one.values[quarters] = one.evaluation.mean[str(self.metric)]
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
         one.measure(self.data)
         self.kept.write(one, self.budget.spent)
         one.closing = timer.since
         self._reserve()
         if one.bag is not None and one.evaluation is not None:
-            self._say(one, one.bag.best_round_, one.evaluation.mean[self.metric], one.state)
+            self._say(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
         else:
             self._say(one, 0, math.nan, one.state)
 
     def _reserve(self) -> None:
         """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
         self.budget.closings = [one.closing for one in self.tried if one.closing > 0.0]
-        bags = [one.candidate(self.metric) for one in self.tried if one.bag is not None]
+        bags = [one.candidate(str(self.metric)) for one in self.tried if one.bag is not None]
         self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
 
     def _say(self, one: Tried, round: int, value: float, ended: str = "") -> None:

@@ -19,9 +19,22 @@ from rankwise.check.documents import (
     teacher_scores,
 )
 from rankwise.check.environment import MissingExtraError, extra, free_path, installed, readable
-from rankwise.check.errors import error, library, naming, placing, printable, suggestion, unexpected
+from rankwise.check.errors import (
+    error,
+    library,
+    named_once,
+    naming,
+    not_utf8,
+    placing,
+    printable,
+    suggestion,
+    twice,
+    unexpected,
+)
+from rankwise.check.hints import hints, translated
 from rankwise.check.matrix import categories, columns, dense_features, explainable, feature_names, features
 from rankwise.check.queries import (
+    different_as_text,
     document_ids,
     groups,
     identifiers,
@@ -33,6 +46,7 @@ from rankwise.check.queries import (
     query_of_row,
     query_values,
     query_weights,
+    rows,
     runs,
     sizes,
 )
@@ -46,6 +60,7 @@ __all__ = [
     "choice",
     "columns",
     "dense_features",
+    "different_as_text",
     "distribution",
     "diverged",
     "document_ids",
@@ -60,6 +75,7 @@ __all__ = [
     "free_path",
     "grades",
     "groups",
+    "hints",
     "identifiers",
     "installed",
     "integer",
@@ -69,7 +85,9 @@ __all__ = [
     "loss_scores",
     "member",
     "metric_values",
+    "named_once",
     "naming",
+    "not_utf8",
     "number",
     "offsets",
     "placing",
@@ -83,10 +101,13 @@ __all__ = [
     "query_values",
     "query_weights",
     "readable",
+    "rows",
     "runs",
     "scores",
     "sizes",
     "suggestion",
     "teacher_scores",
+    "translated",
+    "twice",
     "unexpected",
 ]

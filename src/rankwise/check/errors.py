@@ -5,7 +5,7 @@ import difflib
 import errno
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of ours, without the system's number
 _QUOTED = 200  # letters of a library's error that ours quotes
@@ -70,6 +70,34 @@ def placing(place: Callable[[int], str]) -> Iterator[None]:
         raise ValueError(_ROW.sub(lambda row: f"at {place(int(row[1]))}", str(wrong))) from wrong
 
 
+def is_missing(value: object) -> bool:
+    """Whether a Python object stands for a missing value: None, NaN, or pandas' NA and NaT."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+
+
+def twice(got: object, where: str = "") -> ValueError:
+    """Build the error of a table that has two columns of one name."""
+    hint = "rename or leave out one of them"
+    return error("a table must name each of its columns once", got=got, where=where, hint=hint)
+
+
+def named_once(names: Sequence[str], where: str = "") -> None:
+    """Refuse a table with two columns of one name: one of them would be taken for the other, or for a feature."""
+    if len(set(names)) < len(names):
+        again = next(name for place, name in enumerate(names) if name in names[:place])
+        raise twice(f"{again!r} again", where)
+
+
+def not_utf8(content: bytes, where: str) -> ValueError:
+    """Build the error of text in another encoding than UTF-8, and name the one that it seems to be in."""
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    encoding, name = ("UTF-16", "UTF-16") if wide else ("Latin-1 or Windows-1252", "WINDOWS-1252")
+    hint = f"save it as UTF-8, for example with iconv -f {name} -t UTF-8"
+    return error("text must be UTF-8", got=f"what looks like {encoding}", where=where, hint=hint)
+
+
 @contextlib.contextmanager
 def library(
     what: str, path: object, *, also: bool = False, hint: str = "get the file again, or write it anew"
@@ -88,6 +116,8 @@ def library(
             raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)
+        if type(broken).__name__ == "DuplicateError":  # polars' own
+            raise twice(got, where) from None
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 

@@ -1,12 +1,13 @@
 """Checks of the feature matrix and its columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import sparse
-from rankwise.check.errors import error
+from rankwise.check.errors import error, is_missing
 from rankwise.check.settings import integer
 
 _MOST_CONTRIBUTIONS = 2**29  # 4 GiB
@@ -20,6 +21,8 @@ def features(values: object) -> NDArray[np.float32]:
     if sparse.is_sparse(values):
         return _sparse_features(values)
     array = np.asarray(values)
+    if array.dtype.kind == "O":
+        array = _without_none(array)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise error(
             "features must be a matrix of numbers, one row per document",
@@ -27,6 +30,14 @@ def features(values: object) -> NDArray[np.float32]:
             hint="reshape one feature to a column with [:, None]; encode text as category codes",
         )
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _without_none(array: NDArray[np.object_]) -> NDArray[Any]:
+    """Return numbers among which some are missing, as None or pandas' NA, as numbers with NaN; else the array."""
+    flat = array.ravel().tolist()
+    if not all(is_missing(value) or isinstance(value, int | float | np.number | np.bool_) for value in flat):
+        return array
+    return np.array([np.nan if is_missing(value) else value for value in flat], np.float64).reshape(array.shape)
 
 
 def _sparse_features(values: sparse.Matrix) -> NDArray[np.float32]:
@@ -48,7 +59,7 @@ def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
         raise error(
             f"{what} needs a dense matrix of features",
             got=f"a sparse one of {values.shape[0]:,} documents × {values.shape[1]:,} features",
-            hint=f"{hint}data.with_(features=data.features.toarray()), if that fits into memory",
+            hint=f"{hint}set sparse=False where it is read (data.features.toarray())",
         )
 
 

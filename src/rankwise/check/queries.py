@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.arrays import Ids, offsets_of
-from rankwise.check.errors import error
+from rankwise.check.errors import error, is_missing
 
 
 def query_ids(values: ArrayLike, n_queries: int) -> Ids:
@@ -34,30 +34,51 @@ def document_ids(values: ArrayLike, n_docs: int) -> Ids:
 def groups(values: ArrayLike, n_docs: int) -> Ids:
     """Check that every document is in one group: an integer or a string; true and false are 1 and 0."""
     array = np.asarray(values)
-    if array.dtype.kind == "O" and any(value is None or value != value for value in array.ravel().tolist()):
-        row = next(row for row, value in enumerate(array.ravel().tolist()) if value is None or value != value)
-        raise error(
-            "the group must be known for every document",
-            got=repr(array.ravel()[row]),
-            where=f"row {row}",
-            hint="give documents of no known group a group of their own, such as 'unknown'",
-        )
-    return identifiers("groups", array.astype(np.int64) if array.dtype.kind == "b" else array, n_docs, "document")
+    hint = "give documents of no known group a group of their own, such as 'unknown'"
+    flags = array.astype(np.int64) if array.dtype.kind == "b" else array
+    return identifiers("groups", flags, n_docs, "document", hint=hint)
 
 
-def identifiers(what: str, values: ArrayLike, count: int, one: str) -> Ids:
-    """Check a column of integers or strings and give it a plain NumPy type."""
+def identifiers(what: str, values: ArrayLike, count: int, one: str, *, hint: str = "fill or drop it") -> Ids:
+    """Check a column of integers or strings, of which none is missing, and return it in a plain NumPy type."""
+    different_as_text(what, values)
     array = np.asarray(values)
-    if array.dtype.kind == "O":
-        kinds = {type(value) for value in array.ravel().tolist()}
-        if kinds == {str}:
-            array = array.astype(np.str_)
+    if array.ndim == 1 and array.dtype.kind in "Of":
+        listed = array.tolist()
+        row = next((row for row, value in enumerate(listed) if is_missing(value)), None)
+        if row is not None:
+            place = f"row {row}" if one == "document" else f"{one} number {row}"
+            raise error(f"{what} must be known for every {one}", got=repr(listed[row]), where=place, hint=hint)
+        if all(isinstance(value, str | int) and not isinstance(value, bool) for value in listed):
+            texts = any(isinstance(value, str) for value in listed)
+            array = array.astype(np.str_) if texts else np.array(listed)
     if array.shape != (count,) or array.dtype.kind not in "iuU":
         raise error(
             f"{what} must be one integer or string per {one}",
             got=f"shape {array.shape} of {array.dtype} for {count}",
         )
     return array
+
+
+def different_as_text(what: str, values: object) -> None:
+    """Raise where ids are integers and text, and two of them are one as text; such lists become text.
+
+    >>> different_as_text("document ids", [1, "2"])
+    >>> different_as_text("document ids", [1, "1"])
+    Traceback (most recent call last):
+    ValueError: document ids must not differ by their type alone: got 1 and '1'. Hint: make all of them text, or all
+    integers.
+    """
+    if not isinstance(values, list | tuple):  # arrays have one type
+        return
+    numbers = {str(value) for value in values if isinstance(value, int | np.integer)}
+    clash = next((value for value in values if isinstance(value, str) and value in numbers), None) if numbers else None
+    if clash is not None:
+        raise error(
+            f"{what} must not differ by their type alone",
+            got=f"{clash} and {clash!r}",
+            hint="make all of them text, or all integers",
+        )
 
 
 def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
@@ -160,6 +181,18 @@ def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64
         what = f"queries must be a slice, a mask or numbers of the {n_queries} queries"
         raise error(what, got=str(outside), hint="pass [5] for a single query") from None
     return numbers
+
+
+def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
+    """Check that every document came from a row of its own."""
+    array = np.asarray(values)
+    whole = array.shape == (n_docs,) and array.dtype.kind in "iu"
+    if not whole or (array < 0).any() or np.unique(array).size < n_docs:
+        raise error(
+            "rows must be the number of a row for each document, from 0 and all different",
+            got=f"shape {array.shape} of {array.dtype} for {n_docs} documents",
+        )
+    return array.astype(np.int64, copy=False)
 
 
 def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:

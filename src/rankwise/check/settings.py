@@ -11,12 +11,13 @@ _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def choice(what: str, value: object, known: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``known`` words."""
+def choice(what: str, value: object, known: Iterable[str], *, otherwise: str = "") -> str:
+    """Return ``value`` if it is one of ``known`` words; ``otherwise`` says what else to do about it."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
-    raise error(f"unknown {what}", got=repr(value), hint=suggestion(str(value), known).rstrip("?"))
+    hint = suggestion(str(value), known).rstrip("?") + (f"; {otherwise}" if otherwise else "")
+    raise error(f"unknown {what}", got=repr(value), hint=hint)
 
 
 def integer(what: str, value: object, *, least: int) -> int:

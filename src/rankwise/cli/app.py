@@ -14,6 +14,7 @@ from rankwise.cli import (
     evaluation,
     explain,
     export,
+    imports,
     objectives,
     recommend,
     report,
@@ -38,11 +39,11 @@ class Commands(Group):
     """Whether nothing but the result and problems may be said."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Accept ``--debug`` wherever it stands, and see early whether others want silence."""
+        """Accept ``--debug`` and ``--import`` wherever they stand, and see early whether others want silence."""
         self.silent = "--json" in args or "--no-progress" in args
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, imports.first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -87,6 +88,17 @@ def root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            envvar="RANKWISE_IMPORT",
+            callback=imports.load,
+            help="Import a Python module, or a file ending in .py, that registers objectives, metrics and rankers of "
+            "your own; may be repeated, and stand anywhere on the line.",
+        ),
+    ] = None,
 ) -> None:
     """Answer the options that come before a command."""
 

@@ -1,6 +1,5 @@
 """The command ``auto``."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,7 +91,7 @@ def auto(
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
     [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
     """
-    outputs.free_model(output, force=force)
+    force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
     if study is not None:
         from rankwise.auto.kept import ready
@@ -102,6 +101,8 @@ def auto(
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
     inputs.readable(None, [metric])
     import rankwise as rw
+    from rankwise.data import leakage
+    from rankwise.rankers import inputs as rankers
 
     model = rw.AutoRanker(
         minutes or None,
@@ -119,8 +120,10 @@ def auto(
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
         held_back = None if test is None else reading.data(test, fold=fold)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RuntimeWarning)
+    outputs.features_of(parts[0])
+    if held_back is not None:
+        leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")
+    with screen.notes_after() as notes:
         model.fit(*parts)
     model.save(output, force=force)
     tested = None if held_back is None else rw.evaluate(model, held_back, [metric])
@@ -134,9 +137,8 @@ def auto(
         screen.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
         if tested is not None:
             screen.table(tested.table(), title=f"On {test}")
-    for one in said:
-        if issubclass(one.category, RuntimeWarning):
-            screen.note(str(one.message))
+    for one in notes:
+        screen.note(one)
     if not json:
         outputs.said(output, report)
     if model.stopped_ == "interrupted":

@@ -67,7 +67,7 @@ def described(model: "blended", output: Path) -> Json:
     }
 
 
-def summary(model: "blended", size: str) -> "Table":
+def summary(model: "blended", size: str, measured: str) -> "Table":
     """Say what was blended, how much each member counts, and how good it is."""
     from rankwise.evaluation import tables
 
@@ -76,5 +76,5 @@ def summary(model: "blended", size: str) -> "Table":
     for name, weight, alone in zip(weights.names, weights.values, weights.alone, strict=True):
         rows.append((name, f"weight {weight:.3f} ({weights.metric} alone {tables.number(alone)})"))
     for name, column in model.history_.items():
-        rows.append((f"{name}, out of fold", tables.number(column[0])))
+        rows.append((f"{name}, {measured}", tables.number(column[0])))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")

@@ -26,8 +26,8 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _warn
+            with warnings.catch_warnings(), screen.documents_alone(bool(ctx.params.get("json"))):
+                warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
             screen.problem(advise(str(stopped), self) or "interrupted")
@@ -38,12 +38,16 @@ class Command(TyperCommand):
             debug = ctx.find_root().params.get("debug")
             if debug:
                 traceback.print_exc()
-            if isinstance(raised, ValueError | OSError | check.MissingExtraError):
+            if _about_input(raised):
                 screen.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
             screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
             raise typer.Exit(1) from None
+
+    def _warn(self, message: Warning | str, *_: object, **__: object) -> None:
+        """Show a warning as a sentence with advice for this command, without the place in our code it comes from."""
+        screen.note(f"warning: {advise(str(message), self)}")
 
 
 class Group(TyperGroup):
@@ -84,9 +88,10 @@ def page(command: Callable[..., object]) -> str:
     return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
 
 
-def _warn(message: object, *_: object, **__: object) -> None:
-    """Show a warning as a sentence, without the place in our code that it comes from."""
-    screen.note(f"warning: {message}")
+def _about_input(raised: Exception) -> bool:
+    """Whether an error is about what the user passed: of a TypeError, if we raised it, and say what to do."""
+    expected = isinstance(raised, ValueError | OSError | check.MissingExtraError)
+    return expected or (isinstance(raised, TypeError) and "Hint: " in str(raised))
 
 
 def _speaks_for_itself(raised: Exception) -> bool:

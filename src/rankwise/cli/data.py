@@ -1,5 +1,6 @@
 """The commands ``data info``, ``convert``, ``split``, ``noise``, ``clicks`` and ``list``."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,8 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+
+_SHOWN = 40  # features that data info names
 
 app = typer.Typer(
     cls=Group,
@@ -56,7 +59,7 @@ def info(
     reading: Reading,
     json: options.Json = False,
 ) -> None:
-    """Describe a data set: how many queries, documents and features, which labels, what is missing.
+    """Describe a data set: how many queries and documents, which features and labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
@@ -215,16 +218,17 @@ def clicks(
     _free(output, force=force)
     import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
-    from rankwise.evaluation.rankings import read_scores
+    from rankwise.evaluation.rankings import in_order_of, read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)
+    data = _read(source, part, fold, reading)
     log = rw.simulate_clicks(
-        _read(source, part, fold, reading),
+        data,
         model=model,
         probabilities=chances,
         impressions=impressions,
-        ranker=scores,
+        ranker=None if scores is None else in_order_of(data, scores),
         cutoff=cutoff,
         eta=eta,
         keep_empty=keep_empty,
@@ -299,7 +303,13 @@ def _facts(facts: Json) -> "Table":
     def words(value: object) -> str:
         match value:
             case dict():
-                return ", ".join(f"{name}: {words(number)}" for name, number in value.items())
+                rest = len(value) - _SHOWN
+                shown = ", ".join(
+                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
+                )
+                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
+            case str():
+                return value
             case list():
                 return (
                     f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"

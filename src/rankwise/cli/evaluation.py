@@ -14,7 +14,7 @@ from rankwise.cli.reading import Reading, reads_data
 from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -121,6 +121,10 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the differences per query: .png, .svg or .pdf.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page for a browser, with an explorer of all rankings: .html."),
+    ] = None,
     policy: options.Policy = None,
     samples: options.Samples = None,
     seed: options.Seed = 0,
@@ -137,16 +141,21 @@ def compare(
     [cyan]rankwise compare test.txt old=old.txt new=new.txt[/cyan]
     [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
+    [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html[/cyan]
     [cyan]rankwise compare old=results-a new=results-b[/cyan]   (what 'rankwise train --folds' wrote)
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(plot, outputs.PICTURES, force=force)
+    outputs.free(report, outputs.PAGES, force=force)
     write = check.choice("format", format, ("text", "markdown", "latex"))
+    check.choice("test", test, ("fisher", "t", "wilcoxon"))
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     asked = _Asked(metrics, conventions, qrels, titles)
     found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
+    if len(found) < 2:
+        raise check.error("a comparison needs two rankings", got=", ".join(found), hint="name another: NAME=SCORES")
     result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
     first, *others = result.tables(pairs=pairs, titles=asked.titles)
     tables, document = [asked.noted(first), *others], result.to_dict() | asked.described()
@@ -154,12 +163,16 @@ def compare(
         outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=force)
     if plot is not None:
         result.plot(plot, force=force)
+    if report is not None:
+        about = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
+        about |= {"Conventions": asked.conventions} if asked.conventions else {}
+        result.to_report(report, titles=asked.titles or asked.written(result.metrics), about=about, force=force)
     if json:
         screen.document(document)
     elif write == "text":
         for table, title in zip(tables, ("", "Every pair"), strict=False):
             screen.table(table, title=title)
-        outputs.said(output, plot)
+        outputs.said(output, plot, report)
     else:
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
 
@@ -177,6 +190,10 @@ class _Asked:
         self.titles: list[str] | dict[str, str] | None = None if titles is None else inputs.items(titles)
         if titles is None and self.conventions:  # the note has the long form
             self.titles = {str(one): text for text, one in self.metrics.items()}
+
+    def written(self, metrics: "Sequence[str]") -> dict[str, str]:
+        """What the user wrote for each of these metrics."""
+        return {str(one): text for text, one in self.metrics.items() if str(one) in metrics}
 
     def noted(self, table: "Table") -> "Table":
         """Say below a table whose conventions it follows."""

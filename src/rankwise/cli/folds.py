@@ -54,8 +54,9 @@ def train_folds(
 
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        prepared = _own_folds(data, folds, reading) if is_set(data) else None
+        prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
         whole = None if prepared is not None else reading.data(data, bar=bar)
+    outputs.features_of(prepared[0].train if whole is None else whole)
     found = rw.cross_validate(
         model,
         whole,
@@ -71,10 +72,15 @@ def train_folds(
         one.save(output / f"fold-{number}", force=force)
     rw.write_evaluation(found, output / FILE, force=force)
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
-        np.save(out, found.scores, allow_pickle=False)
+        np.save(out, found.scores if whole is None else whole.unsorted(found.scores), allow_pickle=False)
     if json:
         means = {name: column.tolist() for name, column in found.fold_means.items()}
-        about = {"output": output, "ranker": model.name, "objective": str(model.objective), "folds": len(found.models)}
+        about = {
+            "output": output,
+            "ranker": model.name,
+            "objective": model._objective_expression(),
+            "folds": len(found.models),
+        }
         screen.document({**about, **found.to_dict(), "fold_means": means})
     else:
         screen.table(found.table())

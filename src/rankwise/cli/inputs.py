@@ -1,7 +1,7 @@
 """Words of a command line: lists between commas, numbers, ``name=FILE`` pairs and settings."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from rankwise import check
@@ -76,7 +76,7 @@ def names(rankings: Sequence[tuple[str, Path, str]]) -> list[str]:
         chosen = usual if usual and (name or after_file.count(usual) == 1) else tag or usual or path.name
         if chosen in found:
             got = f"{chosen!r} for {found[chosen]} and {path}"
-            raise check.error("two rankings have the same name", got=got, hint="give each a name of its own: name=FILE")
+            raise check.error("two rankings have the same name", got=got, hint="give each a name of its own: NAME=FILE")
         found[chosen] = path
     return list(found)
 
@@ -120,13 +120,15 @@ def pairs(words: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
     return found
 
 
-def settings(words: Sequence[str]) -> dict[str, object]:
+def settings(words: Sequence[str], texts: Container[str] = ()) -> dict[str, object]:
     """Read ``name=value`` pairs; a value is a number, true, false, none, a list in brackets, or a word.
 
-    >>> settings(["lambda_l2=0.5", "extra_trees=true", "boosting=dart", "seeds=[1, 2]"])
-    {'lambda_l2': 0.5, 'extra_trees': True, 'boosting': 'dart', 'seeds': [1, 2]}
+    Those of ``texts`` are words whatever they look like.
+
+    >>> settings(["lambda_l2=0.5", "extra_trees=true", "boosting=dart", "seeds=[1, 2]", "query=007"], ["query"])
+    {'lambda_l2': 0.5, 'extra_trees': True, 'boosting': 'dart', 'seeds': [1, 2], 'query': '007'}
     """
-    return {name: _value(text) for name, text in pairs(words).items()}
+    return {name: text if name in texts else _value(text) for name, text in pairs(words).items()}
 
 
 def _value(text: str) -> object:

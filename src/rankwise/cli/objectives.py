@@ -15,12 +15,13 @@ def objectives(json: options.Json = False) -> None:
     from dataclasses import asdict
 
     from rankwise.evaluation.tables import Table
-    from rankwise.objectives.listing import entries
+    from rankwise.objectives.listing import entries, registered
 
+    every = [*entries(), *registered()]
     if json:
-        screen.document([asdict(entry) for entry in entries()])
+        screen.document([asdict(entry) for entry in every])
         return
-    rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in entries())
+    rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)
     header = ("name", "what it is", "paper", "Hessian", "arguments")
     notes = (
         "Wrappers go around any objective, bounded around metrics: stochastic(xendcg, samples=8, scale=0.25).",

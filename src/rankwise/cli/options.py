@@ -141,8 +141,8 @@ ScoresFile = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="The file to write: .run or .trec, a TREC run; .parquet, query, document and score; .npy or .txt, one "
-        "score per document (also .gz and .zst).",
+        help="The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run; .npy or "
+        ".txt, one score per document. Text may end in .gz or .zst, too.",
         show_default="standard output, one score per line",
     ),
 ]
@@ -164,7 +164,7 @@ Ranker = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Trees of lightgbm, xgboost or catboost, or a neural net: neural.",
+        help="Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers.",
         show_default="lightgbm",
     ),
 ]

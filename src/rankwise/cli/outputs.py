@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
+_SCORES = (".csv", ".tsv", ".run", ".trec", ".txt")
 FRAMES = (".csv", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html", ".htm")
 
 
 def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:
@@ -31,11 +33,27 @@ def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, besid
         raise check.error("two outputs cannot go to the same file", got=str(path), hint="name another for one of them")
 
 
-def free_model(path: Path, *, force: bool) -> None:
-    """Complain at once about a folder that a model could not be written to at the end."""
+def free_model(path: Path, *, force: bool, resume: bool = False) -> bool:
+    """Check that a model can be written to ``path`` at the end, and return whether what is there may be replaced.
+
+    A training that is resumed replaces the model that it left there when it was interrupted.
+    """
     from rankwise.rankers import storage
 
+    force = force or (resume and _interrupted(path))
     storage.ready(path, force=force)
+    return force
+
+
+def _interrupted(path: Path) -> bool:
+    """Whether a folder holds a model whose training was interrupted."""
+    from rankwise.rankers import storage
+
+    try:
+        description, _ = storage.read(path)
+    except (OSError, ValueError):
+        return False
+    return description.get("stopped") == "interrupted"
 
 
 def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
@@ -58,36 +76,50 @@ def scores_format(path: Path) -> str:
     """Tell how scores are written by the file's ending: the ending itself, without a .gz or .zst after it."""
     packed = path.suffix.lower() in (".gz", ".zst")
     ending = (path.with_suffix("") if packed else path).suffix.lower()
-    if ending not in ((".run", ".trec", ".txt") if packed else (".run", ".trec", ".txt", ".npy", ".parquet")):
-        hint = "end it with .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
+    if ending not in (_SCORES if packed else (*_SCORES, ".npy", ".parquet")):
+        hint = "end it with .csv, .tsv, .run, .trec or .txt, also .gz and .zst after that, or with .npy or .parquet"
         raise check.error("a file's ending says its format", got=str(path), hint=hint)
     return ending
 
 
 def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset", *, tag: str, force: bool) -> None:
-    """Write scores as a TREC run, as a table, as an array or as lines."""
+    """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
     import numpy as np
 
     from rankwise.data.compressed import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":
+            from rankwise.evaluation.rankings import in_order_of
             from rankwise.evaluation.trec import write_run
 
-            write_run(scores, data, path, tag=tag, force=force)
+            write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
         case ".parquet":
-            import polars as pl
-
-            numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
-            documents = numbers if data.document_ids is None else data.document_ids
             with files.replacing(path, force=force) as new:
-                pl.DataFrame({"query": data.qids(), "document": documents, "score": scores}).write_parquet(new)
+                _scored(scores, data).write_parquet(new)
+        case ".csv" | ".tsv" as ending:
+            from rankwise.evaluation.tables import as_csv
+
+            text = as_csv(_scored(scores, data), separator="," if ending == ".csv" else "\t")
+            with create_bytes(path, force=force) as out:
+                out.write(text.encode())
         case ending:
             with create_bytes(path, force=force) as out:
                 if ending == ".npy":
                     np.save(out, scores, allow_pickle=False)
                 else:
                     out.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+
+
+def _scored(scores: "NDArray[np.float64]", data: "RankingDataset") -> "pl.DataFrame":
+    """One row per document: query, document (its number within the query where it has no id) and score."""
+    import numpy as np
+    import polars as pl
+
+    numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
+    documents = numbers if data.document_ids is None else data.document_ids
+    ids = {"query": data.unsorted(data.qids()), "document": data.unsorted(documents)}
+    return pl.DataFrame({**ids, "score": scores})
 
 
 def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
@@ -108,6 +140,13 @@ def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame
     import polars as pl
 
     return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
+
+
+def features_of(data: "RankingDataset") -> None:
+    """Say which features a ranker is trained on."""
+    from rankwise.data.summary import features_in_words
+
+    screen.note(features_in_words(data))
 
 
 def said(*paths: Path | None) -> None:

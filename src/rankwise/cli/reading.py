@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise import check
 from rankwise.cli import inputs, options, screen
+from rankwise.data.arguments import Roles
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _PANEL = options.READING
+_TEXTS = ("separator", *(name for name, kind in Roles.__annotations__.items() if kind in (str, str | None)))
+"""Arguments of reading that are words: names of columns."""
 
 
 def _option(metavar: str, help_text: str, default: str | None = None, name: str | None = None) -> Any:
@@ -84,7 +88,10 @@ class Reading:
     def of(cls, words: Keywords) -> "Reading":
         """Take what the options hold."""
         given = {name: value for name, value in words.items() if value not in (None, False)}
-        further = inputs.settings(given.pop("read", []))
+        further = inputs.settings(given.pop("read", []), _TEXTS)
+        for name in ("part", "fold", "progress", "tables"):  # the command's own, and not of reading
+            if name in further:
+                raise check.error("unknown argument of reading ranking data", got=repr(name), hint="leave it out")
         for name in ("features", "categorical"):
             for said in (given, further):
                 if isinstance(text := said.get(name), str):

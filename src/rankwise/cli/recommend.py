@@ -1,7 +1,7 @@
 """The command ``recommend``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from rankwise.plain import Keywords
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.data.interactions.lists import Interactions
     from rankwise.evaluation.comparison import Comparison
     from rankwise.evaluation.evaluation import Evaluation
     from rankwise.evaluation.tables import Table
@@ -35,6 +36,14 @@ def recommend(
     ],
     users: Annotated[
         str | None, typer.Option(metavar="LIST", help="Ids of users between commas.", show_default="all users")
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST|FILE",
+            help="Recommend to new users, without training again: items between commas that one of them likes, or a "
+            "table of the ratings or events of many.",
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items for each user.")] = 10,
     output: Annotated[
@@ -64,7 +73,10 @@ def recommend(
         typer.Option(metavar="COLUMN", help="The column of ratings. Without one, rows are events, and are counted."),
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of times, for --split time.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column of times, for --split: numbers, or dates and times as ISO 8601 has them."
+        ),
     ] = None,
     implicit: Annotated[
         bool, typer.Option("--implicit", help="Every row makes an item relevant, whatever its rating.")
@@ -87,7 +99,11 @@ def recommend(
         ),
     ] = 0.2,
     split: Annotated[
-        str, typer.Option(metavar="random|time", help="Which items are held out: any, or the latest of each user.")
+        str,
+        typer.Option(
+            metavar="random|time|global_time",
+            help="Which items are held out: any, the latest of each user, or all that were rated after one moment.",
+        ),
     ] = "random",
     unknown: Annotated[
         str | None,
@@ -115,6 +131,7 @@ def recommend(
     [cyan]rankwise recommend clicks.parquet --user customer --item sku --implicit --model als[/cyan]
     [cyan]rankwise recommend movielens-latest-small --users 1,6 -k 5 --save model[/cyan]
     [cyan]rankwise recommend model --users 17 --titles movies.csv[/cyan]
+    [cyan]rankwise recommend model --history 318,858,2571 -k 5[/cyan]
     [cyan]rankwise recommend ratings.csv --model factorization --objective "softmax_ce" --set factors=32[/cyan]
     """
     outputs.free(output, _ENDINGS, force=force)
@@ -124,9 +141,13 @@ def recommend(
     choice: RecommenderChoice | None = None
     found: Comparison | Evaluation | None = None
     names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
+    columns = {role: column for role, column in names.items() if column is not None}
+    if implicit:
+        columns["rating"] = None
     if (Path(source) / "rankwise.json").is_file():
         given = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
-        for option, value in (given | names).items():
+        # The columns are those of the table of new users, where there is one.
+        for option, value in (given | ({} if history is not None else names)).items():
             if value:
                 hint = "leave it out, or name the table of ratings"
                 raise check.error(f"{option} goes with learning from ratings", got=f"the model {source}", hint=hint)
@@ -135,9 +156,6 @@ def recommend(
         settings: Keywords = {"objective": objective, "epochs": epochs} | inputs.settings(set_ or [])
         settings = {name: value for name, value in settings.items() if value is not None}
         name = model or ("factorization" if objective or epochs else "auto")
-        columns = {role: column for role, column in names.items() if column is not None}
-        if implicit:
-            columns["rating"] = None
         with screen.progress(None, progress) as bar:
             bar.step(f"Reading {source}")
             learned, choice, found = _learn(
@@ -149,7 +167,9 @@ def recommend(
             learned.save(save, force=force)
     if unknown is not None:
         learned.set_params(unknown=check.choice("way to treat unknown users", unknown, ("error", "popular")))
-    table = learned.recommend(None if users is None else _ids(users, learned), k=k)
+    names_of_users = None if users is None else _ids(users, learned)
+    new_users = None if history is None else _history(history, learned, relevant=relevant, **columns)
+    table = learned.recommend(names_of_users, k=k, history=new_users)
     table = _with_titles(table, source, titles, title)
     if vectors is not None:
         learned.save_vectors(vectors, force=force)
@@ -218,6 +238,8 @@ def _learn(
     if ratings.counted:
         screen.note("Every row makes an item relevant: there is no column of ratings.")
     train, held_out = ratings.active(least_relevant), None
+    if train.n_users < ratings.n_users:
+        screen.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
@@ -232,14 +254,21 @@ def _learn(
     return choice.best.learn(ratings), choice, found
 
 
-def _ids(users: str, model: "Recommends") -> list[int] | list[str]:
-    """Read ids of users as the model has them: numbers or words."""
-    words = [word.strip() for word in users.split(",") if word.strip()]
-    if model.model_.users.dtype.kind not in "iu":
+def _history(words: str, model: "Recommends", **columns: Any) -> "Interactions | list[int] | list[str]":
+    """Read the history of new users: a table, or the items that one of them likes."""
+    from rankwise.data.interactions.sources import read_interactions
+
+    return read_interactions(words, **columns) if Path(words).exists() else _ids(words, model, "items")
+
+
+def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | list[str]:
+    """Read ids as the model has them: numbers or words."""
+    words = [word.strip() for word in listed.split(",") if word.strip()]
+    if getattr(model.model_, what).dtype.kind not in "iu":
         return words
     for word in words:
-        if not word.lstrip("-").isdigit():
-            raise check.error("the ids of users are whole numbers here", got=repr(word))
+        if not word.lstrip("-").isdigit() or str(int(word)) != word:
+            raise check.error(f"the ids of {what} are whole numbers here", got=repr(word))
     return [int(word) for word in words]
 
 

@@ -56,7 +56,7 @@ def score(
         bar.step(f"Loading {model}")
         reranker = _loaded(model, device)
         bar.step("Scoring")
-        scores = reranker.predict(lists)
+        scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
     if output is not None:
         outputs.save_scores(output, scores, lists.data, tag=tag, force=force)
     if json:

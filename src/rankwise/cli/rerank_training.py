@@ -1,6 +1,5 @@
 """The command ``rerank train``."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +119,7 @@ def train(
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
     """
     texts.installed()
-    outputs.free_model(output, force=force)
+    force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
         from rankwise.rankers.training import checkpoints
 
@@ -147,9 +146,10 @@ def train(
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                found[part] = reading.lists(name, split=split)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RuntimeWarning)
+                found[part] = reading.lists(name, split=split, whole=part != "train")
+    if "test" in found:
+        found["test"].compare_with(found["train"], "test")
+    with screen.notes_after() as notes:
         reranker.fit(found["train"], found.get("valid"), resume=resume)
     tested = {"test": reranker.evaluate(found["test"])} if "test" in found else {}
     reranker.save(output, evaluations=tested, force=force)
@@ -158,8 +158,8 @@ def train(
         screen.document(_described(reranker, output, evaluations))
     else:
         screen.table(_summary(reranker, evaluations))
-    for one in said:
-        screen.note(str(one.message))
+    for one in notes:
+        screen.note(one)
     if not json:
         outputs.said(output)
     if reranker.stopped_ == "interrupted":
@@ -217,6 +217,7 @@ def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
         ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
     ]
     for name, found in evaluations.items():
+        rows.append((f"candidates, {name}", found["candidates"]))
         for metric, one in found["metrics"].items():
             rows.append(
                 (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")

@@ -7,8 +7,9 @@ import contextlib
 import json
 import math
 import sys
+import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table
 
 WIDE = 100_000  # a pipe has no right margin
+_documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -76,7 +78,21 @@ def _grid(content: "Table") -> "Grid":
 
 def document(value: object) -> None:
     """Print one JSON document; a number that is missing or not finite becomes null."""
-    sys.stdout.write(as_json(value))
+    (_documents[-1] if _documents else sys.stdout).write(as_json(value))
+
+
+@contextlib.contextmanager
+def documents_alone(asked: bool) -> Iterator[None]:
+    """With ``--json``, send what libraries print to standard error: standard output is for the document."""
+    if not asked:
+        yield
+        return
+    _documents.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _documents.pop()
 
 
 def as_json(value: object) -> str:
@@ -92,6 +108,26 @@ def say(text: str, *, wrap: bool = True) -> None:
 def note(text: str) -> None:
     """Say something that is not a result."""
     console(stderr=True).print(plain(text), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def notes_after() -> Iterator[list[str]]:
+    """Hold back what a training says, for a note after its result; other warnings are shown at once."""
+    held_back: list[str] = []
+    show = warnings.showwarning
+
+    def hold(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if issubclass(category, RuntimeWarning):
+            held_back.append(str(message))
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = hold
+        yield held_back
 
 
 def problem(text: str) -> None:

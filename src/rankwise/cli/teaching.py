@@ -10,7 +10,7 @@ from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.base import Ranker
 
 
 def load_teacher(path: Path | None, beside: Mapping[str, object], without: Mapping[str, object]) -> "Any | None":
@@ -34,7 +34,7 @@ def load_teacher(path: Path | None, beside: Mapping[str, object], without: Mappi
 
 
 def distil(
-    student: "Trained",
+    student: "Ranker",
     teacher: object,
     weight: float | None,
     unlabelled: str | None,
@@ -42,7 +42,7 @@ def distil(
     reading: Reading,
     *,
     resume: bool,
-) -> "Trained":
+) -> "Ranker":
     """Train a student with a teacher; gives the trained student."""
     import rankwise as rw
 

@@ -31,7 +31,8 @@ Negatives = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="With --run: draw so many documents of each query that nobody judged, hard negatives.",
+        help="With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
+        "Validation and test data are ranked whole.",
         show_default="all of the run",
         rich_help_panel=options.READING,
     ),
@@ -54,6 +55,10 @@ Read = Annotated[
 ]
 
 
+_FOR_TRAINING = ("negatives", "skip")
+"""Arguments of rw.rerank.read_beir that choose what is learned from, and have no say in what is measured."""
+
+
 def installed() -> None:
     """Say which extra to install before any work begins."""
     for module in ("torch", "sentence_transformers"):
@@ -70,10 +75,11 @@ class Reading:
     read: list[str] | None = None
     seed: int = 0
 
-    def lists(self, name: str, *, split: str, to_score: bool = False) -> "Lists":
+    def lists(self, name: str, *, split: str, to_score: bool = False, whole: bool = False) -> "Lists":
         """Read the lists of DATA; ``split`` is the one of a BEIR folder where the user names none.
 
-        Documents that are only to be scored need no labels, and of a run they are those that it retrieved.
+        Documents that are only to be scored need no labels, and of a run they are those that it retrieved. Lists that
+        are measured are ``whole``: drawn negatives and skipped ranks are for training, and would flatter the model.
         """
         import rankwise as rw
 
@@ -89,6 +95,8 @@ class Reading:
                     )
             return rw.rerank.read(name, **given | {"to_score": to_score})
         given |= {option: value for option, value in chosen.items() if value is not None}
+        if whole:
+            given = {name: value for name, value in given.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
             given = {"add_judged": False, **given}
         return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **given})

@@ -1,6 +1,5 @@
 """The commands ``train`` and ``predict``."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,6 +14,7 @@ from rankwise.plain import Json, Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.evaluation.tables import Table
+    from rankwise.rankers.ensembles.bagged import bagged
     from rankwise.rankers.training.ranker import Trained
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -158,7 +158,7 @@ def train(
         beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot}
         cross_validation.check_options(beside, output, force=force)
     else:
-        outputs.free_model(output, force=force)
+        force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None and folds is None and not blend:
         from rankwise.rankers.training import checkpoints
 
@@ -195,9 +195,10 @@ def train(
         model = blending.blend(blend, given, without, folds=bag, processes=processes, dask=dask)
         dask = None
     else:
-        model = _ranker(ranker, params, given, inputs.settings(set_ or []))
-    if bag is not None and not blend:
-        model, dask = _bag(model, bag, processes or 1, dask), None
+        model, general = _ranker(ranker, params, given, inputs.settings(set_ or []), in_bag=bag is not None)
+        if bag is not None:
+            model, dask = _bag(model, bag, processes or 1, dask), None
+        model = model._configure(**general) if general else model
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         kept: Keywords = {"checkpoint": checkpoint, "resume": resume, "force": force, "json": json}
@@ -208,8 +209,9 @@ def train(
     with screen.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", RuntimeWarning)
+    if parts[0] is not None:
+        outputs.features_of(parts[0])
+    with screen.notes_after() as notes:
         if taught_by is not None:
             model = teaching.distil(model, taught_by, teacher_weight, unlabelled, parts, reading, resume=resume)
         elif dask is None:
@@ -222,14 +224,15 @@ def train(
         from rankwise.evaluation.figures.curves import plot_curves
 
         metric, column = next(iter(_curve(model).items()))
-        plot_curves({str(model.objective): column}, plot, metric=metric, force=force)
+        plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
     if json:
         screen.document(blending.described(model, output) if blend else _described(model, output))
     else:
-        screen.table(blending.summary(model, _size(model, parts)) if blend else _summary(model, parts))
-    for one in said:
-        if issubclass(one.category, RuntimeWarning):
-            screen.note(str(one.message))
+        screen.table(
+            blending.summary(model, _size(model, parts), _measured(model, parts)) if blend else _summary(model, parts)
+        )
+    for one in notes:
+        screen.note(one)
     if not json:
         outputs.said(output, plot)
     if interrupted:
@@ -253,6 +256,7 @@ def predict(
     """Score documents with a model.
 
     [cyan]rankwise predict model test.txt > scores.txt[/cyan]
+    [cyan]rankwise predict model test.csv --query session -o scores.csv[/cyan]
     [cyan]rankwise predict model test.parquet -o scores.parquet[/cyan]
     [cyan]rankwise predict model mq2008 --fold 2 -o model.run --tag mine[/cyan]
     """
@@ -267,7 +271,7 @@ def predict(
         bar.step(f"Reading {data}")
         documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
-        scores = ranker.predict(documents)
+        scores = documents.unsorted(ranker.predict(documents.without_rows()))
     if output is not None:
         outputs.save_scores(output, scores, documents, tag=tag, force=force)
     if json:
@@ -279,9 +283,15 @@ def predict(
         outputs.said(output)
 
 
-def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keywords) -> "Trained":
-    """Make the ranker: what the command line says goes before what the file says."""
-    from rankwise.rankers.table import ranker_class
+def _ranker(
+    name: str | None, params: Path | None, given: Keywords, native: Keywords, *, in_bag: bool
+) -> tuple[Any, Keywords]:
+    """Make the ranker: what the command line says goes before what the file says.
+
+    With it come settings that it has no parameters for, and that are those of its training, or of the bag it is in.
+    """
+    from rankwise.rankers.at_once import OF_ANY
+    from rankwise.rankers.table import RANKERS, built, ranker_class
 
     kept: Keywords = {}
     if params is not None:
@@ -297,12 +307,20 @@ def _ranker(name: str | None, params: Path | None, given: Keywords, native: Keyw
     said = {name: value for name, value in given.items() if value is not None}
     if said.get("patience") == 0:
         said["patience"] = None
-    cls = ranker_class(name or "lightgbm")
+    name = name or "lightgbm"
+    passed_on: Keywords = {}
+    if name not in RANKERS:
+        parameters = ranker_class(name).own_parameters()
+        general = {"metrics", "threads", "progress"} | (
+            {*OF_ANY, "checkpoint", "checkpoint_every"} if in_bag else set()
+        )
+        passed_on = {word: value for word, value in said.items() if word in general and word not in parameters}
+        said = {word: value for word, value in said.items() if word not in passed_on}
     if params is None:
-        return cls(**{**said, **native})
+        return built(name, {**said, **native}), passed_on
     with check.naming(params):
-        cls(**kept)
-    return cls(**{**kept, **said, **native})
+        built(name, kept)
+    return built(name, {**kept, **said, **native}), passed_on
 
 
 def _bag(ranker: "Trained", folds: int, processes: int, dask: str | None) -> "Trained":
@@ -316,6 +334,12 @@ def _curve(model: "Trained") -> dict[str, list[float]]:
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
+def _values(model: "Trained") -> dict[str, float]:
+    """Every metric after the best round; of a bag what it reports, after rounds that were chosen without the query."""
+    reported = cast("bagged", model).out_of_fold_.mean if model.name == "bagged" else {}
+    return {name: reported.get(name, column[model.best_round_ - 1]) for name, column in _curve(model).items()}
+
+
 def _described(model: "Trained", output: Path) -> Json:
     best, parameters = model.best_round_, model.get_params(deep=False)
     if "ranker" in parameters:  # of a bag, whose name alone says what it is
@@ -323,11 +347,11 @@ def _described(model: "Trained", output: Path) -> Json:
     return {
         "model": output,
         "ranker": model.name,
-        "objective": str(model.objective),
+        "objective": model._objective_expression(),
         "rounds": max(map(len, model.history_.values()), default=best),
         "best_round": best,
         "stopped": model.stopped_,
-        "metrics": {name: column[best - 1] for name, column in _curve(model).items()},
+        "metrics": _values(model),
         "history": model.history_,
         "parameters": {k: v for k, v in parameters.items() if k not in ("objective", "progress", "checkpoint")},
     }
@@ -356,28 +380,38 @@ def _fit_on_cluster(
 def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
     from rankwise.evaluation import tables
+    from rankwise.rankers.at_once import trains_at_once
 
     why = {
         model.unit: f"all {model.unit} done",
-        "patience": f"no better {model.unit[:-1]} for {model.patience} {model.unit}",
+        "patience": f"no better {model.unit[:-1]} for {getattr(model, 'patience', None)} {model.unit}",
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
         "interrupted": "interrupted",
     }
     history, best = model.history_, model.best_round_
-    measured = "validation" if model.name != "bagged" else "out of fold"
+    measured = _measured(model, parts)
     trained = max(map(len, history.values()), default=best)
-    rows = [
-        ("objective", str(model.objective)),
-        ("training data", _size(model, parts)),
-        (model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"),
-    ]
+    rows = [("training data", _size(model, parts))]
+    if objective := model._objective_expression():
+        rows.insert(0, ("objective", objective))
+    if not trains_at_once(model):
+        rows.append((model.unit, f"{best} kept of {trained} trained ({why.get(model.stopped_, model.stopped_)})"))
     if "loss" in history and model.loss_compares:
         rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
-    for name, column in _curve(model).items():
-        first = f" ({tables.number(column[0])} after the first {model.unit[:-1]})" if best > 1 else ""
-        rows.append((f"{name}, {measured}", tables.number(column[best - 1]) + first))
+    for name, value in _values(model).items():
+        first = f" ({tables.number(history[name][0])} after the first {model.unit[:-1]})" if best > 1 else ""
+        rows.append((f"{name}, {measured}", tables.number(value) + first))
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
+
+
+def _measured(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
+    """The queries that metrics are means over, and whether these means are weighted."""
+    from rankwise.evaluation.evaluation import varies
+
+    pooled = model.name in ("bagged", "blended")
+    weighted = any(varies(part.weights) for part in (parts if pooled else parts[1:]) if part is not None)
+    return ("out of fold" if pooled else "validation") + (", weighted" if weighted else "")
 
 
 def _size(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:

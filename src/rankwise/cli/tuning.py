@@ -96,6 +96,7 @@ def tune(
         parts = reading.parts(data, valid, fold)
     if parts[1] is None and bag is None:
         raise check.error("a search needs validation data", hint="add --valid DATA, or --bag 5")
+    outputs.features_of(parts[0])
     result = rw.tune(
         parts[0],
         parts[1],

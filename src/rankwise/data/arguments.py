@@ -1,9 +1,12 @@
-"""Columns of a data set as keyword arguments, for type checkers and editors: what may be passed, and what it is."""
+"""What functions take: columns of a data set as keyword arguments, and texts that have a data set beside them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
 
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
 
 
 class Columns(TypedDict, total=False):
@@ -20,6 +23,7 @@ class Columns(TypedDict, total=False):
     propensities: ArrayLike | None
     positions: ArrayLike | None
     judged: ArrayLike | None
+    rows: ArrayLike | None
 
 
 class NamedColumns(Columns, total=False):
@@ -54,3 +58,23 @@ class Roles(TypedDict, total=False):
     categories: Mapping[str, Sequence[object]] | None
     sort: bool
     to_score: bool
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """Lists of texts, as :class:`rankwise.rerank.Lists`: all that is not text lies beside them."""
+
+    @property
+    def data(self) -> "RankingDataset":
+        """Labels, offsets, ids and features of the documents."""
+        ...
+
+    @property
+    def candidates(self) -> str:
+        """How many documents a query has, and which."""
+        ...
+
+
+def ranking_data(data: "RankingDataset | Texts") -> "RankingDataset":
+    """Return the data set itself, or the one beside texts."""
+    return data.data if isinstance(data, Texts) else data

@@ -141,7 +141,7 @@ def _gathered(data: RankingDataset, rows: NDArray[np.int64], offsets: NDArray[np
 def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArray[np.float64]:
     if ranker is None:
         return np.zeros(data.n_docs)
-    values = ranker.predict(data) if hasattr(ranker, "predict") else ranker
+    values = ranker.predict(data.without_rows()) if hasattr(ranker, "predict") else ranker
     scores = check.scores(values, data.offsets, data.query_ids)
     best = np.maximum.reduceat(scores, data.offsets[:-1]) if data.n_docs else scores
     if (best == -np.inf).any():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast, overload
 
 import numpy as np
 
@@ -10,12 +11,26 @@ from rankwise.arrays import offsets_of
 from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
 from rankwise.data.disk.mapped import translate
+from rankwise.data.interactions.joining import joined
+from rankwise.data.interactions.lists import Interactions
 from rankwise.plain import Keywords
 from rankwise.sparse import stacked
 
 
-def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
+@overload
+def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset: ...
+@overload
+def concatenate(parts: Sequence[Interactions], *, duplicates: str | None = None) -> Interactions: ...
+def concatenate(
+    parts: Sequence[RankingDataset] | Sequence[Interactions], *, duplicates: str | None = None
+) -> RankingDataset | Interactions:
     """Join data sets of different queries that have the same columns; categories are matched by value.
+
+    The rows of the tables that they came from are left out: they are not those of one table.
+
+    Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then says what becomes
+    of an item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
+    time where times are known and else by the order of the parts, or their ``"max"``. Counts of events add up.
 
     >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
     >>> two = RankingDataset([[2.0]], [1], [0, 1], query_ids=["b"])
@@ -24,6 +39,16 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     """
     if not parts:
         raise check.error("concatenate needs at least one data set")
+    if all(isinstance(part, Interactions) for part in parts):
+        return joined(cast("Sequence[Interactions]", parts), duplicates)
+    if duplicates is not None or not all(isinstance(part, RankingDataset) for part in parts):
+        got = ", ".join(sorted({type(part).__name__ for part in parts}))
+        hint = "duplicates= belongs to interactions" if duplicates is not None else "join data of one kind"
+        raise check.error("concatenate joins ranking data, or interactions", got=got, hint=hint)
+    return _joined_sets([part.without_rows() for part in cast("Sequence[RankingDataset]", parts)])
+
+
+def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     first = parts[0]
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):

@@ -1,5 +1,6 @@
 """The one form that ranking data has everywhere: flat documents, and offsets that say where each query starts."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Self, Unpack, cast
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, part_of, read_only_view, rows_of
+from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
 from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
 from rankwise.data.categories import Values, lists
 from rankwise.data.tables.table import Table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 PER_DOCUMENT = (
     *("features", "labels", "document_ids", "document_weights", "groups", "teacher_scores"),
-    *("propensities", "positions", "judged"),
+    *("propensities", "positions", "judged", "rows"),
 )
 PER_QUERY = ("query_ids", "weights")
 
@@ -71,6 +72,9 @@ class RankingDataset:
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
     judged: NDArray[np.int8] | None = None
     """(n_docs,) 1: somebody judged the document; 0: nobody did; −1: nor that, though it was pooled. None: all are 1."""
+    rows: NDArray[np.int64] | None = None
+    """(n_docs,) the row of the table or file that each document came from, where reading brought the rows of a query
+    together; None: documents lie as they came. See :meth:`unsorted`."""
 
     if TYPE_CHECKING:  # anything array-like may be passed; the fields are arrays
 
@@ -92,6 +96,7 @@ class RankingDataset:
             propensities: ArrayLike | None = None,
             positions: ArrayLike | None = None,
             judged: ArrayLike | None = None,
+            rows: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -131,6 +136,8 @@ class RankingDataset:
             checked["positions"] = check.positions(self.positions, offsets, ids)
         if self.judged is not None:
             checked["judged"] = check.judged(self.judged, checked["labels"], offsets, ids)
+        if self.rows is not None:
+            checked["rows"] = check.rows(self.rows, n_docs)
         for name, value in checked.items():
             object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 
@@ -154,6 +161,7 @@ class RankingDataset:
         array(['a', 'b'], dtype='<U1')
         """
         array = check.features(features)
+        check.different_as_text("qids", qids)
         column = np.asarray(qids)
         if column.shape[:1] != array.shape[:1]:
             raise check.error(
@@ -161,6 +169,8 @@ class RankingDataset:
                 got=f"{column.size} ids for {array.shape[0]} documents",
                 hint="for one number per query use from_sizes",
             )
+        if column.ndim == 1:
+            column = check.identifiers("qids", column, array.shape[0], "document")
         offsets = check.runs(column)
         return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
 
@@ -192,6 +202,11 @@ class RankingDataset:
         return is_sparse(self.features)
 
     @property
+    def is_labelled(self) -> bool:
+        """Whether any document was judged, or pooled for it. Of a table without labels none was: all labels are 0."""
+        return self.judged is None or not self.n_docs or bool(self.judged.any())
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of documents of each query."""
         return np.diff(self.offsets)
@@ -215,11 +230,42 @@ class RankingDataset:
         """Return the numbers of the queries that a slice, a mask or numbers select."""
         return check.query_numbers(queries, self.n_queries)
 
+    def unsorted(self, values: ArrayLike) -> Column:
+        """Return values of documents, such as scores, in the order of the table that the documents were read from.
+
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"qid": ["b", "a", "b"], "label": [0, 1, 2], "f": [0.1, 0.2, 0.3]})
+        >>> data = RankingDataset.from_frame(table, sort=True)
+        >>> data.labels, data.rows, data.unsorted(data.labels)
+        (array([1., 0., 2.]), array([1, 0, 2]), array([0., 1., 2.]))
+        """
+        array: Column = np.asarray(values)
+        if array.shape[:1] != (self.n_docs,):
+            what = "values must be one for each document"
+            raise check.error(what, got=f"shape {array.shape} for {self.n_docs} documents")
+        return array if self.rows is None else array[np.argsort(self.rows)]
+
+    def without_rows(self) -> Self:
+        """Return the same documents, without the rows of the table that they came from."""
+        return self if self.rows is None else self.with_(rows=None)
+
+    def warn_of_order(self) -> None:
+        """Warn whoever scores these documents that the scores have another order than the table they came from."""
+        if self.rows is not None:
+            warnings.warn(
+                "scores have the order of the data set, whose rows were brought together by query, and not that of the "
+                "table: data.unsorted(scores) has, and scoring the table itself needs no sorting",
+                stacklevel=3,
+            )
+
     def with_(self, **changes: Unpack[Changes]) -> Self:
         """Give a copy with some columns replaced (checked again; arrays that stay are shared).
 
-        Columns that ``categorical`` no longer names lose their list of categories, too.
+        Columns that ``categorical`` no longer names lose their list of categories, too. Labels of data that had none
+        are of judged documents.
         """
+        if "labels" in changes and "judged" not in changes and not self.is_labelled:
+            changes["judged"] = None
         if "categorical" in changes and "categories" not in changes:
             kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
             changes["categories"] = kept
@@ -251,6 +297,8 @@ class RankingDataset:
         parts.append(count(self.n_features, "feature", "features"))
         if self.is_sparse:
             parts.append(f"sparse: {count(self.features.nnz, 'number', 'numbers')}")  # type: ignore[attr-defined]
-        if self.n_docs:
+        if not self.is_labelled:
+            parts.append("no labels")
+        elif self.n_docs:
             parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"

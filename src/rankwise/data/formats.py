@@ -5,11 +5,13 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.data import compressed
+from rankwise.data.arguments import Roles
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.format_names import FORMATS, TABLES, TEXT, by_name, ending, is_known
 from rankwise.data.letor import text as letor
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
 STANDARD_INPUT = compressed.STANDARD_INPUT
 LETOR_OPTIONS = tuple(inspect.signature(letor.read_letor).parameters)[1:]
 _HEAD = 1 << 16  # bytes that tell the format
+_FORMS = {
+    **dict.fromkeys(("features", "categorical"), "a name, or a list of names"),
+    **dict.fromkeys(("sort", "to_score"), "true or false"),
+    "categories": "a list of values for each column",
+    "separator": "one letter",
+    "": "the name of a column",
+}
+"""What arguments that are no text of LETOR's must be."""
 
 
 def read_data(
@@ -55,6 +65,13 @@ def read_data(
     if kind != "letor":
         options.pop("progress", None)
     for name in options:
+        known = LETOR_OPTIONS if kind == "letor" else (*Roles.__annotations__, *(["separator"] * (kind == "csv")))
+        if name not in (*LETOR_OPTIONS, *Roles.__annotations__, "separator"):
+            hint = check.suggestion(name, [one for one in known if one != "progress"]).rstrip("?")
+            raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
+        if not _fits(name, options[name]):
+            got, hint = f"{name}={options[name]!r}", f"{name} is {_FORMS.get(name, _FORMS[''])}"
+            raise check.error("an argument of reading ranking data cannot be this", got=got, where=str(path), hint=hint)
         if (name in LETOR_OPTIONS) != (kind == "letor"):
             what = "of a table" if kind == "letor" else "of LETOR text"
             got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
@@ -63,6 +80,22 @@ def read_data(
     if tables and (kind == "csv" or (kind == "parquet" and parquet.has_feature_names(path))):
         options = {**tables, **options}
     return readers[kind](path, **options)
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether an argument that says what columns are has the right type; those of LETOR text are checked there."""
+    match name:
+        case "features" | "categorical":
+            listed = isinstance(value, Collection) and all(isinstance(one, str) for one in value)
+            return listed or value is None or isinstance(value, Iterator)
+        case "categories":
+            return value is None or isinstance(value, Mapping)
+        case "sort" | "to_score":
+            return isinstance(value, bool)
+        case "separator":
+            return value is None or (isinstance(value, str) and len(value) == 1)
+        case _:
+            return name in LETOR_OPTIONS or value is None or isinstance(value, str)
 
 
 def format_of_data(path: Path) -> str:

@@ -4,6 +4,7 @@ Columns play roles: one names the query, one holds the label, some may hold weig
 documents, scores of a teacher, propensities, displayed positions and who was judged, and the others are features.
 """
 
+import contextlib
 import difflib
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,8 +15,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids
+from rankwise.arrays import Ids, Offsets, together
+from rankwise.data import leakage
 from rankwise.data.categories import Values
+from rankwise.data.tables import ids as ids_of
 from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
@@ -76,7 +79,8 @@ def from_frame(
     Args:
         frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
         cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
-        query: The column of query ids, integers or strings. The rows of a query must lie together.
+        query: The column of query ids, integers or strings. The rows of a query must lie together, unless ``sort`` or
+            ``to_score`` bring them together.
         label: The column of relevance labels.
         features: The columns of features, in this order; by default all columns that play no other role. ``"f_*"``
             stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
@@ -94,8 +98,10 @@ def from_frame(
             always among them.
         categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
             places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
-        sort: Sort the rows by query first; documents of a query keep their order.
-        to_score: The documents are only to be scored: where there is no column ``label``, all labels are 0.
+        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set then says
+            which row each came from, and ``data.unsorted(scores)`` puts scores into the order of the table.
+        to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels, and
+            the rows of a query are brought together where they do not lie so, queries in the order in which they begin.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -112,7 +118,8 @@ def from_frame(
     roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
     roles |= {"document_weight": document_weight, "groups": groups, "teacher_score": teacher_score}
     roles |= {"propensity": propensity, "position": position, "judged": judged}
-    return _build(table, cls, roles, features, set(column_names(categorical)), listed, categories or {}, sort=sort)
+    coded = set(column_names(categorical))
+    return _build(table, cls, roles, features, coded, listed, categories or {}, sort=sort, to_score=to_score)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
@@ -127,7 +134,7 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     >>> to_frame(data).to_dicts()
     [{'qid': 'a', 'label': 1.0, 'f1': 7.5}, {'qid': 'a', 'label': 0.0, 'f1': 3.0}]
     """
-    hint = "write LETOR text, which leaves zeros out, or make it dense: "
+    hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
     columns = {
@@ -183,23 +190,44 @@ def _build(
     listed: Mapping[str, Values],
     wanted: Mapping[str, Sequence[object]],
     *,
-    sort: bool = False,
+    sort: bool,
+    to_score: bool,
 ) -> Data:
     """Build a data set from a table whose columns play these roles."""
     known = {role: name for role, name in roles.items() if name is not None}
     for role, name in known.items():
         _require(f"the {role}", name, table.collect_schema().names())
-    features = feature_columns(table, {**roles, "features": features})
+    asked, features = features, feature_columns(table, {**roles, "features": features})
+    _check_categorical(features, (*categorical, *wanted))
     roles = dict(known)
     columns = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(columns, roles, "query")
-    order = None
-    if sort:
-        order = np.argsort(ids, kind="stable")
+    order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
+    if order is None or (np.diff(order) == 1).all():
+        order = None
+    else:
         ids, columns = ids[order], columns[order]
-    offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
+    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
+        offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
+        values = _of_roles(columns, roles, ids, offsets)
+        lists = category_lists(table, features, listed, categorical, wanted)
+        data = cls(
+            features=matrix(table, features, ids.size, lists, order),
+            offsets=offsets,
+            feature_names=tuple(features),
+            rows=order,
+            **coded_columns(features, categorical, lists),
+            **values,
+        )
+    warn_of_leakage(features, asked, data)
+    return data
+
+
+def _of_roles(columns: pl.DataFrame, roles: Keywords, ids: Ids, offsets: Offsets) -> Keywords:
+    """Return all columns of a data set that are no features, from those of a table."""
     starts = offsets[:-1]
     values: Keywords = {"query_ids": ids[starts]}
+    values["labels"] = _numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size)
     if "weight" in roles:
         weights = _numbers(columns, roles, "weight")
         changes = np.flatnonzero(weights != np.repeat(weights[starts], np.diff(offsets)))
@@ -216,20 +244,26 @@ def _build(
     for role, field in _BY_DOCUMENT.items():
         if role in roles:
             values[field] = _numbers(columns, roles, role)
-    unknown = [name for name in (*categorical, *wanted) if name not in features]
+    if "label" not in roles:
+        values.setdefault("judged", np.zeros(ids.size, np.int8))
+    return values
+
+
+def _check_categorical(features: Sequence[str], categorical: Iterable[str]) -> None:
+    unknown = [name for name in categorical if name not in features]
     if unknown:
         near = difflib.get_close_matches(unknown[0], features, n=1)
         hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
-    lists = category_lists(table, features, listed, categorical, wanted)
-    return cls(
-        features=matrix(table, features, ids.size, lists, order),
-        labels=_numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size),
-        offsets=offsets,
-        feature_names=tuple(features),
-        **coded_columns(features, categorical, lists),
-        **values,
-    )
+
+
+def warn_of_leakage(
+    features: Sequence[str], asked: Sequence[str] | str | None, data: "RankingDataset | None" = None
+) -> None:
+    """Warn of features that probably tell the answer, unless they were ``asked`` for by name."""
+    named = set() if asked is None else set(column_names(asked))
+    hint = "leave out with features={} what is not known before documents are ranked, or name all features"
+    leakage.warn_features([name for name in features if name not in named], hint, data)
 
 
 def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:
@@ -301,29 +335,14 @@ def _require(what: str, name: str | None, names: Sequence[str]) -> None:
 
 def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(columns, roles, role)
-    if isinstance(series.dtype, pl.Categorical | pl.Enum):
-        series = series.cast(pl.String)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    if not (series.dtype.is_integer() or series.dtype == pl.String):
-        raise check.error(
-            f"the {role} column must hold integers or strings",
-            got=f"{series.dtype} in column {series.name!r}",
-            hint="cast it before",
-        )
-    if str(series.dtype).endswith("Int128"):  # which NumPy does not have
-        narrow = series.cast(pl.Int64, strict=False)
-        if narrow.null_count():
-            row = int(narrow.is_null().arg_max() or 0)
-            where, hint = f"row {row} of column {series.name!r}", "make them strings"
-            raise check.error(f"a number as {role} id must fit into 64 bits", got=series[row], where=where, hint=hint)
-        series = narrow
-    return np.array(series.to_list(), np.str_) if series.dtype == pl.String else series.to_numpy()
+    return ids_of.to_numpy(ids_of.checked(series, role, lambda row: f"row {row} of column {series.name!r}"))
 
 
 def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
     series = _whole(columns, roles, role)
-    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+    if len(series) and not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         got, hint = f"{series.dtype} in column {series.name!r}", "cast it before"
         if series.dtype == pl.String:
             wrong = series.filter(series.cast(pl.Float64, strict=False).is_null())

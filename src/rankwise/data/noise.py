@@ -53,8 +53,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     if data.positions is not None or data.propensities is not None:
         raise check.error(
             "negatives cannot join lists that were displayed to a user: they have no position",
-            hint="add negatives before simulate_clicks, or drop the columns: "
-            "data.with_(positions=None, propensities=None)",
+            hint="add negatives before clicks are simulated, or to data without positions and propensities",
         )
     stream = data.stream(seed).child("negatives")
     queries = stream.queries(data.n_queries)
@@ -75,14 +74,17 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
-    changes: Keywords = {name: part_of(getattr(data, name), rows) for name in PER_DOCUMENT if name != "features"}
+    copied = (name for name in PER_DOCUMENT if name not in ("features", "rows"))  # documents come from several rows
+    changes: Keywords = {name: part_of(getattr(data, name), rows) for name in copied}
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
         data.sizes, data.sizes + extra
     )
     changes["labels"][added] = 0.0
     if data.judged is not None:
         changes["judged"][added] = 0
-    return data.with_(features=data.features[rows] if data.is_sparse else features, offsets=offsets, **changes)
+    return data.with_(
+        features=data.features[rows] if data.is_sparse else features, offsets=offsets, rows=None, **changes
+    )
 
 
 def flip_labels(

@@ -6,6 +6,7 @@ from typing import Any
 
 from rankwise import check
 from rankwise.data import formats
+from rankwise.data.catalog.described import KEYS
 from rankwise.data.catalog.load import Parts, load_dataset
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
@@ -80,7 +81,7 @@ def of_set(name: str, options: Keywords) -> Keywords:
     """Check that options are those of a set: where it lies, and whether it may be downloaded."""
     for option in options:
         if option not in _OF_SETS:
-            hint = f"write {option} into it" if name.endswith(".toml") else f"leave {option} out"
+            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave {option} out"
             got = f"the set {name}, which says it itself"
             raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
     return options

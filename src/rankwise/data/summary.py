@@ -15,12 +15,37 @@ _FEW_LABELS = 20
 _BINS = 10
 
 
+def features_in_words(data: RankingDataset, most: int = 12) -> str:
+    """Name the features, at most so many of them; those that hold categories are marked.
+
+    >>> data = RankingDataset([[1, 0], [1, 5]], [0, 2], [0, 2], feature_names=["bm25", "shop"], categorical=[1])
+    >>> features_in_words(data)
+    '2 features: bm25, shop (category)'
+    >>> features_in_words(data, most=1)
+    '2 features: bm25, … and 1 more'
+    """
+    count = f"{data.n_features:,} feature{'' if data.n_features == 1 else 's'}"
+    if data.feature_names is None:
+        return f"{count} without names"
+    marked = [f"{name} (category)" if kind != "number" else name for name, kind in _types(data).items()]
+    rest = data.n_features - most
+    return f"{count}: {', '.join(marked[:most])}" + (f", … and {rest:,} more" if rest > 0 else "")
+
+
+def _types(data: RankingDataset) -> dict[str, str]:
+    """Feature -> what it holds."""
+    kinds = dict.fromkeys(range(data.n_features), "number") | dict.fromkeys(data.categorical, "category")
+    kinds |= {column: f"category of {len(values):,}" for column, values in data.categories.items()}
+    return dict(zip(data.feature_names or (), kinds.values(), strict=False))
+
+
 def summary(data: RankingDataset) -> Json:
     """Count what there is in ``data``: plain numbers, ready to print or to write as JSON.
 
     ``labels`` counts the documents of each label, or, where there are more than twenty different ones, of ten
-    intervals; ``groups`` those of each group, where the data have groups. A constant feature has the
-    same value, or is missing, in every document: no ranker can use it.
+    intervals; ``groups`` those of each group, where the data have groups. ``feature_types`` says which features hold
+    numbers and which categories, where they have names. A constant feature has the same value, or is missing, in every
+    document: no ranker can use it.
 
     >>> data = RankingDataset([[1, 0], [1, np.nan], [1, 5]], [0, 2, 0], [0, 2, 3])
     >>> for name, value in summary(data).items():
@@ -48,6 +73,7 @@ def summary(data: RankingDataset) -> Json:
         "queries": data.n_queries,
         "documents": data.n_docs,
         "features": data.n_features,
+        **({} if data.feature_names is None else {"feature_types": _types(data)}),
         "labels": _labels(data.labels),
         **({} if data.groups is None else {"groups": _groups(data.groups)}),
         "list_lengths": {

@@ -157,7 +157,7 @@ class Ragged:
         if self.once:
             straggles = self.typical * (_FULL // 4) > n_tiles * self.n_docs // max(self.n_queries, 1)
         else:
-            sizes = self._host[1:] - self._host[:-1]
+            sizes = self.host[1:] - self.host[:-1]
             straggles = self.longest * (_FULL // 4) > int((-(-sizes // TILE) * sizes).sum())
         warps = 1
         while straggles and warps < 8 and n_tiles * warps < _FULL:

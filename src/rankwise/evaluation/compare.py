@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import significance
 from rankwise.evaluation.comparison import TESTS, Comparison, Pair
 from rankwise.evaluation.pairing import Paired, System, pair
+from rankwise.evaluation.systems import Evaluated
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
@@ -23,7 +23,7 @@ __all__ = ["Comparison", "Pair", "compare"]
 
 def compare(
     systems: Mapping[str, System],
-    data: RankingDataset | None = None,
+    data: Evaluated | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None,
     *,
     baseline: str | None = None,

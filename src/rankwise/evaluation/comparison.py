@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import significance, tables
+from rankwise.evaluation.evaluation import WEIGHTED, varies
 from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
 from rankwise.evaluation.titles import Titles, titles_of
@@ -17,6 +18,8 @@ from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
 TESTS = {
@@ -135,6 +138,12 @@ class Comparison:
             text += "."
         return text
 
+    def notes(self) -> tuple[str, ...]:
+        """What stands below the table of means."""
+        weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
+        tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
+        return (*weighted, *tested, self.legend())
+
     @property
     def labels(self) -> list[str]:
         """The short name of each system, which marks refer to."""
@@ -163,8 +172,15 @@ class Comparison:
             header=("", "system", *titles_of(self.metrics, titles).values()),
             rows=tuple(rows),
             align="ll" + "r" * len(self.metrics),
-            notes=(self.legend(),),
+            notes=(*self.notes(), *self._candidates()),
         )
+
+    def _candidates(self) -> list[str]:
+        """Which documents were ranked: a sentence for all systems, or for each where they differ."""
+        by_system = self.paired.candidates
+        if len(set(by_system.values())) == 1:
+            return [f"Candidates: {next(iter(by_system.values()))}."]
+        return [f"Candidates of {name}: {candidates}." for name, candidates in by_system.items()]
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
@@ -213,6 +229,8 @@ class Comparison:
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
         tests = [_finite(asdict(pair)) for pair in self.pairs]
+        if self.paired.candidates:
+            units["candidates"] = self.paired.candidates
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def plot(
@@ -225,6 +243,19 @@ class Comparison:
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the means with their intervals; see :func:`rankwise.evaluation.figures.comparisons.plot_means`."""
         return plot_means(self, path, force=force)
+
+    def to_report(
+        self,
+        path: str | Path,
+        *,
+        titles: Titles | None = None,
+        about: "Mapping[str, str] | None" = None,
+        force: bool = False,
+    ) -> Path:
+        """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
+        import rankwise as rw  # the public name: reports are made above comparisons
+
+        return rw.write_comparison(self, path, titles=titles, about=about, force=force)
 
     def __repr__(self) -> str:
         return self.to_text()

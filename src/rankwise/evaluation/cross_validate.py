@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
-from rankwise.arrays import Array, Ids, rows_of
+from rankwise import check, user_code
+from rankwise.arrays import Array, Ids, comparable, rows_of
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Keywords
+from rankwise.plain import Json, Keywords
 from rankwise.rankers import storage
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint
 from rankwise.rankers.training.finished import folder_of
@@ -109,7 +111,7 @@ class _Tested:
 
 
 def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: Sequence[Metric]) -> _Tested:
-    scores = check.scores(model.predict(test), test.offsets, test.query_ids)
+    scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
     values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
     ids: Any = test.query_ids  # parts of data have them
     return _Tested(model, scores, values, ids, test.weights, queries)
@@ -117,9 +119,6 @@ def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None,
 
 def _pooled(data: RankingDataset | None, found: list[_Tested], **about: Any) -> CrossValidation:
     """Put the folds together: in the order of the data, or one after the other."""
-    if len({one.ids.dtype.kind in "iu" for one in found}) > 1:
-        got = ", ".join(str(one.ids.dtype) for one in found)
-        raise check.error("the query ids of all folds must be of one kind", got=got)
     weighted = any(one.weights is not None for one in found)
     weights = np.concatenate([np.ones(one.ids.size) if one.weights is None else one.weights for one in found])
     fold = np.repeat(np.arange(1, len(found) + 1), [one.ids.size for one in found])
@@ -132,7 +131,7 @@ def _pooled(data: RankingDataset | None, found: list[_Tested], **about: Any) -> 
         scores[rows] = flat
     return CrossValidation(
         {name: np.concatenate([one.values[name] for one in found])[order] for name in found[0].values},
-        np.concatenate([one.ids for one in found])[order],
+        np.concatenate(comparable(*(one.ids for one in found)))[order],
         weights[order] if weighted else None,
         fold=fold[order],
         scores=scores,
@@ -153,7 +152,8 @@ def _trained(
     """Train a clone; an interruption ends the cross-validation, as the model of the fold is not complete."""
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
     if not isinstance(model, Trained):
-        return model.fit(train) if held_out is None else model.fit(train, held_out)
+        with leakage.checked():
+            return model.fit(train) if held_out is None else model.fit(train, held_out)
     wanted = model.progress
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def _trained(
         rounds = getattr(model, model.unit)
         about["watch"] = lambda done, _: show(number, done / rounds)
         model.set_params(progress=False)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         model.fit(train, held_out, **about)
     if model.stopped_ == "interrupted":
@@ -174,11 +174,12 @@ def _trained(
 def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
     """Give the folder of finished folds, which must be of this cross-validation."""
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
-    identity = {
+    code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
+    identity: Json = {
         "ranker": type(ranker).__name__,
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in fold.parts()] for fold in plan],
-    }
+    } | ({"code": code} if code else {})
     return folder_of(folder, _IDENTITY, identity, what="cross-validation", same="ranker, data and folds", resume=resume)
 
 

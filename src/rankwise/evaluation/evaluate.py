@@ -1,15 +1,16 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 
 from rankwise import check
-from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.data.arguments import Texts, ranking_data
+from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
-from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Keywords
@@ -18,7 +19,7 @@ from rankwise.plain import Keywords
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: None = None,
@@ -31,7 +32,7 @@ def evaluate(
 @overload
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str,
@@ -43,7 +44,7 @@ def evaluate(
 ) -> PolicyEvaluation: ...
 def evaluate(
     scores_or_model: Scored,
-    data: RankingDataset,
+    data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
     policy: str | None = None,
@@ -57,10 +58,13 @@ def evaluate(
 
     A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
     of which classifiers score by their decision function or probability, or the expected grade where there are more
-    than two classes; anything whose ``predict`` takes the data set; or a function from the features to scores.
+    than two classes; anything whose ``predict`` takes the data set; a function from the features to scores; or a TREC
+    run, joined with the data by ids. A :class:`rankwise.rerank.Reranker` is evaluated on the texts that it reads,
+    :class:`rankwise.rerank.Lists`; other systems on the ``lists.data`` beside them.
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
-    the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times.
+    the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times; of fewer
+    than ten it is Student's, and of fewer than three there is none.
 
     With ``policy="plackett_luce"`` rankings are drawn from the scores, ``samples`` (256) of each query: the values are
     expectations, and ``.exposure`` says how much each document is seen, by its rank up to the ``exposure_cutoff``; of
@@ -69,28 +73,41 @@ def evaluate(
 
     Metrics are expressions, or functions of one's own (see :class:`Metric`).
 
+    ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
+    tables, dictionaries or files, which :func:`judge` joins.
+
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
     >>> evaluation
-    metric     mean  95% interval      scored  skipped
-    ndcg@10  0.8155  [0.6309, 1.0000]       2        0
-    rr       0.7500  [0.5000, 1.0000]       2        0
+    metric     mean  95% interval  scored  skipped
+    ndcg@10  0.8155  –                  2        0
+    rr       0.7500  –                  2        0
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
     >>> evaluation["rr"].tolist()
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
-    scores = scores_of(scores_or_model, data)
+    system, texts = on_data(scores_or_model, data)
+    lists = ranking_data(texts)
+    if not lists.is_labelled:
+        hint = "name the column of labels where the data are read: label=…"
+        raise check.error("rankings are evaluated by labels", got=repr(texts), hint=hint)
+    scores = scores_of(system, texts)
+    candidates = texts.candidates if isinstance(texts, Texts) else ""
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return evaluate_policy(scores, data, asked, policy, **settings)
+        return replace(evaluate_policy(scores, lists, asked, policy, **settings), candidates=candidates)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
-    values = check.scores(scores, data.offsets, data.query_ids)
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    columns = {str(one): one(values, data.labels, data.offsets, data.judged) for one in asked}
-    return Evaluation(columns, ids, data.weights, seed=seed, confidence=confidence, resamples=resamples)
+    values = check.scores(scores, lists.offsets, lists.query_ids)
+    ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
+    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in asked}
+    ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
+    settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
+    return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, threads
 from rankwise.arrays import Ids, read_only_view
 from rankwise.compiling import kernel
-from rankwise.evaluation import tables
+from rankwise.evaluation import significance, tables
 from rankwise.evaluation.titles import Titles, canonical, find, titles_of
-from rankwise.metrics import MetricLike, metric
+from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.plain import Json
 from rankwise.stream import Stream, uniform_pair
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
+
+WEIGHTED = "Means are weighted by the weights of queries."
+
+
+class Ranked(NamedTuple):
+    """The documents that were evaluated, query after query, with their scores: for reports."""
+
+    scores: NDArray[np.float64]
+    """−inf where a document was not retrieved."""
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    document_ids: Ids | None
+    judged: NDArray[np.int8] | None
+    """1 where a document was judged; None: all were."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +61,8 @@ class Evaluation:
     resamples: int = 2000
     candidates: str = ""
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
+    ranked: Ranked | None = None
+    """The documents, where they are known, which a report shows."""
 
     if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
 
@@ -60,6 +76,7 @@ class Evaluation:
             confidence: float = 0.95,
             resamples: int = 2000,
             candidates: str = "",
+            ranked: Ranked | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -113,11 +130,30 @@ class Evaluation:
         """Metric -> confidence interval of its mean, by bootstrap over queries (computed on first use).
 
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
-        on the values and the seed, and not on threads or on the order of queries.
+        on the values and the seed, and not on threads or on the order of queries. Of fewer than ten queries that would
+        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN.
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
-        return dict(zip(self.values, zip(low, high, strict=True), strict=True))
+        found = dict(zip(self.values, zip(low, high, strict=True), strict=True))
+        return found | {name: self._of_few(name) for name in self._few}
+
+    @property
+    def _few(self) -> dict[str, int]:
+        """How many queries count, of the metrics of which they are too few to resample."""
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        counts = {name: int((~np.isnan(column) & (weights > 0)).sum()) for name, column in self.values.items()}
+        return {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+
+    def _of_few(self, name: str) -> tuple[float, float]:
+        """Student's interval of the mean of few queries, within what the metric can be."""
+        if self._few[name] < significance.FEWEST:
+            return math.nan, math.nan
+        scored = ~np.isnan(self.values[name])
+        weights = None if self.weights is None else self.weights[scored]
+        low, high = significance.t_test(self.values[name][scored], weights).interval(self.confidence)
+        lowest, highest = next((metric(text).bounds for text in canonical(name)), Metric.bounds)
+        return max(low, lowest), min(high, highest)
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
@@ -144,22 +180,24 @@ class Evaluation:
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
-        """One row per metric: mean, ends of the interval, how many queries are scored and skipped."""
+        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped."""
         import polars as pl
 
-        return pl.DataFrame([{"metric": name, **row} for name, row in self._rows().items()])
+        rows = [{"metric": name, **row} for name, row in self._rows().items()]
+        return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
 
     def to_dict(self) -> Json:
         """Give what :meth:`summary` says, as plain data that JSON can hold."""
         about: Json = {"candidates": self.candidates} if self.candidates else {}
         about |= {"total": self.total} if self.total else {}
+        about |= {"weighted": True} if varies(self.weights) else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
         """Metric -> its row of the summary."""
         rows: dict[str, Json] = {}
         for name, scored in self.scored.items():
-            low, high = self.interval[name]
+            low, high = (None if math.isnan(end) else end for end in self.interval[name])
             skipped = self.query_ids.size - scored
             rows[name] = {"mean": self.mean[name], "low": low, "high": high, "scored": scored, "skipped": skipped}
         return rows
@@ -172,8 +210,14 @@ class Evaluation:
             (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
             for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
         )
-        header = ("metric", "mean", f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        title = "weighted mean" if varies(self.weights) else "mean"
+        header = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
+        if self._few:
+            least, few = significance.FEWEST, significance.RESAMPLED
+            student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."
+            none = f"Fewer than {least} queries: no interval."
+            notes += [student if max(self._few.values()) >= least else none]
         if self.total:
             notes.append(
                 "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
@@ -189,6 +233,11 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())
+
+
+def varies(weights: NDArray[np.float64] | None) -> bool:
+    """Whether some queries count more than others, so that a mean is a weighted one."""
+    return weights is not None and bool(np.ptp(weights) > 0.0)
 
 
 @kernel

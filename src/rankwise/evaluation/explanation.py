@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Ids
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened
 from rankwise.plain import Json
 from rankwise.rankers import inputs
+from rankwise.rankers.schema import in_from_frame, is_frame
 from rankwise.sparse import dense
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Explanation:
     ranks: NDArray[np.int64]
     """From 1."""
     labels: Array
+    """NaN where nobody judged the document, as in data without labels."""
     scores: Array
     features: tuple[str, ...]
     """Names; those without are ``feature 1``, ``feature 2``, …"""
@@ -122,7 +125,7 @@ class Explanation:
         others = parts.sum(1) - parts[:, chosen].sum(1)
         lines = [
             ("document", [shortened(str(document)) for document in self.documents[:n]]),
-            ("label", [f"{label:g}" for label in self.labels[:n]]),
+            *([] if np.isnan(self.labels).all() else [("label", [_grade(label) for label in self.labels[:n]])]),
             (self.start_name, [tables.number(self.start, digits)] * n),
             *(
                 (shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
@@ -164,7 +167,7 @@ class Explanation:
                 "query": [self.query] * rows.size,
                 "document": self.documents[rows],
                 "rank": self.ranks[rows],
-                "label": self.labels[rows],
+                "label": pl.Series(self.labels[rows]).fill_nan(None),
                 "score": self.scores[rows],
                 "feature": [self.features[j] for j in columns],
                 "value": [self.values[i][j] for i, j in zip(rows, columns, strict=True)],
@@ -177,13 +180,19 @@ class Explanation:
         """Give everything as plain data that JSON can hold."""
         documents = []
         for row, document in enumerate(self.documents.tolist()):
-            about = {"document": document, "rank": int(self.ranks[row]), "label": float(self.labels[row])}
+            label = None if np.isnan(self.labels[row]) else float(self.labels[row])
+            about = {"document": document, "rank": int(self.ranks[row]), "label": label}
             documents.append(about | {"score": float(self.scores[row]), **self._breakdown(row).contributed()})
         about = {"query": self.query, "method": self.method, "start": self.start, "error": self.error}
         return about | {"left_over": float(np.abs(self.left).max()), "documents": documents}
 
     def _described(self, row: int) -> str:
-        return f"document {self.documents[row]} (rank {self.ranks[row]}, label {self.labels[row]:g})"
+        about = [f"rank {self.ranks[row]}", *self.label(row)]
+        return f"document {self.documents[row]} ({', '.join(about)})"
+
+    def label(self, row: int) -> list[str]:
+        """The label of a document in words; nothing where nobody judged it."""
+        return [] if np.isnan(self.labels[row]) else [f"label {self.labels[row]:g}"]
 
     def _row(self, document: object) -> int:
         return check.member("document", document, self.documents, where=f"query {self.query!r}")
@@ -205,9 +214,10 @@ class Explanation:
 def explain(model: "Ranker", data: "Documents", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
-    ``data`` is a RankingDataset, or a table with query ids and labels. ``query`` is the id of the query, or its number
-    from 0 where there are no ids; data of a single query need none. Contributions of trees are SHAP values of the
-    library and exact; those of nets are integrated gradients, and what they leave over of a score is in ``left``.
+    ``data`` is a RankingDataset, or a table with query ids; labels are shown where there are some. ``query`` is the id
+    of the query, or its number from 0 where there are no ids; data of a single query need none. Contributions of trees
+    are SHAP values of the library and exact; those of nets are integrated gradients, and what they leave over of a
+    score is in ``left``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[1.0], [0.0], [2.0]] * 40, [1, 0, 2] * 40, range(0, 121, 3), feature_names=["clicks"])
@@ -219,8 +229,16 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
     True
     """
     if not hasattr(model, "contributions"):
-        raise check.error("this cannot explain its scores", got=type(model).__name__, hint="pass a trained ranker")
-    lists = inputs.dataset(data, schema=getattr(model, "_schema", None))
+        raise check.error(
+            "scores are explained by what each feature adds to them, which only rankers of features know",
+            got=type(model).__name__,
+            hint="pass a trained ranker, such as rw.LightGBMRanker",
+        )
+    with in_from_frame():
+        if is_frame(data):
+            lists = RankingDataset.from_frame(data, **model.columns_to_score())
+        else:
+            lists = inputs.dataset(data, schema=getattr(model, "_schema", None))
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:
         got = tables.count(lists.n_queries, "query", "queries")
@@ -239,7 +257,7 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         query=ids[number].item(),
         documents=documents[order],
         ranks=np.arange(1, one.n_docs + 1),
-        labels=one.labels[order],
+        labels=(one.labels if one.judged is None else np.where(one.judged == 1, one.labels, np.nan))[order],
         scores=scores[order],
         features=tuple(schema.title(j) for j in range(schema.count)),
         values=tuple(tuple(schema.text(j, x) for j, x in enumerate(row)) for row in dense(found.features)[order]),
@@ -249,6 +267,10 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         method=found.method,
         left=found.left[order],
     )
+
+
+def _grade(label: float) -> str:
+    return tables.NOTHING if np.isnan(label) else f"{label:g}"
 
 
 def largest(parts: Array, top: int) -> list[int]:

@@ -1,5 +1,6 @@
 """What is compared with what: values of several systems laid side by side, by query or by trial."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -8,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids
-from rankwise.data.dataset import RankingDataset
+from rankwise.arrays import Ids, places
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
-from rankwise.evaluation.systems import Scored
+from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Trial = Evaluation | Mapping[str, float] | float
 System = Scored | Evaluation | Sequence[Trial]
-"""Scores, a model or an evaluation; or one evaluation, dictionary of means or mean of each trial."""
+"""Scores, a model, a run or an evaluation; or one evaluation, dictionary of means or mean of each trial."""
 
 DEFAULT = ("ndcg@10",)
 
@@ -41,10 +41,15 @@ class Paired:
     evaluations: Mapping[str, Evaluation]
     """System -> its evaluation, where units are queries."""
 
+    @property
+    def candidates(self) -> dict[str, str]:
+        """System -> which documents it ranked, where that is known."""
+        return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
+
 
 def pair(
     systems: Mapping[str, System],
-    data: RankingDataset | None,
+    data: Evaluated | None,
     metrics: MetricLike | Iterable[MetricLike] | None,
     *,
     seed: int,
@@ -77,7 +82,7 @@ def pair(
     return _by_query(evaluations, asked)
 
 
-def _is_trials(value: System, data: RankingDataset | None) -> bool:
+def _is_trials(value: System, data: Evaluated | None) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return False
     kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
@@ -99,24 +104,24 @@ def _by_query(evaluations: Mapping[str, Evaluation], asked: "tuple[Metric, ...] 
         for expression in metrics:
             columns[expression].append(other[expression][positions])
     values = {expression: np.stack(rows) for expression, rows in columns.items()}
-    return Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
+    paired = Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
+    if len(set(paired.candidates.values())) > 1:
+        listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
+        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+    return paired
 
 
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
     """Where each query of ``first`` is in ``other``."""
     mine, theirs = first.query_ids, other.query_ids
-    if (mine.dtype.kind in "iu" and theirs.dtype.kind in "iu") or mine.dtype.kind == theirs.dtype.kind:
-        order = np.argsort(theirs)
-        found: NDArray[np.int64] = order[np.searchsorted(theirs, mine, sorter=order).clip(0, theirs.size - 1)]
-        missing = np.flatnonzero(theirs[found] != mine)
-        if not missing.size and mine.size == theirs.size:
-            return found
-        one = mine[missing[0]] if missing.size else theirs[~np.isin(theirs, mine)][0]
-        owner, other_owner = (first_name, name) if missing.size else (name, first_name)
-        got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
-    else:
-        got = f"query ids of {mine.dtype} in {first_name!r} and of {theirs.dtype} in {name!r}"
-    hint = "evaluate all systems on the same queries; for TREC runs use judge(..., all_topics=True)"
+    found = places(mine, theirs)
+    missing = mine[found < 0]
+    if not missing.size and mine.size == theirs.size:
+        return found
+    one = missing[0] if missing.size else theirs[places(theirs, mine) < 0][0]
+    owner, other_owner = (first_name, name) if missing.size else (name, first_name)
+    got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
+    hint = "evaluate all systems on the same queries; of TREC runs set all_topics=True where they are judged"
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 

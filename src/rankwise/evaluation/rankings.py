@@ -35,6 +35,11 @@ def read_scores(path: Path) -> NDArray[np.float64]:
     return _scores(read_bytes(path), path)
 
 
+def in_order_of(data: RankingDataset, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores that have the order of the file of data in that of the data set, which may have been sorted."""
+    return scores if data.rows is None or scores.size != data.n_docs else scores[data.rows]
+
+
 def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
     """Read scores from what a file holds."""
     if _is_array(content, path):
@@ -82,7 +87,7 @@ def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
     categories: dict[str, Values] = {}
     for model in models:
         columns = model.columns_to_score()
-        if not columns:
+        if "features" not in columns:
             return {}
         features |= dict.fromkeys(columns["features"])
         categorical |= dict.fromkeys(columns["categorical"])
@@ -104,11 +109,14 @@ def read_ranking(
         with check.naming(shown(path)):
             run = trec.read_run(path)
             return Ranking(*trec.judge(run, by, all_topics=all_topics), tag=run["tag"][0])
+    if path.suffix.lower() == ".parquet":
+        hint = "write one number per document with 'rankwise predict … -o scores.txt' (or .npy), or a TREC run (.run)"
+        raise check.error("scores are read from text, .npy arrays and TREC runs", got=str(path), hint=hint)
     content = read_bytes(path)  # once: it may be a pipe
     words = content[:4096].lstrip().split(b"\n", 1)[0].split()
     if len(words) >= 6 and not _is_array(content, path):  # query Q0 document rank score tag
         return _join(trec.parse_run(content, path), by, path)
-    return Ranking(_scores(content, path), by)
+    return Ranking(in_order_of(by, _scores(content, path)), by)
 
 
 def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) -> Ranking:
@@ -118,7 +126,7 @@ def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) ->
         hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
         raise check.error("a model needs data with features", got=str(path), hint=hint)
     with check.naming(path):
-        return Ranking(model.predict(data), data)
+        return Ranking(model.predict(data.without_rows()), data)
 
 
 def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:

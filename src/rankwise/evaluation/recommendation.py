@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, offsets_of, row_blocks
+from rankwise.arrays import Ids, offsets_of, places, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
@@ -61,10 +61,13 @@ def evaluate_interactions(
     ...     def predict(self, data):
     ...         return data.document_ids
     >>> rw.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
-    metric    mean  95% interval      scored  skipped
-    rr      0.7500  [0.5000, 1.0000]       2        0
+    metric    mean  95% interval  scored  skipped
+    rr      0.7500  –                  2        0
     <BLANKLINE>
-    Candidates: the full catalogue of 4 items, without those that the user rated in training.
+    Candidates: the full catalogue of 4 items, without those that the user rated in
+    training.
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
     """
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     asked = find_metrics(metrics)
@@ -100,8 +103,8 @@ def _scored_users(
     offsets, items, ratings = test.relevant_items()
     wanted = np.flatnonzero(np.diff(offsets))
     known = None if exclude is None else _seen(exclude, test)
-    for places in row_blocks(wanted.size, test.n_items, _BLOCK):
-        block = wanted[places]
+    for some in row_blocks(wanted.size, test.n_items, _BLOCK):
+        block = wanted[some]
         scores = _scores(model, test, test.users[block])
         labels = np.zeros(scores.shape)
         rows, owners = ratings_of(block, offsets)
@@ -140,12 +143,9 @@ def _scores(model: Model, test: Interactions, users: Ids) -> NDArray[np.float64]
 def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
     offsets, items = exclude.seen()
-    order = np.argsort(exclude.users)
-    numbers = np.searchsorted(exclude.users, test.users, sorter=order).clip(0, max(exclude.n_users - 1, 0))
-    numbers = order[numbers]
-    known = np.flatnonzero(exclude.users[numbers] == test.users)
+    numbers = places(test.users, exclude.users)
+    known = np.flatnonzero(numbers >= 0)
     rows, owners = ratings_of(numbers[known], offsets)
-    places = np.searchsorted(test.catalogue, exclude.catalogue[items[rows]]).clip(0, test.n_items - 1)
-    common = test.catalogue[places] == exclude.catalogue[items[rows]]
-    counts = np.bincount(known[owners[common]], minlength=test.n_users)
-    return offsets_of(counts), places[common]
+    seen = places(exclude.catalogue, test.catalogue)[items[rows]]
+    counts = np.bincount(known[owners[seen >= 0]], minlength=test.n_users)
+    return offsets_of(counts), seen[seen >= 0]

@@ -15,6 +15,7 @@ FILE = "results.parquet"
 """What the file is called in a folder of results."""
 _ABOUT = ("ranking", "query", "weight", "fold")
 """Columns that are no metric."""
+_CANDIDATES = "rankwise.candidates"
 
 
 def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = False) -> Path:
@@ -23,7 +24,7 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
     with files.replacing(path, force=force) as new:
-        evaluation.to_frame().write_parquet(new)
+        evaluation.to_frame().write_parquet(new, metadata={_CANDIDATES: evaluation.candidates})
     return path
 
 
@@ -43,7 +44,7 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     path = Path(path)
     path = check.readable(path / FILE if path.is_dir() else path)
     with check.library("an evaluation", path):
-        frame = pl.read_parquet(path)
+        frame, candidates = pl.read_parquet(path), pl.read_parquet_metadata(path).get(_CANDIDATES, "")
     names = _metrics(frame.schema)
     if names is None:
         hint = "pass what 'rankwise train --folds', 'rankwise evaluate --per-query' or write_evaluation wrote"
@@ -58,7 +59,7 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
             np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
             None if (weights == 1.0).all() else weights,
-            **about,
+            **{"candidates": candidates, **about},
         )
 
 

@@ -2,18 +2,22 @@
 
 import importlib
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
+from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
 from rankwise.plain import Keywords
+from rankwise.rankers import inputs
 from rankwise.rankers.foreign.wrap import wrapped
-from rankwise.rankers.schema import Schema
+from rankwise.rankers.schema import Schema, is_frame
 
 
 @runtime_checkable
@@ -25,31 +29,52 @@ class Model(Protocol):
         ...
 
 
-Scored = ArrayLike | Model | Callable[[Floats], ArrayLike]
-"""Scores, a model, or a function from the matrix of features to scores."""
+Scored = ArrayLike | Model | Callable[[Floats], ArrayLike] | Run
+"""Scores, a model, a function from the matrix of features to scores, or a run."""
 
 
-def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
-    """Give the scores of a system, not checked yet.
+Evaluated = RankingDataset | Texts | Run
+"""What systems are evaluated on: a data set, lists of texts, a table with labels, or the qrels of a run."""
+
+
+def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset | Texts]:
+    """Return a system and the data that it is evaluated on; a run is joined with qrels."""
+    if isinstance(data, RankingDataset | Texts):
+        return system, data
+    if is_qrels(data):
+        return judge(cast("Run", system), data)
+    if is_frame(data):
+        return system, inputs.dataset(data, schema=getattr(system, "_schema", None))
+    hint = "make one, or pass a table with columns qid and label"
+    raise check.error("scores are evaluated on a RankingDataset", got=type(data).__name__, hint=hint)
+
+
+def scores_of(system: Scored, data: RankingDataset | Texts) -> ArrayLike:
+    """Return the scores of a system, not checked yet.
+
+    What predicts texts is handed texts; rankers, estimators and functions of features the data set beside them.
 
     Models of LightGBM, XGBoost and CatBoost are wrapped as :func:`wrap` does. A classifier, theirs or scikit-learn's,
     scores documents by its decision function or the probability of its second class, and by the expected grade where
     there are more than two classes.
     """
+    lists = ranking_data(data).without_rows()
     if isinstance(system, type):
         raise check.error("a trained model is needed, and not its class", got=system.__name__, hint="train one first")
     estimator = all(hasattr(system, name) for name in ("predict", "get_params", "fit"))
     classes = getattr(system, "classes_", None) if estimator else None
     if classes is not None and len(classes) > 2:
-        return _expected_grade(system, classes, data)
+        return _expected_grade(system, classes, lists)
     ranker = wrapped(system)
     if ranker is not None:
-        return ranker.predict(data)  # type: ignore[no-any-return]
+        return ranker.predict(lists)  # type: ignore[no-any-return]
     if estimator:
-        return _estimated(system, data)
+        return _estimated(system, lists)
     if isinstance(system, Model):
-        return system.predict(data)
-    return system(data.features) if callable(system) else system
+        return system.predict(data if isinstance(data, Texts) else lists)
+    if isinstance(system, Mapping | str | Path) or is_run(system):
+        return scores_of_run(cast("Run", system), lists)
+    return system(lists.features) if callable(system) else cast("ArrayLike", system)
 
 
 def _estimated(estimator: Any, data: RankingDataset) -> ArrayLike:

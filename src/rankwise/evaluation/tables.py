@@ -59,13 +59,13 @@ def probability(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def interval(low: float, high: float, digits: int = 4, *, signed: bool = False) -> str:
-    """Write an interval.
+def interval(low: float | None, high: float | None, digits: int = 4, *, signed: bool = False) -> str:
+    """Write an interval; one without ends, which are NaN, or None in JSON, is a dash.
 
-    >>> interval(0.4, 0.45, 3)
-    '[0.400, 0.450]'
+    >>> interval(0.4, 0.45, 3), interval(None, None)
+    ('[0.400, 0.450]', '–')
     """
-    if math.isnan(low) or math.isnan(high):
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
         return NOTHING
     return f"[{number(low, digits, signed=signed)}, {number(high, digits, signed=signed)}]"
 
@@ -120,7 +120,7 @@ def escape_latex(text: str) -> str:
     return text.translate(_LATEX)
 
 
-def as_csv(frame: "pl.DataFrame") -> str:
+def as_csv(frame: "pl.DataFrame", *, separator: str = ",") -> str:
     """Write a frame as CSV, in which no text is a formula to Excel, LibreOffice and the like.
 
     They compute a cell that begins with ``=``, ``+``, ``-`` or ``@``, and ids and names are chosen by others. Such text
@@ -143,7 +143,8 @@ def as_csv(frame: "pl.DataFrame") -> str:
 
     names = pl.select(safe(pl.lit(pl.Series(frame.columns, dtype=pl.String)))).to_series().to_list()
     texts = (selectors.string() | selectors.categorical() | selectors.enum()).cast(pl.String)
-    return frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
+    written = frame.with_columns(safe(texts).name.keep()).rename(dict(zip(frame.columns, names, strict=True)))
+    return written.write_csv(separator=separator)
 
 
 def width(text: str) -> int:

@@ -14,13 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.data import compressed as files
+from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables.table import Table as AnyTable
 from rankwise.evaluation import tables
+from rankwise.rankers.schema import is_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-    Table = pl.DataFrame | Mapping[str, Mapping[str, float]]
+Table = AnyTable | Mapping[str, Mapping[str, float]]
+"""A table of any library, or nested dictionaries."""
+Run = Table | str | Path
+"""A run, or qrels, as a table or in a file."""
 
 # Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
@@ -55,7 +61,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
 
 def write_run(
-    scores: ArrayLike, data: RankingDataset, path: str | Path, *, tag: str = "rankwise", force: bool = False
+    scores: ArrayLike, data: RankingDataset | Texts, path: str | Path, *, tag: str = "rankwise", force: bool = False
 ) -> Path:
     """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
 
@@ -63,6 +69,7 @@ def write_run(
     """
     import polars as pl
 
+    data = ranking_data(data)
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
@@ -75,10 +82,11 @@ def write_run(
     )
 
 
-def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+def write_qrels(data: RankingDataset | Texts, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
     import polars as pl
 
+    data = ranking_data(data)
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))
@@ -89,9 +97,7 @@ def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) 
     return _write(frame.select("query", pl.lit("0").alias("iteration"), "document", "grade"), path, force)
 
 
-def judge(
-    run: "Table | str | Path", qrels: "Table | str | Path", *, all_topics: bool = False
-) -> tuple[NDArray[np.float64], RankingDataset]:
+def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np.float64], RankingDataset]:
     """Join a run with qrels into scores and data, which metrics then read as trec_eval would.
 
     Every retrieved and every judged document is there. Judged documents that the run missed have score −inf: they
@@ -142,14 +148,54 @@ def judge(
     return rows["score"].to_numpy().astype(np.float64), data
 
 
+def is_run(value: object) -> bool:
+    """Whether a value is a frame with the columns of a run."""
+    return {"query", "document", "score"} <= set(getattr(value, "columns", ()))
+
+
+def scores_of_run(run: "Table | str | Path", data: RankingDataset) -> NDArray[np.float64]:
+    """Return the score that a run has for each document of the data, found by ids; −inf where it did not retrieve it.
+
+    >>> data = RankingDataset([[0.0], [0.0]], [1, 0], [0, 2], query_ids=["q1"], document_ids=["d1", "d2"])
+    >>> scores_of_run({"q1": {"d2": 0.5}}, data)
+    array([-inf,  0.5])
+    """
+    import polars as pl
+
+    if data.query_ids is None or data.document_ids is None:
+        raise check.error(
+            "a run is joined with data by the ids of queries and documents",
+            got="data without " + ("query_ids" if data.query_ids is None else "document_ids"),
+            hint="give the data ids, or pass one score for each document",
+        )
+    rows = pl.DataFrame({"query": data.qids(), "document": data.document_ids}).with_columns(pl.all().cast(pl.String))
+    scores = rows.join(run_frame(run), on=["query", "document"], how="left", maintain_order="left")["score"]
+    if scores.null_count() == len(scores):
+        got = f"{_few(run_frame(run))} in the run, {_few(rows)} in the data"
+        hint = "check that both belong to the same queries and spell their ids alike"
+        raise check.error("run and data have no document in common", got=got, hint=hint)
+    return scores.fill_null(-np.inf).to_numpy()
+
+
 def run_frame(run: "Table | str | Path") -> "pl.DataFrame":
     """Give a run, wherever it is, as a frame with columns query, document (both text) and score, checked."""
     return _frame(run, read_run, "run", "score")
 
 
-def qrels_frame(qrels: "Table | str | Path") -> "pl.DataFrame":
+def qrels_frame(qrels: Run) -> "pl.DataFrame":
     """Give qrels, wherever they are, as a frame with columns query, document (both text) and grade, checked."""
     return _frame(qrels, read_qrels, "qrels", "grade")
+
+
+def is_qrels(data: object) -> bool:
+    """Whether it is qrels: a file, nested dictionaries, or a table with a column of grades."""
+    if isinstance(data, str | Path | Mapping):
+        return True
+    if not is_frame(data):
+        return False
+    from rankwise.data.tables.polars import as_polars  # brings polars, which takes long to load
+
+    return "grade" in as_polars(data)[0].collect_schema()
 
 
 def ranked(run: "pl.DataFrame", query: str = "query") -> "pl.DataFrame":
@@ -172,13 +218,15 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
         row_index_offset=1,
         raise_if_empty=False,
     ).filter(pl.col("line").str.contains(_WORD))
-    kind = pl.Float64 if value == "score" else pl.Int64
+    kind, lossy = pl.Float64 if value == "score" else pl.Int64, not _is_utf8(content)
     frame = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("parts")).unnest("parts")
     frame = frame.with_columns(pl.col(value).cast(kind, strict=False))
     good = pl.col(value).is_not_null() & (pl.col(value).is_finite() if value == "score" else True)
     frame = frame.with_columns(
         reason=pl.when(~good)
         .then(pl.lit(f"a line must read '{form}' with a {'finite' if value == 'score' else 'whole'} {value}"))
+        .when(pl.lit(lossy) & pl.any_horizontal(pl.col("query", "document").str.contains("\ufffd", literal=True)))
+        .then(pl.lit("text must be UTF-8, so that ids are not mistaken for each other"))
         .when(~pl.struct("query", "document").is_first_distinct())
         .then(pl.lit("a document may stand only once under a query"))
     )
@@ -198,6 +246,14 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
     return frame.drop("number", "line", "reason")
 
 
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _absent(content: bytes, path: str | Path) -> str:
     """Find a byte that does not occur."""
     for byte in _NEVER_IN_TEXT:
@@ -207,26 +263,42 @@ def _absent(content: bytes, path: str | Path) -> str:
 
 
 def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: str, value: str) -> "pl.DataFrame":
-    """Turn a path, a frame or nested dictionaries into a frame with string ids: query, document and ``value``."""
+    """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
     import polars as pl
+
+    from rankwise.data.tables import ids
+    from rankwise.data.tables.polars import as_polars
 
     if isinstance(source, str | Path):
         source = read(source)
-    elif isinstance(source, Mapping):
-        triples = [(query, document, number) for query, row in source.items() for document, number in row.items()]
-        source = pl.DataFrame(triples, schema=["query", "document", value], orient="row")
-    if not isinstance(source, pl.DataFrame) or not {"query", "document", value} <= set(source.columns):
+    elif isinstance(source, Mapping) and all(isinstance(row, Mapping) for row in source.values()):
+        check.different_as_text(f"query ids of the {name}", list(source))
+        triples = [
+            (str(query), str(document), score) for query, row in source.items() for document, score in row.items()
+        ]
+        source = pl.DataFrame(triples, schema={"query": pl.String, "document": pl.String, value: None}, orient="row")
+    table = as_polars(source)[0] if is_frame(source) else pl.LazyFrame()
+    names = table.collect_schema().names()
+    if not {"query", "document", value} <= set(names):
         raise check.error(
-            f"{name} must be a path, a polars frame with columns query, document, {value}, or nested dictionaries",
-            got=f"columns {source.columns}" if isinstance(source, pl.DataFrame) else type(source).__name__,
+            f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries",
+            got=f"columns {', '.join(names)}" if names else type(source).__name__,
         )
-    names, numbers = pl.col("query", "document").cast(pl.String), pl.col(value).cast(pl.Float64)
-    frame = source.select(names, numbers)
+    frame = table.select("query", "document", value).collect()
+    for column in ("query", "document"):
+        if frame[column].null_count():
+            row = int(frame[column].is_null().arg_max() or 0)
+            raise check.error(f"the {column} must be known in every row of the {name}", got="null", where=f"row {row}")
+        texts = ids.checked(frame[column], column, "row {}".format).cast(pl.String)
+        frame = frame.with_columns(texts)
+    frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
         query, document, number = bad.row(0)
         raise check.error(
-            f"every {value} must be finite", got=number, where=f"document {document!r} of query {query!r}"
+            f"every {value} must be finite",
+            got="no number" if number is None else number,
+            where=f"document {document!r} of query {query!r}",
         )
     twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
     if twice.height:

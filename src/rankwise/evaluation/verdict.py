@@ -12,22 +12,31 @@ if TYPE_CHECKING:
 
 
 class Gain(NamedTuple):
-    """What one system gains over another by one metric, over queries or trials."""
+    """What one system gains over another by one metric, over queries or trials.
+
+    >>> print(Gain(0.002, -0.003, 0.007, 0.41, wins=26, ties=48, losses=26))
+    +0.002 [−0.003, +0.007], p = 0.410, better on 26, equal on 48 and worse on 26 of 100 queries
+    """
 
     difference: float
     low: float
     high: float
     p: float
     wins: int
-    units: int
+    ties: int
+    losses: int
     unit: str = "query"
 
+    @property
+    def units(self) -> int:
+        """How many queries or trials there are."""
+        return self.wins + self.ties + self.losses
+
     def __str__(self) -> str:
-        units = {"query": "queries"}.get(self.unit, self.unit + "s")
-        return (
-            f"{tables.number(self.difference, 3, signed=True)} {tables.interval(self.low, self.high, 3, signed=True)}, "
-            f"{p_value(self.p)}, better on {self.wins / self.units:.0%} of {units}"
-        )
+        units = tables.count(self.units, self.unit, {"query": "queries"}.get(self.unit))
+        interval = tables.interval(self.low, self.high, 3, signed=True)
+        counts = f"better on {self.wins:,}, equal on {self.ties:,} and worse on {self.losses:,} of {units}"
+        return f"{tables.number(self.difference, 3, signed=True)} {interval}, {p_value(self.p)}, {counts}"
 
 
 class Verdict(NamedTuple):
@@ -87,10 +96,10 @@ def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain
         careful = holm(careful).tolist()
     for pair, p in zip(tested, careful, strict=True):
         if {pair.system, pair.against} == {better, worse}:
-            n, unit, p = pair.wins + pair.ties + pair.losses, comparison.paired.unit, max(p, pair.p_adjusted)
+            unit, p = comparison.paired.unit, max(p, pair.p_adjusted)
             if pair.system == better:
-                return Gain(pair.difference, pair.low, pair.high, p, pair.wins, n, unit)
-            return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, n, unit)
+                return Gain(pair.difference, pair.low, pair.high, p, pair.wins, pair.ties, pair.losses, unit)
+            return Gain(-pair.difference, -pair.high, -pair.low, p, pair.losses, pair.ties, pair.wins, unit)
     raise KeyError(f"{better} and {worse} were not compared")
 
 

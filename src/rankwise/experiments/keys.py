@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from rankwise import check
 from rankwise.experiments.methods import method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
-from rankwise.metrics import metric
+from rankwise.metrics import MetricLike, expression, metric
 from rankwise.plain import Keywords
 from rankwise.tuning import spaces
 
@@ -22,6 +22,8 @@ _WORDS: dict[Any, tuple[str, str]] = {
     float: ("a number", "key = 0.5"),
     tuple[str, ...]: ("a list of strings", 'key = ["…"]'),
     tuple[float, ...]: ("a list of numbers", "key = [0.5, 1.0]"),
+    MetricLike: ("a string", 'key = "…"'),
+    tuple[MetricLike, ...]: ("a list of strings", 'key = ["…"]'),
     dict[str, str]: ("a table of strings", '[key] and below it name = "…"'),
     Keywords: ("a table of settings", "[key] and below it name = value"),
     dict[str, Keywords]: ("a table of tables of settings", "[key.name] and below it name = value"),
@@ -42,9 +44,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "levels": lambda value: tuple(check.number("a level", one, least=0.0) for one in value),
     "relevant": lambda value: check.number("relevant", value),
     "alpha": lambda value: check.number("alpha", value, least=0.0, most=1.0, open_ends=True),
-    "metrics": lambda value: tuple(str(metric(one)) for one in value),
+    "metrics": lambda value: tuple(map(expression, value)),
     "ratios": lambda value: tuple(str(metric(one)) for one in value),
-    "decide": lambda value: str(metric(value)),
+    "decide": lambda value: expression(value),
     "methods": lambda value: [method(text) for text in value.values()],
 }
 _REWRITTEN = ("levels", "metrics", "ratios", "decide")  # others stay as they are written, also in digests
@@ -70,6 +72,8 @@ def checked(key: str, value: object, kind: object) -> Any:
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a value that was read from a file, or given in Python, is of a type."""
     inner = get_args(kind)
+    if kind == MetricLike:
+        return isinstance(value, str) or callable(value)
     if isinstance(kind, types.UnionType):
         return any(_fits(value, one) for one in inner)
     if get_origin(kind) is tuple:

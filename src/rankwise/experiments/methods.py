@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankwise import check, grammar
+from rankwise import check, grammar, registry, user_code
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import OBJECTIVES, WRAPPERS, native
+from rankwise.objectives.table import makers, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Keywords
+from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blended import blended
-from rankwise.rankers.table import RANKERS, ranker_class
-from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.table import RANKERS, built, ranker_class
 from rankwise.rankers.trees.defaults import USUAL
 
 PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}
@@ -46,11 +46,10 @@ class Method:
         """
         if self.members:
             return self._blend(settings, defaults)
-        cls = ranker_class(self.ranker)
-        known = cls.own_parameters()
+        known = ranker_class(self.ranker).own_parameters()
         own = {name: value for name, value in defaults.items() if name in known}
-        parameters: Keywords = {"objective": self.objective, **own, **settings}
-        return self.in_bag(cls(**parameters))
+        own |= {"objective": self.objective} if self.objective else {}
+        return self.in_bag(built(self.ranker, own | dict(settings)), defaults)
 
     def _blend(self, settings: Mapping[str, Any], defaults: Mapping[str, object]) -> blended:
         listed = settings.get("rankers", [one.settings if isinstance(one, Method) else {} for one in self.members])
@@ -65,9 +64,22 @@ class Method:
         bag = self.bag or {}
         return blended(made, bag["folds"], repeats=bag["repeats"], **about)  # type: ignore[arg-type]
 
-    def in_bag(self, ranker: Trained) -> Trained:
-        """Give the bag of such rankers, where the method is one."""
-        return ranker if self.bag is None else bagged(ranker, self.bag["folds"], repeats=self.bag["repeats"])
+    def in_bag(self, ranker: Any, defaults: Mapping[str, object]) -> Any:
+        """Return the ranker, or the bag of such rankers where the method is one."""
+        made = ranker if self.bag is None else bagged(ranker, self.bag["folds"], repeats=self.bag["repeats"])
+        if not trains_at_once(ranker):
+            return made
+        return made._configure(
+            **{name: value for name, value in defaults.items() if name in OF_ANY or name in OF_TRAINING}
+        )
+
+    def code(self) -> dict[str, str]:
+        """Digests of the user's code that it trains with."""
+        if self.members:
+            found = [one.code() for one in self.members if isinstance(one, Method)]
+            return {name: digest for one in found for name, digest in one.items()}
+        own = self.objective and native(self.objective) is None
+        return user_code.digests(ranker_class(self.ranker), find_objective(self.objective) if own else None)
 
 
 def method(text: str) -> Method:
@@ -87,8 +99,9 @@ def method(text: str) -> Method:
     'lightgbm'.
     """
     rankers: dict[str, Callable[..., Any]] = {name: functools.partial(_made, name) for name in RANKERS}
+    rankers |= {name: functools.partial(_own, name, cls) for name, cls in registry.of("ranker").items()}
     rankers |= {"bagged": _bagged, "blended": _blended, "column": _column}
-    made = grammar.parse(text, rankers | OBJECTIVES | WRAPPERS, "ranker or objective")
+    made = grammar.parse(text, rankers | makers(), "ranker or objective", otherwise=registry.HINT)
     if isinstance(made, _Column):
         raise check.error("a feature is a member of a blend", got=repr(text), hint="write blended(lightgbm, column(0))")
     return made if isinstance(made, Method) else _made("lightgbm", made)
@@ -98,6 +111,14 @@ def _made(ranker: str, /, objective: Objective | str = "lambdarank", **settings:
     return Method(
         ranker, str(objective) if native(objective) is not None else repr(find_objective(objective)), settings
     )
+
+
+def _own(ranker: str, cls: type[Any], /, *objective: Objective | str, **settings: Any) -> Method:
+    """A ranker of one's own, which may have no objective."""
+    usual = cls.own_parameters().get("objective")
+    if usual is None and objective:
+        raise check.error(f"{ranker} has no parameter objective", got=repr(objective[0]), hint="name its parameters")
+    return _made(ranker, *(objective or (usual,)), **settings) if usual is not None else Method(ranker, "", settings)
 
 
 def _bagged(ranker: Method | Objective | str = "lambdarank", /, folds: int = 5, *, repeats: int = 1) -> Method:
@@ -133,9 +154,11 @@ def _blended(*rankers: Method | Objective | _Column | str, folds: int = 5, repea
     if not found:
         raise check.error("a blend needs rankers", got="blended", hint="write blended(lightgbm(xendcg), neural)")
     least = {"folds": check.integer("folds", folds, least=2), "repeats": check.integer("repeats", repeats, least=1)}
-    titles = [f"{one.ranker}({one.objective})" if isinstance(one, Method) else _title(one) for one in found]
+    titles = [_title(one) for one in found]
     return Method("blended", f"blended({', '.join(titles)})", {}, least, tuple(found))
 
 
-def _title(feature: str | int) -> str:
-    return feature if isinstance(feature, str) else f"column {feature}"
+def _title(one: Method | str | int) -> str:
+    if isinstance(one, Method):
+        return f"{one.ranker}({one.objective})" if one.objective else one.ranker
+    return one if isinstance(one, str) else f"column {one}"

@@ -10,9 +10,11 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import get_type_hints
 
-from rankwise import check, settings_files
+from rankwise import check, settings_files, user_code
 from rankwise.experiments.keys import checked
 from rankwise.experiments.methods import Method, method
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metrics as find_metrics
 from rankwise.plain import Json, Keywords
 from rankwise.settings_files import Settings
 
@@ -69,10 +71,11 @@ class Spec:
     settings_for: dict[str, Keywords] = field(default_factory=dict)
     """Parameters by data set, ranker or level, all words of the key: ``yahoo-set1``, ``mslr-web30k lightgbm``, ``@1``.
     Later ones replace earlier ones; what a method's own expression sets stands above all."""
-    metrics: tuple[str, ...] = ("ndcg@5", "ndcg@10")
+    metrics: tuple[MetricLike, ...] = ("ndcg@5", "ndcg@10")
+    """Metrics of the test queries; in Python also functions of one's own."""
     ratios: tuple[str, ...] = ()
     """Metrics, such as dcg@5, of which the mean over the mean of the best possible is reported too."""
-    decide: str = "ndcg@5"
+    decide: MetricLike = "ndcg@5"
     """The metric of early stopping and of tuning, and the first in tables."""
     early_stopping: bool = True
     """Keep the round that is best on the validation data; without, every round is trained and kept."""
@@ -147,6 +150,8 @@ class Spec:
         } | {key: getattr(self, key) for key in _CHANGE_RESULTS}
         if chosen.bag is not None:
             content["bag"] = dict(chosen.bag)
+        if code := chosen.code() | user_code.digests(find_metrics(self.metrics)):
+            content["code"] = code
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -177,7 +182,8 @@ class Spec:
 
     def plain(self) -> Json:
         """Give the experiment as plain data."""
-        found: Json = json.loads(json.dumps(dataclasses.asdict(self)))
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        found: Json = json.loads(json.dumps(values, default=str))
         return found
 
 

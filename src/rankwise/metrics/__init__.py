@@ -8,7 +8,7 @@ from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.rbp import NRBP, RBP
-from rankwise.metrics.table import METRICS, MetricLike, metric, metrics
+from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metrics
 
 __all__ = [
     "AP",
@@ -34,6 +34,7 @@ __all__ = [
     "RankMetric",
     "Recall",
     "conventions",
+    "expression",
     "metric",
     "metrics",
 ]

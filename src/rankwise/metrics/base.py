@@ -201,6 +201,7 @@ class RankMetric(Metric):
     the ideal.
     """
 
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it says something about queries without relevant documents too; ``empty`` is then nothing to choose."""
     sees_judged: ClassVar[bool] = False

@@ -1,5 +1,6 @@
 """What a metric is: a value that prints, compares, and gives one number for each query."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import is_dataclass
 from typing import ClassVar
@@ -18,10 +19,10 @@ class Metric(ABC):
     means. A score of −inf means that the document was not retrieved: it has no rank, but is in the list.
 
     A metric of one's own is a function with these arguments and this result. It is passed wherever a metric is named:
-    to ``evaluate``, ``compare``, ``tune``, ``metrics=`` of rankers (where the first one decides when training stops),
-    ``lightgbm_metric`` and ``xgboost_metric``. It is called by the name of the function, or by the function's attribute
-    ``name``. Arguments are checked before, arrays cannot be written to, and query q is ``offsets[q]`` to
-    ``offsets[q + 1]``.
+    to ``evaluate``, ``compare``, ``tune``, ``AutoRanker``, ``Spec``, ``metrics=`` of rankers (where the first one
+    decides when training stops), ``lightgbm_metric`` and ``xgboost_metric``. It is called by the name of the function,
+    or by the function's attribute ``name``. Arguments are checked before, arrays cannot be written to, and query q is
+    ``offsets[q]`` to ``offsets[q + 1]``.
 
     >>> import numpy as np, rankwise as rw
     >>> from itertools import pairwise
@@ -32,9 +33,11 @@ class Metric(ABC):
     ...     return [hit if labels[q].any() else np.nan for hit, q in zip(found, lists)]
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4], [0.5]], [1, 0, 0, 2, 0], [0, 2, 4, 5])
     >>> rw.evaluate(data.features[:, 0], data, [satisfied, "rr"])
-    metric       mean  95% interval      scored  skipped
-    satisfied  0.5000  [0.0000, 1.0000]       2        1
-    rr         0.7500  [0.5000, 1.0000]       2        1
+    metric       mean  95% interval  scored  skipped
+    satisfied  0.5000  –                  2        1
+    rr         0.7500  –                  2        1
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
 
     With settings it is a subclass: it has a ``name`` and defines :meth:`values`. As a dataclass it compares, and prints
     its settings.
@@ -51,13 +54,16 @@ class Metric(ABC):
     >>> rw.evaluate(data.features[:, 0], data, [Found(), Found(depth=2)]).mean
     {'found': 0.3333333333333333, 'found(depth=2)': 0.6666666666666666}
 
-    A saved model holds the name and no code: who resumes its training passes the metric again.
+    A saved model holds the name and no code: who resumes its training passes the metric again, or registers it:
+    :func:`rankwise.register`.
     """
 
     name: ClassVar[str]
     """What the metric is called."""
     counts: ClassVar[bool] = False
     """Whether it is a number of things, whose total over all queries says more than the mean."""
+    bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    """The lowest and the highest value that it can have."""
 
     def __call__(
         self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None

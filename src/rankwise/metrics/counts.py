@@ -38,6 +38,7 @@ class NumRet(RankMetric):
     """
 
     name: ClassVar[str] = "num_ret"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
     of_every_query: ClassVar[bool] = True
     counts: ClassVar[bool] = True
 
@@ -54,6 +55,7 @@ class NumRel(Binary):
     """
 
     name: ClassVar[str] = "num_rel"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
     of_every_query: ClassVar[bool] = True
     counts: ClassVar[bool] = True
 
@@ -70,6 +72,7 @@ class NumRelRet(Binary):
     """
 
     name: ClassVar[str] = "num_rel_ret"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
     of_every_query: ClassVar[bool] = True
     counts: ClassVar[bool] = True
 

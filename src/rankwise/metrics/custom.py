@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, registry
 from rankwise.arrays import Array
 from rankwise.metrics.contract import Metric
 
@@ -29,13 +29,17 @@ class FunctionMetric(Metric):
         return self.function(scores, labels, offsets)
 
     def __str__(self) -> str:
-        return str(getattr(self.function, "name", None) or getattr(self.function, "__name__", ""))
+        own = registry.name_of(self.function) or getattr(self.function, "name", None)
+        return str(own or getattr(self.function, "__name__", ""))
 
     __repr__ = __str__
 
 
-def checked_name(metric: Metric, known: Callable[[str], bool]) -> Metric:
-    """Refuse a metric of one's own that has no name, or the name of something else: files and tables go by names."""
+def checked_name(metric: Metric, known: Callable[[str], Metric | None]) -> Metric:
+    """Refuse a metric of one's own that has no name, or the name of something else: files and tables go by names.
+
+    ``known`` gives the metric that a name stands for already.
+    """
     name = str(metric) if hasattr(metric, "name") else ""
     if not name.isprintable() or not name or name.startswith("<"):
         raise check.error(
@@ -43,7 +47,9 @@ def checked_name(metric: Metric, known: Callable[[str], bool]) -> Metric:
             got=repr(getattr(metric, "function", metric)),
             hint="define it with def, or give it an attribute name",
         )
-    if name == _LOSS or known(name):
+    other = known(name)
+    is_same = other == metric or (type(other) is type(metric) and bool(registry.name_of(type(metric))))
+    if name == _LOSS or (other is not None and not is_same):
         what = "a metric of one's own has the name of something else"
         raise check.error(what, got=repr(name), hint="rename the function, or give it an attribute name")
     return metric

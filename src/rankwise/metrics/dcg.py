@@ -38,6 +38,7 @@ class DCG(RankMetric):
     """
 
     name: ClassVar[str] = "dcg"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
     gain: Gain = "exponential"
     """2^y − 1 ("exponential"), y ("linear"), or a table of gains by label."""
 
@@ -60,6 +61,7 @@ class NDCG(DCG):
     """
 
     name: ClassVar[str] = "ndcg"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def _kernel(self, longest: int) -> Call:
         return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL

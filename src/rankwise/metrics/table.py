@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any, overload
 
-from rankwise import check, grammar
+from rankwise import check, grammar, registry
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import OWN, TREC_EVAL, options_of
 from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
@@ -59,6 +59,8 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     if not isinstance(expression, str) and callable(expression) and not isinstance(expression, RankMetric):
         return _custom(expression, conventions, options)
     parsed = _read(expression, conventions)
+    if not isinstance(parsed, RankMetric):
+        return _without_options(parsed, conventions, options)
     if options:
         known = [field.name for field in fields(parsed)]
         for word in options:
@@ -69,6 +71,16 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     return parsed
 
 
+def expression(given: MetricLike) -> str | Metric:
+    """Return the expression of a metric where that reads back as the same; else, as of a function, the metric.
+
+    >>> expression(metric("ndcg", cutoff=5)), expression(len)
+    ('ndcg@5', len)
+    """
+    found = metric(given)
+    return str(found) if isinstance(found, RankMetric) or _known(str(found)) == found else found
+
+
 def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
     """Give one metric or several, each of them once; two that are called the same are an error.
 
@@ -76,6 +88,10 @@ def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
     ((ap,), (ndcg@10, rr))
     """
     found: dict[str, Metric] = {}
+    several: object = given
+    if not (isinstance(several, Iterable) or callable(several)):
+        hint = "write a name, such as 'ndcg@10', or a list of them"
+        raise check.error("metrics are names, or functions", got=repr(given), hint=hint)
     for one in [given] if isinstance(given, str) or callable(given) else given:
         chosen = metric(one)
         if found.setdefault(str(chosen), chosen) != chosen:
@@ -88,31 +104,45 @@ def _custom(given: Metric | MetricFunction, conventions: str | None, options: Ke
     """Take a metric of one's own."""
     if isinstance(given, type):
         raise check.error("a metric is needed, and not its class", got=given.__name__, hint=f"write {given.__name__}()")
+    found = checked_name(given if isinstance(given, Metric) else FunctionMetric(given), _known)
+    return _without_options(found, conventions, options)
+
+
+def _without_options(own: Metric, conventions: str | None, options: Keywords) -> Metric:
+    """Refuse options beside a metric of one's own."""
     if conventions is not None or options:
         what = "a metric of one's own has no options or conventions"
-        raise check.error(what, got=repr(given), hint="build them into the function")
-    return checked_name(given if isinstance(given, Metric) else FunctionMetric(given), _is_known)
+        raise check.error(what, got=repr(own), hint="build them into the function")
+    return own
 
 
-def _is_known(name: str) -> bool:
-    """Whether an expression describes a metric of this package."""
+def _known(name: str) -> Metric | None:
+    """Return the metric that a name stands for: ours, or one that is registered."""
     try:
-        metric(name)
+        return metric(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
-def _read(expression: str | RankMetric, conventions: str | None) -> RankMetric:
+def _read(expression: str | RankMetric, conventions: str | None) -> Metric:
     if isinstance(expression, RankMetric):
         if conventions is None:
             return expression
         set_there = options_of(conventions, type(expression))
         open_here = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
         return replace(expression, **{name: value for name, value in set_there.items() if name in open_here})
-    otherwise = "in Python, pass one of your own as the function itself"
-    parsed: RankMetric = grammar.parse(spelled(expression), _makers(conventions), "metric", otherwise=otherwise)
-    return with_cutoff(expression, parsed)
+    otherwise = f"pass one of your own as the function itself, or {registry.HINT}"
+    table = _makers(conventions) | _registered()
+    parsed: Metric = grammar.parse(spelled(expression), table, "metric", otherwise=otherwise)
+    return with_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed
+
+
+def _registered() -> Keywords:
+    """What makes metrics of users' own."""
+    return {
+        name: thing if isinstance(thing, type) else functools.partial(FunctionMetric, thing)
+        for name, thing in registry.of("metric").items()
+    }
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, registry
 from rankwise.arrays import Array
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
@@ -72,7 +72,7 @@ class Adapted(Objective):
         return _PreparedFunction(lists=lists, objective=self, labels=checked, columns=further, streamed=streamed)
 
     def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None)
+        name = registry.name_of(self.function) or getattr(self.function, "__name__", None)
         return str(name) if name else repr(self.function)
 
 

@@ -1,7 +1,8 @@
 """The contract's checks for an objective of one's own: what every trainer relies on, tried on small lists."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,14 +10,19 @@ import numpy as np
 from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.stream import Stream
 
 _SIZES = (1, 2, 3, 5, 8, 1, 6, 7)
+_SCALES = (1.0, 5.0, 50.0)
+_DRAWS = 10  # of scores at each scale, for the sign of the Hessian
 _EXTREMES = (37.0, 4000.0)
 _STEP = 1e-4
 PASSED, FAILED, SKIPPED, NOTED = "passed", "FAILED", "skipped", "noted"
+Differences = Mapping[float, tuple[Derivatives, Array, Array]]
+"""Scale of scores -> derivatives there, and finite differences of the value and of the gradient."""
 
 
 class Check(NamedTuple):
@@ -52,8 +58,9 @@ class ObjectiveChecks:
 def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
     """Try whether an objective of your own keeps the contract that every trainer and wrapper relies on.
 
-    ``objective`` is a function, an object or an expression. Derivatives are held to finite differences, queries must
-    not see each other, scores of ±4000 must stay finite. ``.passed`` says whether all is well.
+    ``objective`` is a function, an object or an expression. Derivatives are held to finite differences at scores of
+    ±1, ±5 and ±50, queries must not see each other, scores of ±4000 must stay finite. Each line says what was tried:
+    a property that holds there may fail elsewhere. ``.passed`` says whether all is well.
 
     >>> def squared_hinge(scores, labels, offsets):  # of each document against its label
     ...     gap = np.maximum(0.0, labels - scores)
@@ -86,6 +93,18 @@ class _Example:
         }
         self.documents = {name: columns[name] for name in objective.reads if name in columns}
         self.ids = np.arange(len(_SIZES)) + 100
+        self.stream = Stream(7, 0, self.ids)
+        # Apart from the draws above, so that these stay what they are whatever is tried besides.
+        self._more = np.random.default_rng([seed, 1])
+
+    @functools.cached_property
+    def prepared(self) -> Prepared:
+        """The objective that has seen the labels of all queries."""
+        return self.objective.prepare(self.labels, self.offsets, **self.documents)
+
+    def spread(self, scale: float) -> Array:
+        """Draw scores between ``-scale`` and ``scale``."""
+        return self._more.uniform(-scale, scale, self.scores.size)
 
     def at(self, scores: Array, queries: slice | list[int] = slice(None)) -> Derivatives:
         """Call the objective with all queries, or some."""
@@ -111,22 +130,21 @@ def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
     yield name, FAILED if bad else PASSED, f"not finite: {', '.join(bad)}" if bad else size
     if bad:
         return
-    yield _gradient(example, found, valued)
-    yield _hessian(example, found)
+    spreads = {scale: example.spread(scale) for scale in _SCALES}
+    differences = {}
+    if not example.objective.estimator:
+        differences = {scale: _differences(example, scores) for scale, scores in spreads.items()}
+    yield _gradient(example, differences, valued)
+    yield _hessian(example, differences)
     yield _independence(example, found)
     yield _extremes(example)
     yield _single(example)
     yield _repeats(example, found)
     yield _shift(example, found)
-    negative = float((found.hessian < 0.0).mean())
-    yield (
-        "Hessian not negative",
-        NOTED,
-        "everywhere" if negative == 0.0 else f"negative at {negative:.0%}; trees floor it",
-    )
+    yield _sign(example, spreads)
 
 
-def _gradient(example: _Example, found: Derivatives, valued: bool) -> tuple[str, str, str]:
+def _gradient(example: _Example, differences: Differences, valued: bool) -> tuple[str, str, str]:
     name = "gradient = d value / d score"
     if not valued:
         return name, SKIPPED, "the function returns no value"
@@ -134,36 +152,72 @@ def _gradient(example: _Example, found: Derivatives, valued: bool) -> tuple[str,
         return name, SKIPPED, "an estimator is not differentiable draw by draw"
     if example.objective.held_fixed:
         return name, SKIPPED, f"held fixed when derivatives are taken: {example.objective.held_fixed}"
-    return _compared(name, found.gradient, _differences(lambda s: example.at(s).value.sum(), example.scores), 2e-6)
+    return name, *_compared({scale: (at.gradient, expected) for scale, (at, expected, _) in differences.items()}, 2e-6)
 
 
-def _hessian(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+def _hessian(example: _Example, differences: Differences) -> tuple[str, str, str]:
     name = "Hessian = d gradient / d score"
     if example.objective.estimator:
         return name, SKIPPED, "an estimator is not differentiable draw by draw"
-    expected = np.diag(_differences(lambda s: example.at(s).gradient, example.scores))
-    _, outcome, detail = _compared(name, found.hessian, expected, 1e-5)
+    pairs = {scale: (at.hessian, expected) for scale, (at, _, expected) in differences.items()}
+    outcome, detail = _compared(pairs, 1e-5)
     if outcome == FAILED and not example.objective.exact_hessian:
         return name, NOTED, f"{detail}: something else stands there"
     return name, outcome, detail
 
 
-def _compared(name: str, found: Array, expected: Array, tolerance: float) -> tuple[str, str, str]:
-    gap = float(np.abs(found - expected).max())
-    fine = gap <= tolerance * max(1.0, float(np.abs(expected).max()))
-    return name, PASSED if fine else FAILED, f"largest difference {gap:.1e} from finite differences"
+def _sign(example: _Example, spreads: Mapping[float, Array]) -> tuple[str, str, str]:
+    """Look for a negative Hessian: at several scales of scores, with ties and without, and at equal scores."""
+    tried = [("equal scores", np.zeros_like(example.scores))]
+    for scale, scores in spreads.items():
+        drawn = [scores, *(example.spread(scale) for _ in range(_DRAWS - 1))]
+        tied = np.round(scores / scale) * scale  # three values: -scale, 0 and scale
+        tried += [(f"scores of ±{scale:g}", one) for one in drawn] + [(f"tied scores of ±{scale:g}", tied)]
+    hessians = np.nan_to_num(np.stack([example.at(scores).hessian for _, scores in tried]))
+    lists = f"{len(tried) * len(_SIZES)} lists with {_plus_minus(_SCALES)}, tied and equal scores"
+    worst, document = np.unravel_index(np.argmin(hessians), hessians.shape)
+    if hessians[worst, document] >= 0.0:
+        return "Hessian not negative", NOTED, f"nowhere in {lists}"
+    share = float((hessians < 0.0).mean())
+    least = f"{hessians[worst, document]:.2g} at {tried[worst][0]}"
+    return (
+        "Hessian not negative",
+        NOTED,
+        f"negative at {share:.2g} of documents, least {least}, of {lists}; trees floor it",
+    )
 
 
-def _differences(function: Callable[[Array], Array], scores: Array) -> Array:
-    """Fourth-order central differences along each score, one row per document."""
-    rows = []
+def _compared(pairs: Mapping[float, tuple[Array, Array]], tolerance: float) -> tuple[str, str]:
+    """Compare derivatives with finite differences at each scale of scores; the worst of them is reported."""
+    errors = {}
+    for scale, (computed, expected) in pairs.items():
+        gap = float(np.abs(computed - expected).max())
+        relative = gap / max(1.0, float(np.abs(expected).max()))
+        errors[scale] = (np.inf if np.isnan(relative) else relative, gap)
+    worst = max(errors, key=lambda scale: errors[scale][0])
+    detail = f"largest difference {errors[worst][1]:.1e} from finite differences, at scores of ±{worst:g}"
+    if errors[worst][0] > tolerance:
+        return FAILED, detail
+    return PASSED, f"{detail} (tried: {_plus_minus(pairs)})"
+
+
+def _plus_minus(scales: Iterable[float]) -> str:
+    return ", ".join(f"±{scale:g}" for scale in scales)
+
+
+def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, Array]:
+    """Fourth-order central differences along each score: of the value, and of the gradient by the same score."""
+    by_value, by_gradient = np.empty_like(scores), np.empty_like(scores)
     for i in range(scores.size):
-        unit = np.zeros_like(scores)
-        unit[i] = _STEP
-        near = function(scores + unit) - function(scores - unit)
-        far = function(scores + 2 * unit) - function(scores - 2 * unit)
-        rows.append((8 * near - far) / (12 * _STEP))
-    return np.array(rows)
+        sums = []
+        for steps in (1.0, -1.0, 2.0, -2.0):
+            moved = scores.copy()
+            moved[i] += steps * _STEP
+            at = example.prepared(moved, example.stream, hessian=False)
+            sums.append((at.value.sum(), at.gradient[i]))
+        for expected, column in zip((by_value, by_gradient), np.transpose(sums), strict=True):
+            expected[i] = (8.0 * (column[0] - column[1]) - (column[2] - column[3])) / (12.0 * _STEP)
+    return example.at(scores), by_value, by_gradient
 
 
 def _independence(example: _Example, found: Derivatives) -> tuple[str, str, str]:
@@ -209,4 +263,4 @@ def _repeats(example: _Example, found: Derivatives) -> tuple[str, str, str]:
 def _shift(example: _Example, found: Derivatives) -> tuple[str, str, str]:
     moved = example.at(example.scores + 2.0)
     blind = np.allclose(moved.gradient, found.gradient, rtol=1e-6, atol=1e-9)
-    return "blind to a constant", NOTED, "yes" if blind else "no: scores mean more than their order"
+    return "blind to a constant", NOTED, "yes, at scores + 2" if blind else "no: scores mean more than their order"

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rankwise import check, grammar
+from rankwise import check, grammar, registry
 from rankwise.files import replacing
+from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.plain import Keywords
@@ -71,6 +72,22 @@ def entries() -> list[Entry]:
     ]
 
 
+def registered() -> list[Entry]:
+    """List the objectives of users' own that are registered."""
+    found = []
+    for name, thing in registry.of("objective").items():
+        if isinstance(thing, type):
+            wraps = any(item.name == "inner" for item in dataclasses.fields(thing))
+            found.append(_entry(name, "wrapper" if wraps else "objective", thing))
+            continue
+        made = as_objective(thing)
+        about: Keywords = {"class_name": type(made).__name__, "description": _first_sentence(thing), "paper": ""}
+        about |= {"arguments": {}, "exact_with": ""}
+        exact, estimator = made.exact_hessian, made.estimator
+        found.append(Entry(name=name, kind="objective", exact_hessian=exact, estimator=estimator, **about))
+    return found
+
+
 def _entry(name: str, kind: str, cls: Any) -> Entry:
     exact: bool | str
     estimator: bool | str
@@ -112,7 +129,7 @@ def _exact_settings(plain: Any) -> Iterator[str]:
                 yield f"{item.name}={grammar.word(other)}"
 
 
-def _first_sentence(cls: type) -> str:
+def _first_sentence(cls: Any) -> str:
     """The docstring up to its first full stop, without citations: papers have a column of their own."""
     paragraph = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
     without = re.sub(r" \((?:[^()]*\b\d{4}\b[^()]*|thesis[^()]*)\)", "", paragraph)

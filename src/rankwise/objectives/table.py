@@ -1,9 +1,10 @@
 """The one table of objectives and wrappers, by the name that each has in expressions."""
 
+import functools
 from collections.abc import Callable
 
-from rankwise import grammar
-from rankwise.objectives.adapted import as_objective
+from rankwise import grammar, registry
+from rankwise.objectives.adapted import Adapted, as_objective
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, RankNet
@@ -54,7 +55,16 @@ def objective(expression: ObjectiveLike) -> Objective:
     """
     if not isinstance(expression, str):
         return as_objective(expression)
-    return as_objective(grammar.parse(expression, OBJECTIVES | WRAPPERS, "objective"))
+    return as_objective(grammar.parse(expression, makers(), "objective", otherwise=registry.HINT))
+
+
+def makers() -> dict[str, Callable[..., Objective]]:
+    """Return what makes an objective of each name: ours, and those that are registered."""
+    registered = {
+        name: thing if isinstance(thing, type) else functools.partial(Adapted, thing)
+        for name, thing in registry.of("objective").items()
+    }
+    return {**OBJECTIVES, **WRAPPERS, **registered}
 
 
 def native(expression: ObjectiveLike) -> str | None:

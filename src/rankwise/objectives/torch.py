@@ -6,6 +6,8 @@ is copied to the host: labels that are there are prepared there. An objective wi
 function, is computed on the CPU, with one warning.
 """
 
+import inspect
+import sys
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -38,7 +40,7 @@ class TorchLoss(torch.nn.Module):
     the weights. Labels and columns of documents (``document_weights``, ``teacher_scores`` …) are data: none flow there.
 
     ``step`` counts the calls without a stream while the module is training; seed and step make their random numbers,
-    and are saved with the module's state.
+    and are saved with the module's state. A trainer of Hugging Face's counts instead, where it calls.
     """
 
     def __init__(self, objective: ObjectiveLike, reduction: str = "mean", seed: int = 0) -> None:
@@ -47,13 +49,26 @@ class TorchLoss(torch.nn.Module):
         self.reduction = check.choice("reduction", reduction, _REDUCTIONS)
         self.seed, self.step = check.integer("seed", seed, least=0), 0
         self._stream = Stream(self.seed)
+        self._trainer: tuple[Any, int, int] = (None, 0, 0)
+        """The trainer that called last: its state, its step, and how many batches of that step there were."""
 
     def next_stream(self) -> Stream:
-        """Return the random numbers of this step; a module that is training continues with the next."""
-        stream = self._stream.at(self.step)
-        if self.training:
-            self.__dict__["step"] += 1  # not by nn.Module's way, which looks for parameters
-        return stream
+        """Return the random numbers of this step; a module that is training continues with the next.
+
+        Trainers of Hugging Face's resume at a step of theirs and save no loss, so that their step counts where one of
+        them calls. Batches whose gradients are added up in one step each have random numbers of their own.
+        """
+        state: Any = _trainer_state() if self.training else None
+        if state is None:
+            stream = self._stream.at(self.step)
+            if self.training:
+                self.__dict__["step"] += 1  # not by nn.Module's way, which looks for parameters
+            return stream
+        last, step, batches = self._trainer
+        batches = batches if state is last and state.global_step == step else 0
+        self.__dict__["_trainer"] = (state, state.global_step, batches + 1)
+        stream = self._stream.at(state.global_step)
+        return stream.child("batch", batches) if batches else stream
 
     def get_extra_state(self) -> Tensor:
         """Return seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
@@ -86,6 +101,12 @@ class TorchLoss(torch.nn.Module):
     def _prepare(
         self, labels: TensorLike, offsets: TensorLike, columns: dict[str, TensorLike], scores: Tensor | None
     ) -> "PreparedLoss":
+        if np.ndim(labels) > 1 or np.ndim(offsets) > 1:
+            raise check.error(
+                "a loss is of flat lists, one after the other, and of offsets that say where each starts",
+                got=f"labels of shape {tuple(np.shape(labels))}, offsets of shape {tuple(np.shape(offsets))}",
+                hint="call loss.padded(scores, labels, mask) for a padded batch",
+            )
         if isinstance(labels, Tensor) and self.objective.prepares_on_device and has_kernels(labels.device.type):
             dtype = torch.float64 if scores is None else _precision(scores)
             with _on(labels):
@@ -119,6 +140,22 @@ class TorchLoss(torch.nn.Module):
         return f"{self.objective!r}, reduction={self.reduction!r}"
 
 
+def _trainer_state() -> Any:
+    """Return the state of the Hugging Face trainer that is calling, or None.
+
+    Trainers hand a loss nothing but data: the only way to their step is up the stack.
+    """
+    trainer: Any = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
+    frame = None if trainer is None else inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name in ("compute_loss", "training_step"):
+            caller = frame.f_locals.get("self")
+            if isinstance(caller, trainer):
+                return caller.state
+        frame = frame.f_back
+    return None
+
+
 class PreparedLoss:
     """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``.
 
@@ -142,7 +179,7 @@ class PreparedLoss:
             raise check.error(
                 "scores must be flat, one number per document",
                 got=f"shape {tuple(scores.shape)} for {n_docs} documents",
-                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to .padded",
+                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to loss.padded",
             )
         if stream is None:
             stream = self.loss.next_stream()
@@ -269,10 +306,11 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _unpadded(name: str, column: Tensor, inside: Tensor) -> Tensor:
     """Return the documents of a padded column, row after row."""
     if inside.dtype != torch.bool or inside.ndim != 2 or column.shape != inside.shape:
+        made = "make the mask with positions < sizes[:, None]; it is True where there is a document"
         raise check.error(
             f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
             got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
-            hint="make the mask with positions < sizes[:, None]; it is True where there is a document",
+            hint="pass mask.bool()" if inside.dtype != torch.bool and column.shape == inside.shape else made,
         )
     return torch.masked_select(column, inside.to(column.device))
 

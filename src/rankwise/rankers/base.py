@@ -1,26 +1,28 @@
 """What all rankers share: parameters, data in every form, scores, rankings, and a place on disk."""
 
+import contextlib
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from abc import ABC
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, registry, user_code
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import argument_names, inputs, storage
-from rankwise.rankers.schema import Documents, Schema, is_frame
+from rankwise.rankers import argument_names, inputs, learned, storage, table
+from rankwise.rankers.at_once import METRICS, TrainedAtOnce, trains_at_once
+from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
 from rankwise.rankers.sklearn import Estimator
 
 if TYPE_CHECKING:
@@ -32,15 +34,42 @@ if TYPE_CHECKING:
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
 
-class Ranker(Estimator, ABC):
-    """A model that scores documents.
+class Ranker(Estimator, TrainedAtOnce, ABC):
+    """A model that scores documents, and the base class of a ranker of one's own.
 
-    A subclass names its parameters in ``__init__`` and keeps each under its own name; ``native`` holds those of the
-    library underneath. ``fit`` calls :meth:`_remember` and sets ``history_``, ``best_round_`` and ``stopped_``;
-    ``_score`` scores a checked matrix; ``_files`` and ``_restore`` write and read what was learned.
+    A subclass keeps every argument of ``__init__`` under its own name, as estimators of scikit-learn do, and defines
+    two methods:
+
+    - ``_fit(train, valid)`` learns from a :class:`RankingDataset`, and keeps what it learned in attributes whose names
+      end in ``_``. ``valid`` is another one, or None.
+    - ``_predict(features, offsets)`` returns one score per document. ``features`` is a matrix with the columns of
+      training, and query q has the rows ``offsets[q]`` to ``offsets[q + 1]``. Where only features are known,
+      ``offsets`` is None, unless the class sets ``needs_lists = True``: then that is an error before.
+
+    It has ``fit``, ``predict``, ``rank``, ``save`` and the rest from here, and works wherever a ranker does. With a
+    name from :func:`rankwise.register` it is known to expressions, files and :func:`rankwise.load`. ``search_space``
+    holds the ranges that :func:`rankwise.tune` searches by default.
+
+    >>> import numpy as np, rankwise as rw
+    >>> @rw.register("centroid")
+    ... class Centroid(rw.Ranker):
+    ...     search_space = {"power": "uniform(0, 2)"}
+    ...
+    ...     def __init__(self, power=1.0):
+    ...         self.power = power
+    ...
+    ...     def _fit(self, train, valid):
+    ...         self.centre_ = np.average(train.features, axis=0, weights=train.labels**self.power)
+    ...
+    ...     def _predict(self, features, offsets):
+    ...         return -((features - self.centre_) ** 2).sum(axis=1)
+    >>> data = rw.synthetic(n_queries=30, n_docs=10, seed=1)
+    >>> bag = rw.bagged(Centroid(power=2.0), folds=3).fit(data)
+    >>> len(bag.members_), bag.members_[0]
+    (3, Centroid(power=2.0))
     """
 
-    name: str
+    name: str = ""
     """What the ranker is called in files and on the command line."""
     objective: ObjectiveLike
     metrics: MetricLike | Sequence[MetricLike]
@@ -81,9 +110,6 @@ class Ranker(Estimator, ABC):
             column if names is None else names[column]: listed for column, listed in self._schema.categories.items()
         }
 
-    @abstractmethod
-    def __init__(self, objective: ObjectiveLike, **parameters: Any) -> None: ...
-
     # Parameters, as scikit-learn asks for them.
 
     @classmethod
@@ -94,7 +120,7 @@ class Ranker(Estimator, ABC):
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Give every parameter, those of the library among them."""
-        return {name: getattr(self, name) for name in self.own_parameters()} | self.native
+        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""
@@ -136,7 +162,28 @@ class Ranker(Estimator, ABC):
 
     def _objective(self) -> Objective:
         """The objective as an object."""
-        return find_objective(self.objective)
+        with self._naming("objective", self.objective):
+            return find_objective(self.objective)
+
+    def _code(self) -> dict[str, str]:
+        """Digests of the user's code that it trains with: by these, beside names, kept work is known."""
+        resolved: Keywords = {"class": type(self), "metrics": self._metrics()}
+        if "objective" in self.own_parameters() and native(self.objective) is None:
+            resolved["objective"] = self._objective()
+        return user_code.digests(self.get_params(deep=False) | resolved)
+
+    @contextlib.contextmanager
+    def _naming(self, what: str, value: object) -> Iterator[None]:
+        """Name the remedy for a name that is not known here, where this ranker was read from a file."""
+        try:
+            yield
+        except ValueError as unknown:
+            if not self.__sklearn_is_fitted__() or callable(value):
+                raise
+            trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
+            hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
+            sentence = f"this model was trained with {trained_with} not known here"
+            raise check.error(sentence, got=str(unknown), hint=hint) from None
 
     # Scores and what they are good for.
 
@@ -146,9 +193,18 @@ class Ranker(Estimator, ABC):
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
         Rankers that look at whole lists need a RankingDataset, or a table with a column ``qid``.
+
+        Scores have the order of ``data``: of the rows of a table or matrix, which need not be sorted by query, or of
+        the documents of a data set, which :meth:`RankingDataset.unsorted` puts into that of its table.
         """
         self._refuse("predict", others)
-        return self._score_lists(self._features(data), self._offsets(data))
+        if isinstance(data, RankingDataset):
+            data.warn_of_order()
+            return self._score_lists(self._features(data), data.offsets)
+        if self.needs_lists and is_frame(data):
+            lists = self._lists(data, None, None)
+            return lists.unsorted(self._predict_lists(data, lists))
+        return self._score_lists(self._features(data), None)
 
     def score(
         self,
@@ -176,7 +232,8 @@ class Ranker(Estimator, ABC):
         """Give the documents of every query in order, best first, as a table.
 
         Its columns are ``query``, ``rank`` (from 1), ``document`` (its id, or its number within the query from 0),
-        ``row`` (in the data) and ``score``. Equal scores keep the order of rows.
+        ``row`` (from 0, of the table or matrix that was passed, or that the data set was built from) and ``score``.
+        Equal scores keep the order of rows; the rows of a query need not lie together.
         """
         import polars as pl
 
@@ -195,7 +252,7 @@ class Ranker(Estimator, ABC):
                 "query": lists.qids()[order],
                 "rank": ranks,
                 "document": documents,
-                "row": order,
+                "row": order if lists.rows is None else lists.rows[order],
                 "score": scores[order],
             }
         )
@@ -235,6 +292,8 @@ class Ranker(Estimator, ABC):
         are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
         <rankwise.evaluation.explanation.explain>` for tables of one query with names and values.
         """
+        if isinstance(data, RankingDataset):
+            data.warn_of_order()
         return self.contributions(data).parts
 
     def contributions(self, data: Documents) -> "Contributions":
@@ -257,6 +316,11 @@ class Ranker(Estimator, ABC):
         was if anything goes wrong.
         """
         self._check_fitted()
+        if trains_at_once(self):
+            learned.check_parameters(self)
+        if self.name not in (*table.ranker_names(), *table.ENSEMBLES, *table.RECOMMENDERS):
+            hint = f'register it: @rw.register("…") before class {type(self).__name__}'
+            raise check.error("a file cannot name a ranker without a name", got=type(self).__name__, hint=hint)
         return storage.write(path, self._description(), self._files(), force=force)
 
     def _description(self) -> Json:
@@ -279,7 +343,14 @@ class Ranker(Estimator, ABC):
         }
 
     def _objective_expression(self) -> str:
-        return objective_expression(self.objective)
+        """The objective as files hold it; empty for a ranker without one."""
+        return objective_expression(getattr(self, "objective", ""))
+
+    def _title(self, *settings: str) -> str:
+        """What tables and leaderboards call it: its name, with its objective and these settings."""
+        inside = ", ".join(filter(None, (self._objective_expression(), *settings)))
+        name = self.name or type(self).__name__
+        return f"{name}({inside})" if inside else name
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
@@ -288,7 +359,8 @@ class Ranker(Estimator, ABC):
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
         }
-        return cls(objective=description["objective"], **parameters)
+        known = cls.own_parameters()
+        return cls(**({"objective": description["objective"]} if "objective" in known else {}), **parameters)
 
     @classmethod
     def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
@@ -316,49 +388,58 @@ class Ranker(Estimator, ABC):
         """Whether a score depends on the other documents of its query."""
         return False
 
-    def _offsets(self, data: Documents) -> Offsets | None:
-        """Where queries start, if it is known, and of tables if it is needed."""
-        if isinstance(data, RankingDataset):
-            return data.offsets
-        return self._lists(data, None, None).offsets if self.needs_lists and is_frame(data) else None
-
     def _predict_lists(self, data: Documents, lists: RankingDataset) -> Array:
-        """Scores of documents whose queries are known."""
-        return self._score_lists(self._features(data), lists.offsets) if self.needs_lists else self.predict(data)
+        """Return the scores of documents whose queries are known, in the order of ``lists``."""
+        if isinstance(data, RankingDataset):
+            return self.predict(data.without_rows())
+        features = self._features(data)
+        return self._score_lists(features if lists.rows is None else features[lists.rows], lists.offsets)
 
     def _lists(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
         if isinstance(data, RankingDataset):
             return data
         if qid is None and group is None and is_frame(data):
-            return RankingDataset.from_frame(data, features=(), to_score=True)
+            with in_from_frame():
+                return RankingDataset.from_frame(data, features=(), to_score=True)
         features = self._features(data)
-        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group)
+        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
     def _metrics(self) -> tuple[Metric, ...]:
-        return find_metrics(self.metrics)
+        measured = getattr(self, "metrics", METRICS)
+        with self._naming("metrics", measured):
+            return find_metrics(measured)
 
-    @abstractmethod
-    def _score(self, features: Floats) -> Array: ...
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        """Score documents of these queries; here, one by one."""
+    def _predict(self, features: Floats, offsets: Offsets | None) -> ArrayLike:
+        """Score documents: the part of :meth:`predict` that a ranker of one's own defines; here, one by one."""
         return self._score(features)
 
-    @abstractmethod
-    def _files(self) -> dict[str, bytes]: ...
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        """Score documents of these queries."""
+        if self.needs_lists and offsets is None:
+            what = f"a {type(self).__name__} looks at whole lists, and must know which documents belong together"
+            raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")
+        scores = np.asarray(self._predict(features, offsets), np.float64)
+        if scores.shape != (features.shape[0],) or np.isnan(scores).any():
+            got = f"shape {scores.shape}" if scores.shape != (features.shape[0],) else "NaN"
+            what = f"a {type(self).__name__} must give each of {features.shape[0]} documents one number"
+            raise check.error(what, got=got, hint="let _predict return one score per row of features")
+        return scores
 
-    @abstractmethod
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None: ...
+    def _score(self, features: Floats) -> Array:
+        """Score documents one by one."""
+        raise NotImplementedError(f"{type(self).__name__} defines no _predict(features, offsets)")
 
 
 def objective_expression(objective: ObjectiveLike) -> str:
     """Write an objective as files hold it: its expression, or the name of a function."""
     if isinstance(objective, str):
         return objective
+    if name := registry.name_of(objective):
+        return name
     if inspect.isfunction(objective) or " at 0x" in repr(objective):  # an address means nothing elsewhere
         return str(getattr(objective, "__qualname__", type(objective).__qualname__))
     return repr(objective)

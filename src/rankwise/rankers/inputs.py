@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids
+from rankwise.arrays import Array, Column, Ids, part_of, together
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.table import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.plain import Keywords
-from rankwise.rankers.schema import Documents, Schema, frame, is_frame
+from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
@@ -26,11 +27,13 @@ def dataset(
     sample_weight: ArrayLike | None = None,
     schema: Schema | None = None,
     training: bool = False,
+    to_score: bool = False,
 ) -> RankingDataset:
     """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
 
     A table that holds ``qid`` and ``label`` among its columns is enough alone. ``schema`` says which categories a model
-    knows that is to score it. For ``training``, weights that change within a query are weights of documents.
+    knows that is to score it. For ``training``, weights that change within a query are weights of documents. With
+    ``to_score`` the rows of a query need not lie together.
 
     >>> dataset([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["a", "a", "b"])
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
@@ -40,9 +43,10 @@ def dataset(
         given = [name for name, value in beside.items() if value is not None]
         if given:
             raise check.error(f"a RankingDataset says itself what {given[0]} is", hint=f"leave {given[0]} out")
-        return data
+        return data.without_rows()  # what is made of them here has their own order
     if labels is None and qid is None and group is None and is_frame(data):
-        return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
+        with in_from_frame():
+            return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
     if labels is None:
         raise check.error("labels are needed beside the features", hint="pass y, or one RankingDataset")
     if (qid is None) == (group is None):
@@ -50,22 +54,31 @@ def dataset(
             "either qid or group must say which documents belong together",
             got="both" if qid is not None else "neither",
             hint="pass qid=, an id for each document, or group=, the number of documents of each query; in "
-            "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True)",
+            "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True), or as part of "
+            "scoring=lambda ranker, X, y: ranker.score(X, y, qid=qid) in permutation_importance",
         )
-    count = int(np.size(labels))
-    ids = None if qid is None else _column("qid", qid, count)
-    offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
-    columns: Keywords = {} if ids is None else {"query_ids": ids[offsets[:-1]]}
-    if sample_weight is not None:
-        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+    columns: Keywords = {}
     if is_frame(data):
         table = frame(data, schema)
-        columns |= {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
+        columns = {name: getattr(table, name) for name in ("feature_names", "categorical", "categories")}
         data = table.features
     matrix = check.features(data)
-    if matrix.shape[0] != count:
-        raise check.error("there must be one label per document", got=f"{count} labels for {matrix.shape[0]} documents")
-    return RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    count = matrix.shape[0]
+    if np.size(labels) != count:
+        raise check.error("y must be one label per document", got=f"{np.size(labels)} labels for {count} documents")
+    ids = None if qid is None else _column("qid", qid, count)
+    order = together(ids) if to_score and ids is not None else None
+    ids = part_of(ids, slice(None) if order is None else order)
+    offsets = check.runs(ids) if ids is not None else check.sizes(np.asarray(group), count)
+    columns |= {} if ids is None else {"query_ids": ids[offsets[:-1]], "rows": order}
+    if sample_weight is not None:
+        columns |= _weights(sample_weight, offsets, columns.get("query_ids"), training=training)
+    matrix = matrix if order is None else matrix[order]
+    built = RankingDataset(matrix, np.asarray(labels), offsets, **columns)
+    if training and built.feature_names is not None:
+        hint = "leave out of X what is not known before documents are ranked"
+        leakage.warn_features(built.feature_names, hint, built)
+    return built
 
 
 def parts(
@@ -91,10 +104,17 @@ def parts(
         labels, valid = None, labels
     beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
     train = dataset(data, cast("ArrayLike | None", labels), training=True, **beside)
+    if not train.n_docs or not train.n_features:
+        got, hint = f"{train.n_docs:,} documents with {train.n_features} features", "look at what was read"
+        raise check.error("a ranker learns from features of documents", got=got, hint=hint)
     if older is not None:
         train = older.align(train, extend=True)
     held_out = validation(valid)
-    return train, None if held_out is None else aligned(held_out, train, extend=extend)
+    if held_out is None:
+        return train, None
+    held_out = aligned(held_out, train, extend=extend)
+    leakage.compare_parts([train], held_out, "validation")
+    return train, held_out
 
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
@@ -150,7 +170,8 @@ def _names(table: Table) -> list[str]:
 
 
 def _column(what: str, values: ArrayLike, count: int) -> Column:
+    check.different_as_text(what, values)
     array = np.asarray(values)
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")
-    return array
+    return check.identifiers(what, array, count, "document")

@@ -7,6 +7,7 @@ training did not see is missing. Where only codes are known, on one side or on b
 import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
+from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.concatenation import recode
@@ -91,9 +93,12 @@ class Schema:
         }
 
     def columns_to_score(self) -> Keywords:
-        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed."""
+        """Arguments of ``from_frame`` for a table that is to be scored: these features, and no labels are needed.
+
+        Of a model that knows its features by their numbers alone, the table has the features and nothing else.
+        """
         if self.names is None:
-            return {}
+            return {"to_score": True}
         coded = [self.names[column] for column in self.categorical]
         return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
@@ -119,6 +124,8 @@ class Schema:
         wanted = dict(self.categories)
         for column in sorted({*self.categories, *data.categories}):
             mine, theirs = self.categories.get(column), data.categories.get(column)
+            if not theirs and _is_empty(data, column):
+                continue
             if mine is None:
                 raise self._unknown_values(column, data.categories[column])
             if theirs is None and data.feature_names is not None:
@@ -130,7 +137,7 @@ class Schema:
                 )
             if theirs is not None and extend:
                 wanted[column] = join((mine, theirs), self.name(column))
-        known = {column: listed for column, listed in wanted.items() if column in data.categories}
+        known = {column: listed for column, listed in wanted.items() if data.categories.get(column)}
         data = recode(data, known)
         if (data.categorical, data.categories) == (self.categorical, wanted):
             return data
@@ -153,15 +160,7 @@ class Schema:
         names, theirs = self.names, data.feature_names
         if theirs is None or names is None or theirs == names:
             return data
-        places = _places(theirs)
-        missing = [name for name in names if name not in places]
-        if missing:
-            unknown = [name for name in theirs if name not in names]
-            near = difflib.get_close_matches(missing[0], unknown, n=1)
-            hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
-            got = f"no {missing[0]!r} among {len(theirs)} features"
-            raise check.error("the model was trained on a feature that these data do not have", got=got, hint=hint)
-        order = [places[name] for name in names]
+        order = self.places(theirs)
         return replace(
             data,
             features=data.features[:, order] if data.is_sparse else np.ascontiguousarray(data.features[:, order]),
@@ -170,6 +169,18 @@ class Schema:
             categories={order.index(column): listed for column, listed in data.categories.items() if column in order},
         )
 
+    def places(self, theirs: Sequence[str]) -> list[int]:
+        """Where the features lie among other columns, by name; one that is not there is an error."""
+        names, places = self.names or (), _places(theirs)
+        missing = [name for name in names if name not in places]
+        if missing:
+            unknown = [name for name in theirs if name not in names]
+            near = difflib.get_close_matches(missing[0], unknown, n=1)
+            hint = f"rename {near[0]!r}, if that is it" if near else "pass the columns of training"
+            got = f"no {missing[0]!r} among {len(theirs)} columns"
+            raise check.error("the model was trained on a feature that these data do not have", got=got, hint=hint)
+        return [places[name] for name in names]
+
     def _unknown_values(self, column: int, values: Values) -> ValueError:
         got = f"{', '.join(map(repr, values[:2]))}{' …' if len(values) > 2 else ''}"
         what, hint = "training knew only numbers, and these data have categories", "pass the numbers"
@@ -177,6 +188,11 @@ class Schema:
             what = "training knew only codes of categories, and these data have values"
             hint = "pass the codes, or train on data that list their categories"
         return check.error(what, got=got, where=self.name(column), hint=hint)
+
+
+def _is_empty(data: RankingDataset, column: int) -> bool:
+    """Whether all values of a column are missing; then it may be of any kind."""
+    return not data.is_sparse and bool(np.isnan(data.features[:, column]).all())
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
@@ -193,24 +209,35 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 def is_frame(data: object) -> TypeGuard[Table]:
     """Whether ``data`` is a table with named columns."""
-    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
+    return any(hasattr(data, name) for name in ("collect_schema", "__arrow_c_stream__", "columns"))
 
 
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
-    """Take every column of a table as a feature, or those of ``schema`` where it has all; ids and labels are all 0."""
+    """Take every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
     import polars as pl
 
     from rankwise.data.tables.polars import as_polars
 
     columns, listed = as_polars(table)
     names = columns.collect_schema().names()
+    if not names:
+        raise check.error("a table of features must have columns", got="none", hint="pass the features")
     lists: dict[str, Values] = {}
-    if schema is not None and schema.names is not None and (places := _places(names)).keys() >= set(schema.names):
-        names = [names[places[name]] for name in schema.names]
+    if schema is not None and schema.names is not None:
+        names = [names[place] for place in schema.places(names)]
         lists = {names[column]: values for column, values in schema.categories.items()}
     elif schema is not None:
         lists = schema.lists(names)
     lists = {name: listed[name] for name in names if name in listed} | lists
     query, label = "_" * (max(map(len, names), default=0) + 1), "_" * (max(map(len, names), default=0) + 2)
     complete = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
-    return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)
+    with in_from_frame():
+        return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)
+
+
+def in_from_frame() -> AbstractContextManager[None]:
+    """Errors about a table that was passed to a ranker, whose hints say how it is read otherwise."""
+    names = Roles.__annotations__
+    return check.hints(
+        lambda name, value: f"RankingDataset.from_frame(…, {name}={value or '…'})" if name in names else None, "use"
+    )

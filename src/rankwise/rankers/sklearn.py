@@ -1,9 +1,11 @@
 """The face that scikit-learn sees. It is imported only inside methods that scikit-learn, or its users, call."""
 
+import sys
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Column
 
 if TYPE_CHECKING:
@@ -52,8 +54,6 @@ class Estimator:
         return self._metadata_request
 
     def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
-        from rankwise import check
-
         request = self.get_metadata_routing()
         for name, alias in requests.items():
             check.choice(f"column for {method}", name, _ROUTED[method])
@@ -64,6 +64,7 @@ class Estimator:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags
 
+        _check_score_gets_queries()
         return Tags(
             estimator_type=None,
             target_tags=TargetTags(required=True),
@@ -87,3 +88,32 @@ class Estimator:
         if hasattr(self, "_metadata_request"):
             cloned._metadata_request = copy.deepcopy(self._metadata_request)
         return cloned
+
+
+def _check_score_gets_queries() -> None:
+    """Raise if a tool of scikit-learn is about to train with query ids that it will not pass to ``score``.
+
+    Such a tool makes nan of what ``score`` raises, and some of what ``fit`` raises, but not of what tags raise, which
+    it reads before each fit; pipelines let a RuntimeError pass, as scikit-learn raises where routing is off.
+    """
+    tools = sys.modules.get("sklearn.model_selection._validation")
+    code = getattr(getattr(tools, "_fit_and_score", None), "__code__", None)
+    frame = None if code is None else sys._getframe()
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    if frame is None:
+        return
+    fit, score, scorer = (frame.f_locals.get(name) for name in ("fit_params", "score_params", "scorer"))
+    scorers = getattr(scorer, "_scorers", {"score": scorer}).values()
+    own_score = any(type(each).__name__ == "_PassthroughScorer" for each in scorers)  # not a scoring= of the user's
+    has_queries = any(name.rpartition("__")[2] == "qid" for name in fit or ())  # of the ranker or a pipeline's step
+    if own_score and has_queries and not set(score or ()) - {"sample_weight"}:
+        import sklearn
+
+        enabled = sklearn.get_config()["enable_metadata_routing"]
+        line = "ranker.set_score_request(qid=True)" if enabled else "sklearn.set_config(enable_metadata_routing=True)"
+        raise RuntimeError(
+            "scikit-learn would pass qid to fit but not to score, and every score would be nan. Hint: call "
+            f"{line} first, and pass qid and groups together: search.fit(X, y, qid=qid, groups=qid), "
+            'params={"qid": qid, "groups": qid} of cross_validate; or set scoring=, a function of (ranker, X, y).'
+        )

@@ -11,12 +11,14 @@ reads one of their models.
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import platform
 import re
 import secrets
 import shutil
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
+from rankwise.arrays import Column
 from rankwise.plain import Json
 
 DESCRIPTION = "rankwise.json"
@@ -66,7 +69,7 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
             "not a model of rankwise",
             got=f"a {'folder without ' + DESCRIPTION if path.is_dir() else 'single file'}",
             where=str(path),
-            hint="pass the folder that save() wrote; open a library's own file in that library, and rw.wrap it",
+            hint="pass the folder that save() or 'rankwise train' wrote; in Python, rw.wrap takes models of libraries",
         )
     for _ in range(_ATTEMPTS):
         text = (path / DESCRIPTION).read_bytes()
@@ -88,6 +91,16 @@ def making_sense(path: str | Path) -> Iterator[None]:
             yield
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError) as wrong:
         raise _damaged(Path(path), f"{DESCRIPTION} makes no sense ({type(wrong).__name__}: {wrong})") from None
+
+
+def arrays(content: bytes) -> dict[str, Column]:
+    """Read the arrays of an ``.npz`` file as ``np.savez`` writes it: compressed, a small file could fill the memory."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > len(content):
+        raise check.error("arrays must be stored as they are", got=f"{unpacked:,} bytes in a file of {len(content):,}")
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def plain(value: object) -> Any:

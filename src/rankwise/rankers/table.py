@@ -4,7 +4,8 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check
+from rankwise import check, registry
+from rankwise.plain import Keywords
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:
@@ -57,11 +58,30 @@ RECOMMENDERS: dict[str, tuple[str, str]] = {
 """Rankers that learn from interactions alone, at once and without an objective."""
 
 
-def ranker_class(name: str) -> "type[Trained]":
-    """Give the class of a ranker by its name."""
-    module, cls = RANKERS[check.choice("ranker", name, RANKERS)]
-    found: type[Trained] = getattr(importlib.import_module(module), cls)
+def ranker_names() -> list[str]:
+    """Return the names of all rankers that learn from features: ours, and those that are registered."""
+    return [*RANKERS, *registry.of("ranker")]
+
+
+def ranker_class(name: str) -> type[Any]:
+    """Give the class of a ranker by its name: one of ours, or one that is registered."""
+    check.choice("ranker", name, ranker_names(), otherwise=registry.HINT)
+    if name not in RANKERS:
+        own: type[Any] = registry.of("ranker")[name]
+        return own
+    module, cls = RANKERS[name]
+    found: type[Any] = getattr(importlib.import_module(module), cls)
     return found
+
+
+def built(name: str, parameters: Keywords) -> Any:
+    """Make the ranker of a name with these parameters; one of one's own says as ours do which it does not have."""
+    cls = ranker_class(name)
+    known = cls.own_parameters()
+    for unknown in parameters.keys() - known.keys() if name not in RANKERS else ():
+        hint = check.suggestion(unknown, known).rstrip("?") if known else "leave it out"
+        raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
+    return cls(**parameters)
 
 
 def recommender_class(name: str) -> "type[Recommends]":
@@ -79,7 +99,7 @@ def load(path: str | Path) -> "Trained | Any":
     """
     description, files = storage.read(path)
     if description.get("ranker") == "reranker":
-        hint = "open it with rw.rerank.Reranker.load"
+        hint = "open it with rw.rerank.Reranker.load, or use 'rankwise rerank score'"
         raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
     with storage.making_sense(path):
         return any_class(str(description["ranker"]))._from_description(description, files)
@@ -87,6 +107,8 @@ def load(path: str | Path) -> "Trained | Any":
 
 def any_class(name: str) -> type[Any]:
     """Give the class that a file names: of a ranker, a ranker made of others, or a recommender."""
+    otherwise = "if it is your own, register its class before loading: rw.register"
+    check.choice("ranker", name, [*ranker_names(), *ENSEMBLES, *RECOMMENDERS], otherwise=otherwise)
     if name in ENSEMBLES:
         module, cls = ENSEMBLES[name]
         found: type[Any] = getattr(importlib.import_module(module), cls)

@@ -13,8 +13,6 @@ from rankwise.report.levels import level_means
 from rankwise.report.parts import Plot, Tabled
 from rankwise.report.view import View
 
-_PICTURED = 2  # metrics in the picture of means; all are in the table
-
 
 def comparison_parts(view: View, data: str, level: float, comparison: Comparison | None) -> list[Tabled | Plot]:
     """The table of means with marks, the picture of it, and the table of all pairs."""
@@ -44,9 +42,9 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
     return [
         *found,
         Plot(
-            name=f"means-{name}", title=f"Means on {title}", caption=caption, size=means_size(comparison, _PICTURED),
+            name=f"means-{name}", title=f"Means on {title}", caption=caption, size=means_size(comparison),
             alt=f"Means with intervals on {title}. Best by {said}.",
-            draw=lambda drawing: draw_means(drawing, comparison, _PICTURED, view.colours), frame=frame,
+            draw=lambda drawing: draw_means(drawing, comparison, view.colours), frame=frame,
         ),
         Tabled(
             name=f"pairs-{name}", title=f"Every pair on {title}",

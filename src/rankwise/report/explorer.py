@@ -9,8 +9,9 @@ import base64
 import gzip
 import itertools
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -53,47 +54,86 @@ def packed(view: View) -> Packed | None:
     packs: dict[str, str] = {}
     sets = []
     for number, data in enumerate(documents["data"].unique(maintain_order=True).to_list()):
-        sets.append(_pack_set(view, data, f"set-{number}", packs))
+        sets.append(pack_set(_explored(view, data), f"set-{number}", packs))
     names = view.results.feature_names or []
     trials = view.results.queries["trial"].n_unique()
     return Packed({"metrics": view.query_metrics, "features": list(names), "trials": trials, "sets": sets}, packs)
 
 
-def _pack_set(view: View, data: str, key: str, packs: dict[str, str]) -> Json:
+class Explored(NamedTuple):
+    """Queries of one data set, and their documents in the rankings of every method."""
+
+    name: str
+    methods: list[str]
+    colours: Mapping[str, str]
+    """Method -> colour in figures."""
+    total: int
+    """How many queries there are, shown or not."""
+    queries: pl.DataFrame
+    """``query`` and ``len``, the number of its documents, of those that are shown; see :func:`sampled`."""
+    documents: pl.DataFrame
+    """One row per document of these, query after query: ``query``, ``document`` (its number), ``id``, ``label``, which
+    is null if nobody judged it, and ``score 0``, ``score 1``, …, null if that method did not rank it."""
+    relevant: NDArray[np.int64]
+    """How many documents of each query are relevant."""
+    values: NDArray[np.float32]
+    """(methods, metrics, queries); NaN where a query is skipped."""
+    features: NDArray[np.float32] | None = None
+    """(documents, features)."""
+    contributions: Sequence[NDArray[np.float32]] = ()
+    """What features add to the scores of each method."""
+
+
+def _explored(view: View, data: str) -> Explored:
     rows = view.results.documents.filter(pl.col("data") == data)
     methods = [name for name in view.methods if name in set(rows["method"].unique().to_list())]
     wide = _side_by_side(rows, methods)
-    queries = _sampled(wide)
+    queries = sampled(wide)
     wide = queries.select("query").join(wide, on="query", maintain_order="left_right")
     features = _features(view, data, wide)
-    width = 0 if features is None else features.shape[1]
-    parts = _contributions(view, data, methods, wide, width)
-    sizes = queries["len"].to_numpy()
+    relevant, values = _values(view, data, methods, queries)
+    return Explored(
+        name=data,
+        methods=methods,
+        colours=view.colours,
+        total=max(_tested(view, data)["query"].n_unique(), rows["query"].n_unique()),
+        queries=queries,
+        documents=wide,
+        relevant=relevant,
+        values=values,
+        features=features,
+        contributions=_contributions(view, data, methods, wide, 0 if features is None else features.shape[1]),
+    )
+
+
+def pack_set(explored: Explored, key: str, packs: dict[str, str]) -> Json:
+    """Add the packs of a data set, whose names begin with ``key``; gives what the index says of it."""
+    wide, methods, features, parts = explored.documents, explored.methods, explored.features, explored.contributions
+    sizes = explored.queries["len"].to_numpy()
     starts = offsets_of(sizes)
-    values = _values(view, data, methods, queries)
-    header = {"ids": queries["query"].to_list(), "documents": sizes.tolist(), "relevant": values[0].tolist()}
-    packs[key] = pack(header, values[1])
+    about = {"ids": explored.queries["query"].to_list(), "documents": sizes.tolist()}
+    packs[key] = pack(about | {"relevant": explored.relevant.tolist()}, explored.values)
     bounds = _cuts(starts)
     for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
         span = slice(int(starts[first]), int(starts[last]))
         own = wide[span]
         ids = own["id"].to_list() if own["id"].null_count() < own.height else None
         header = {"ids": ids, "numbers": own["document"].to_list(), "labels": own["label"].to_list()}
-        arrays = [own[f"score {place}"].to_numpy() for place in range(len(methods))]
+        arrays: list[Column] = [own[f"score {place}"].to_numpy() for place in range(len(methods))]
         if features is not None:
             arrays.append(features[span].ravel())
         arrays += [one[span].ravel() for one in parts]
         packs[f"{key}-{chunk}"] = pack(header, *arrays)
     return {
-        "name": data,
+        "name": explored.name,
         "key": key,
         "methods": methods,
-        "colours": [COLOUR_NAMES[view.colours[name].lower()] for name in methods],
-        "width": width,
+        "colours": [COLOUR_NAMES[explored.colours[name].lower()] for name in methods],
+        "width": 0 if features is None else features.shape[1],
         "explained": bool(parts),
         "chunks": [int(first) for first in bounds[:-1]],
-        "queries": max(_tested(view, data)["query"].n_unique(), rows["query"].n_unique()),
-        "highest": float(rows["label"].max() or 0.0),  # type: ignore[arg-type]
+        "queries": explored.total,
+        "highest": float(wide["label"].max() or 0.0),  # type: ignore[arg-type]
     }
 
 
@@ -107,7 +147,7 @@ def _side_by_side(rows: pl.DataFrame, methods: list[str]) -> pl.DataFrame:
     return wide
 
 
-def _sampled(wide: pl.DataFrame) -> pl.DataFrame:
+def sampled(wide: pl.DataFrame) -> pl.DataFrame:
     """The queries that are shown with their numbers of documents: all, or as many as fit, taken at even distances."""
     queries = wide.group_by("query", maintain_order=True).len()
     share = min(1.0, MOST_DOCUMENTS / wide.height)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rankwise.evaluation.comparison import Comparison
 from rankwise.evaluation.figures.comparisons import GREY, chosen_pairs, differences_size, draw_differences
 from rankwise.evaluation.pairing import pair
+from rankwise.evaluation.significance import wins_ties_losses
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View
@@ -42,9 +43,10 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
             ]
         )
         said = "; ".join(
-            f"{one} is better than {other} on {(d > 0).sum()} and worse on {(d < 0).sum()} of {d.size} queries"
+            f"{one} is better than {other} on {wins}, equal on {ties} and worse on {losses} of {wins + ties + losses} "
+            "queries"
             for one, other in shown
-            for d in [by_query.differences(one, other, view.main)]
+            for wins, ties, losses in [wins_ties_losses(by_query.differences(one, other, view.main))]
         )
         caption = (
             "Every query is a bar in the colour of who is better, sorted by difference; the dashed line is the mean."

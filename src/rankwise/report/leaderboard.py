@@ -72,7 +72,7 @@ def _tested(tested: "Evaluation") -> str:
 
 _COLUMNS = (
     "The arrow marks what was taken. p is of Student's paired test of the difference to the leader, not corrected for "
-    "how many recipes there are."
+    "how many recipes there are; win/tie/loss counts the queries on which a recipe is better, equal and worse."
 )
 
 

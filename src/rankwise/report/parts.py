@@ -1,5 +1,6 @@
 """What a report is made of: figures and tables that know their words and their numbers, whatever the format."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,14 @@ class Plot:
     draw: Callable[["Figure"], None]
     frame: "pl.DataFrame"
     """Every number that is drawn."""
+
+    def svg(self) -> str:
+        """Draw it; gives the text of an SVG, which a page embeds."""
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / "figure.svg"
+            with figure(file, *self.size) as drawing:
+                self.draw(drawing)
+            return file.read_text(encoding="utf-8")
 
     def write(self, folder: Path, *, force: bool = False) -> str:
         """Write it as SVG, PNG and CSV; give the SVG's text, which the page embeds."""

@@ -42,18 +42,21 @@ def summary(view: View, comparisons: Mapping[str, Comparison]) -> list[str]:
     return [*found, f"{COVERED[DRAWS]}."] if drawn else found
 
 
-def verdict(data: str, comparison: Comparison, metric: str) -> str:
-    """Say which method is best on a data set, whom it beats by more than chance, and whom it does not."""
-    found = Verdict.of(comparison, metric)
+def verdict(data: str, comparison: Comparison, metric: str, title: str | None = None) -> str:
+    """Say which method is best on a data set, whom it beats by more than chance, and whom it does not.
+
+    ``title`` is what the metric is called.
+    """
+    found, title = Verdict.of(comparison, metric), title or metric
     best = found.ranked[0]
     unit, n = comparison.paired.unit, gain(comparison, metric, best, found.ranked[1]).units  # those that count
     units = tables.count(n, unit, {"query": "queries"}.get(unit))
     mean = f"{tables.number(comparison.mean[metric][best])}{_interval(comparison, metric, best)} over {units}"
     if not found.close:
-        text = f"On {data}, {best} ranks best: mean {metric} {mean}. "
+        text = f"On {data}, {best} ranks best: mean {title} {mean}. "
     else:
         nobody = "" if found.beaten else f"{found.headline()}: "
-        text = f"On {data}, {nobody}{best} has the highest mean {metric}, {mean}. "
+        text = f"On {data}, {nobody}{best} has the highest mean {title}, {mean}. "
     if found.beaten:
         against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in found.beaten[:3])
         more = f" and {tables.count(len(found.beaten) - 3, 'more method')}" if len(found.beaten) > 3 else ""

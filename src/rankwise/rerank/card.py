@@ -64,7 +64,7 @@ class Card:
         parts = ["## Evaluation"]
         for name, found in self.evaluations.items():
             chosen = f"{_CHOSEN} " if name == VALIDATION else ""
-            parts += [f"### {_line(name)}", _table(found).markdown(), chosen + _intervals(found)]
+            parts += [f"### {_line(name)}", _table(found).markdown(), _candidates(found) + chosen + _intervals(found)]
         return parts
 
     def _use(self) -> str:
@@ -105,9 +105,16 @@ def _table(found: Json) -> tables.Table:
     return tables.Table(header=header, rows=rows, align="lrlr")
 
 
+def _candidates(found: Json) -> str:
+    """How many documents were ranked, and which; folders of older versions do not know."""
+    return f"Ranked were {_line(found['candidates'])}. " if found.get("candidates") else ""
+
+
 def _intervals(found: Json) -> str:
     skipped = any(one["skipped"] for one in found["metrics"].values())
-    return "Intervals are those of a bootstrap over queries." + (f" {_SKIPPED}" if skipped else "")
+    return "Intervals are those of a bootstrap over queries, and Student's of fewer than ten." + (
+        f" {_SKIPPED}" if skipped else ""
+    )
 
 
 def _result(data: str, found: Json) -> Json:
@@ -121,7 +128,8 @@ def _result(data: str, found: Json) -> Json:
         }
         for name, one in found["metrics"].items()
     ]
-    task = {"type": "text-ranking", "name": "Reranking"}
+    of = f" of {_line(found['candidates'])}" if found.get("candidates") else ""
+    task = {"type": "text-ranking", "name": f"Reranking{of}"}
     return {"task": task, "dataset": {"type": "custom", "name": data}, "metrics": metrics}
 
 

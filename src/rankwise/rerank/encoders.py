@@ -2,7 +2,8 @@
 
 Weights must be safetensors, which hold numbers and names: pickles are neither downloaded nor read. Code that a model
 brings along is refused (``trust_remote_code`` stays off), and before anything is built the files that name classes are
-looked at: modules must be sentence-transformers' own, and activations those of ``torch.nn``.
+looked at: modules must be sentence-transformers' own, and activations those of ``torch.nn``. What a configuration asks
+for must fit the weights: a number in it would otherwise make layers until memory ends (see :mod:`sizes`).
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check
+from rankwise.rankers.verify import refusing
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -105,13 +107,22 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
 
     from rankwise.rankers.nets.learner import own_randomness, seed_torch
     from rankwise.rankers.nets.processes import seed_of
+    from rankwise.rerank import sizes
 
     if not (folder / "config.json").is_file():
         raise check.error(
             "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"
         )
     verify(folder)
-    with check.library("a model", folder, also=True), quiet(), own_randomness(torch.device("cpu")):
+    bounds = sizes.Bounds.of(folder)
+    bounds.check_counts(folder)
+    with (
+        check.library("a model", folder, also=True),
+        quiet(),
+        own_randomness(torch.device("cpu")),
+        refusing(),
+        bounds.building(),
+    ):
         seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
         encoder: CrossEncoder = library.CrossEncoder(
             str(folder),

@@ -41,7 +41,8 @@ class Loss(torch.nn.Module):
             what an objective draws (else the query's text does). What the objective reads, if left out.
         token_budget: tokens of a mini-batch, padding included; 16,384 if nothing is set. It decides memory and speed.
         mini_batch_size: pairs of a mini-batch, instead of a budget of tokens.
-        seed: of what the objective draws.
+        seed: of what the objective draws, at each step anew. A trainer of Hugging Face's that resumes draws what it
+            would have drawn; a loop of one's own saves the loss's ``state_dict``.
     """
 
     uses_gradient_cache = True  # how sentence-transformers knows losses whose backward pass runs the model again
@@ -97,6 +98,14 @@ class Loss(torch.nn.Module):
     def of(self) -> Callable[..., Tensor]:
         """The loss of whatever scores pairs (see :meth:`UnboundLoss.of`)."""
         return self._loss.of
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
+        return self._loss.state_dict()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Resume from seed and step of ``load_state_dict``."""
+        self._loss.load_state_dict(state)
 
     @torch.compiler.disable
     def forward(

@@ -1,6 +1,7 @@
 """An objective as the loss of any model that scores pairs of a query and a document."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,19 @@ class PairLoss:
         self._torch_loss = TorchLoss(objective, "sum", seed)
         self.objective = self._torch_loss.objective
         self.batching = Batching(token_budget, mini_batch_size)
-        self.seed = self._torch_loss.seed
+
+    @property
+    def seed(self) -> int:
+        """Of what the objective draws."""
+        return self._torch_loss.seed
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return seed and step, for a loop of one's own that is to resume and draw what it would have drawn."""
+        return self._torch_loss.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from what :meth:`state_dict` returned."""
+        self._torch_loss.load_state_dict(state)
 
     def of(
         self,
@@ -80,7 +93,7 @@ class PairLoss:
     def _stream(self, query_ids: ArrayLike | None) -> Stream:
         """New random numbers at each step of training; the same whenever there is nothing to be trained."""
         stream = self._torch_loss.next_stream() if torch.is_grad_enabled() else Stream(self.seed)
-        return stream if query_ids is None else Stream(stream.seed, stream.round, query_ids)
+        return stream if query_ids is None else replace(stream, query_ids=query_ids)
 
 
 def _debiased(documents: dict[str, Numbers], offsets: NDArray[Any]) -> dict[str, NDArray[Any]]:

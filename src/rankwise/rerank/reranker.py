@@ -74,8 +74,11 @@ class Reranker(Settings):
     def predict(self, texts: Texts) -> Array:
         """Give one score per document, the higher the better; scores compare within a query.
 
-        ``texts`` are lists, or pairs of a query and a document. A score is the logit that the model gives.
+        ``texts`` are lists, or pairs of a query and a document. A score is the logit that the model gives. Scores have
+        the order of the pairs, or of ``lists.documents``, which ``lists.data.unsorted`` puts into that of the file.
         """
+        if isinstance(texts, Lists):
+            texts.data.warn_of_order()
         return training.scores(self, texts)
 
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> "pl.DataFrame":
@@ -94,8 +97,8 @@ class Reranker(Settings):
         return pl.DataFrame({"rank": ranks, "document": order, "score": scores[order], "text": texts})
 
     def evaluate(self, lists: Lists, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
-        """Measure the ranking of lists: :func:`rankwise.evaluate` of the scores, by default with its own metrics."""
-        return evaluate(self.predict(lists), lists.data, self.metrics if metrics is None else metrics)
+        """Measure the ranking of lists: :func:`rankwise.evaluate` of it, by default with its own metrics."""
+        return evaluate(self, lists, self.metrics if metrics is None else metrics)
 
     @property
     def encoder(self) -> "CrossEncoder":

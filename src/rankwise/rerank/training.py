@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, compiling
+from rankwise import check, compiling, user_code
 from rankwise.arrays import Array
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
+from rankwise.plain import Json
 from rankwise.rankers import storage
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.training import columns
@@ -83,6 +84,8 @@ def fit(
         if not isinstance(lists, Lists | None) or (lists is None and name == "train"):
             hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
             raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
+    if valid is not None:
+        valid.compare_with(train, "validation")
     with Interrupts() as interrupts, _own_threads(reranker), compiling.announce_compiling(reranker.progress):
         with interrupts.allowed():
             metrics = find_metrics(reranker.metrics)
@@ -126,7 +129,7 @@ def fit(
         if valid is not None and (learner.best_scores is not None or learner.processes.first):
             best_scores = learner.best_scores  # none where the best part was one before training was resumed
             best_scores = scores(reranker, valid) if best_scores is None else best_scores
-            reranker.evaluation_ = evaluate(best_scores, valid.data, metrics)
+            reranker.evaluation_ = evaluate(best_scores, valid, metrics)
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
         if interrupts.asked:  # after the last part
             reranker.stopped_ = "interrupted"
@@ -180,7 +183,7 @@ def _checkpoint(
             raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
         return None
     free = {"model", "objective", *FREE} - {"epochs"}  # on which the learning rate of every step depends
-    identity = {
+    identity: Json = {
         "ranker": folder.NAME,
         "objective": objective_expression(reranker.objective),
         "data": {
@@ -190,6 +193,8 @@ def _checkpoint(
         },
         "parameters": {name: value for name, value in reranker.settings().items() if name not in free},
     }
+    if code := user_code.digests(find_objective(reranker.objective), find_metrics(reranker.metrics)):
+        identity["code"] = code
     return Checkpoint(Path(reranker.checkpoint), every, identity=identity, describe=_versions, unit=UNIT)
 
 
@@ -249,7 +254,7 @@ def _bytes() -> "torch.dtype":
 
 def _pairs(texts: Any) -> list[tuple[str, str]]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
-        hint = "pass Lists, or [(query, document), …]; rw.evaluate takes reranker.predict(lists) and lists.data"
+        hint = "pass rw.rerank.Lists, which rw.evaluate and rw.compare take too, or [(query, document), …]"
         raise check.error("a reranker scores texts", got=type(texts).__name__, hint=hint)
     pairs = [tuple(one) if isinstance(one, list | tuple) else one for one in texts]
     for number, one in enumerate(pairs):

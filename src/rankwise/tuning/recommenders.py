@@ -66,6 +66,8 @@ class RecommenderChoice:
 
     candidates: tuple[Candidate, ...]
     metrics: tuple[str, ...]
+    ranked: str = ""
+    """Which items held-out ones were looked for among."""
 
     @property
     def best(self) -> Candidate:
@@ -86,7 +88,8 @@ class RecommenderChoice:
             for candidate in self.candidates
         )
         header = ("model", "setting", *self.metrics, "seconds")
-        return Table(header=header, rows=rows, align="ll" + "r" * (len(self.metrics) + 1))
+        notes = (f"Candidates: {self.ranked}.",) if self.ranked else ()
+        return Table(header=header, rows=rows, align="ll" + "r" * (len(self.metrics) + 1), notes=notes)
 
     def to_dict(self) -> Json:
         """Give everything as plain data."""
@@ -99,7 +102,8 @@ class RecommenderChoice:
             }
             for candidate in self.candidates
         ]
-        return {"best": self.best.model, "settings": self.best.settings, "candidates": about}
+        chosen = {"best": self.best.model, "settings": self.best.settings}
+        return chosen | {"ranked": self.ranked, "candidates": about}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per candidate."""
@@ -147,7 +151,7 @@ def choose_recommender(
     fit, valid = train.split((1.0 - held_out, held_out), by=by, seed=seed, spare_held_out=False)
     asked = find_metrics(metrics)
     names = _names(models, train)
-    tried = []
+    tried, ranked = [], ""
     for name, own in _settings(names, dict(settings or {}), seed, threads):
         if progress is not None:
             progress(name)
@@ -156,8 +160,9 @@ def choose_recommender(
         ranker.fit(fit)
         seconds = time.perf_counter() - start
         found = evaluate_interactions(ranker, valid, asked, exclude=fit, seed=seed, resamples=1)
+        ranked = found.candidates
         tried.append(Candidate(name, own, found.mean, seconds))
-    return RecommenderChoice(tuple(tried), tuple(str(one) for one in asked))
+    return RecommenderChoice(tuple(tried), tuple(str(one) for one in asked), ranked)
 
 
 def hold_out_comparison(

@@ -12,7 +12,7 @@ from rankwise.evaluation import tables
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.table import RANKERS, ranker_class
+from rankwise.rankers.table import built, ranker_class
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,14 +98,14 @@ class Tuning:
         usual = ranker_class(self.ranker_name).own_parameters()
         said = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
         flat = {"ranker": self.ranker_name, **said}
-        if not isinstance(flat["objective"], str):
+        if not isinstance(flat.get("objective", ""), str):
             raise check.error(
                 "an objective without an expression cannot be written to a file",
                 got=repr(flat["objective"]),
-                hint="take tuning.ranker(), or set the objective as an expression",
+                hint="take tuning.ranker(), set the objective as an expression, or register it with rw.register",
             )
         if own := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
-            hint = "take tuning.ranker()"
+            hint = "take tuning.ranker(), or register the metric with rw.register"
             raise check.error("a metric of one's own cannot be written to a file", got=own[0], hint=hint)
         best = self.best
         origin = {
@@ -220,7 +220,7 @@ class Tuning:
 
 def build(ranker: str, bag: int | None, parameters: Keywords) -> "Trained":
     """Make a ranker, or a bag of ``bag`` such rankers."""
-    single = ranker_class(ranker)(**parameters)
+    single: Trained = built(ranker, parameters)
     return single if bag is None else bagged(single, bag)
 
 
@@ -241,7 +241,7 @@ def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
     ranker = flat.pop("ranker", None)
     if ranker is not None:
         with check.naming(file.place("ranker")):
-            check.choice("ranker", ranker, RANKERS)
+            ranker_class(ranker)
     return ranker, {name: None if value == "none" else value for name, value in flat.items()}
 
 

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike, RankMetric
+from rankwise.metrics import Metric, MetricLike, expression
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
@@ -20,8 +20,8 @@ from rankwise.rankers.training.ranker import Trained
 from rankwise.tuning import spaces
 from rankwise.tuning.result import build
 
-"""An objective, a function to be adapted, or an expression."""
-
+DEFAULT = "lambdarank"
+"""The objective that is searched unless another one is named."""
 _CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}
 
 
@@ -31,8 +31,8 @@ class Search:
 
     train: RankingDataset
     valid: RankingDataset | None
-    objective: Objective | str
-    """An objective, or the expression of a ``native:`` one."""
+    objective: Objective | str | None
+    """An objective, the expression of a ``native:`` one, or None for a ranker without one."""
     ranker: str
     metric: Metric
     ranges: dict[str, spaces.Dimension]
@@ -55,9 +55,12 @@ class Search:
         inner = {part for part, _ in spaces.parts(self.objective)}
         own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
         objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
-        metric = str(self.metric) if isinstance(self.metric, RankMetric) else self.metric
-        shared = {"metrics": (metric,), "seed": self.seed}
-        return {"objective": _expression(objective), **shared, **self.fixed, **spaces.assembled(own)}
+        shared: Keywords = {"metrics": (expression(self.metric),), "seed": self.seed}
+        if objective is not None:
+            shared["objective"] = _expression(objective)
+        known = ranker_class(self.ranker).own_parameters()
+        taken = {name: value for name, value in shared.items() if name in known}
+        return {**taken, **self.fixed, **spaces.assembled(own)}
 
     def built(self, parameters: Keywords) -> Trained:
         """The ranker of a trial, or the bag."""
@@ -81,6 +84,8 @@ class Search:
 
     def identity(self) -> Json:
         """What must be the same for a study to be resumed."""
+        code = user_code.digests(ranker_class(self.ranker), self.objective, self.metric, self.fixed)
+        optional = ({} if self.bag is None else {"bag": self.bag}) | ({"code": code} if code else {})
         return {
             "ranker": self.ranker,
             "objective": str(_expression(self.objective)),
@@ -90,7 +95,7 @@ class Search:
             "seed": self.seed,
             "train": fingerprint(self.train),
             "valid": None if self.valid is None else fingerprint(self.valid),
-        } | ({} if self.bag is None else {"bag": self.bag})
+        } | optional
 
 
 def checked_search(
@@ -101,7 +106,7 @@ def checked_search(
     """Check what is to be searched, as far as that can be done without training."""
     given: object = ranker
     if not isinstance(given, str):
-        hint = "set ranker='lightgbm', and bag=5 for bags of five"
+        hint = "set ranker='lightgbm', or the name that rw.register gave one of your own; bag=5 makes bags of five"
         raise check.error("a search makes its rankers itself and takes the name of one", got=repr(given), hint=hint)
     if bag is not None:
         check.integer("bag", bag, least=2)
@@ -112,7 +117,7 @@ def checked_search(
             if part is None:
                 hint = "pass it, or set bag=5: members of a bag validate each other"
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
-    base = str(objective) if native(objective) is not None else find_objective(objective)
+    base = _objective_of(ranker, objective)
     ranges, settled = spaces.named(space, ranker, base)
     if "hidden" in (*search, *fixed):  # all layers at once
         layers = spaces.layers_of(ranges)
@@ -159,9 +164,19 @@ def checked_search(
     return checked
 
 
-def _expression(objective: Objective | str) -> Objective | str:
+def _objective_of(ranker: str, objective: ObjectiveLike) -> Objective | str | None:
+    """The objective that trials train with; a ranker of one's own may have none."""
+    if "objective" not in ranker_class(ranker).own_parameters():
+        if objective != DEFAULT:
+            hint = "leave objective out"
+            raise check.error(f"{ranker} has no parameter objective", got=str(objective), hint=hint)
+        return None
+    return str(objective) if native(objective) is not None else find_objective(objective)
+
+
+def _expression(objective: Objective | str | None) -> Objective | str | None:
     """The expression of an objective, if that reads back as the same; else the objective itself."""
-    if isinstance(objective, str):
+    if objective is None or isinstance(objective, str):
         return objective
     with contextlib.suppress(ValueError):
         if find_objective(repr(objective)) == objective:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rankwise import check, grammar
 from rankwise.objectives.base import Objective, Sum
 from rankwise.plain import Keywords
+from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -263,7 +264,7 @@ NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
 }
 
 
-def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str, Dimension], Keywords]:
+def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[dict[str, Dimension], Keywords]:
     """Give a named space of a ranker and an objective: what is searched, and what is fixed.
 
     The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
@@ -272,6 +273,9 @@ def named(space: str, ranker: str, objective: Objective | str) -> tuple[dict[str
     if space == "none":
         return {}, {}
     rankers = RANKERS[check.choice("space", space, (*RANKERS, "none"))]
+    if space == "default" and ranker not in rankers:  # of one's own, which says itself what is searched
+        declared = ranker_class(ranker).search_space
+        rankers = rankers | {ranker: {name: dimension(one) for name, one in declared.items()}}
     own = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
     search = {name: one for name, one in own.items() if isinstance(one, Range | Choice)}
     fixed = {name: one for name, one in own.items() if name not in search}

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rankwise import check, files
-from rankwise.rankers.table import ranker_class
+from rankwise.rankers.table import built
 from rankwise.tuning.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.tuning.search import Search
 
@@ -136,7 +136,7 @@ def ended_trials(optuna: ModuleType, study: "Study", search: Search) -> tuple[Tr
         reason = trial.user_attrs.get("reason", "")
         if trial.state == states.FAIL and not reason:
             continue
-        ranker = ranker_class(search.ranker)(**search.parameters(trial.params))
+        ranker = built(search.ranker, search.parameters(trial.params))
         found.append(
             Trial(
                 number=len(found),

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise import check, compiling
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import inputs
 from rankwise.stream import Stream
 from rankwise.tuning import spaces
 from rankwise.tuning.progress import Report, showing
 from rankwise.tuning.result import COMPLETE, Tuning
-from rankwise.tuning.search import Search, checked_search
+from rankwise.tuning.search import DEFAULT, Search, checked_search
 from rankwise.tuning.study import ended_trials, mend, opened, process
 from rankwise.tuning.watch import Watch
 
@@ -31,7 +33,7 @@ TRIALS = 50
 def tune(
     train: RankingDataset,
     valid: RankingDataset | None = None,
-    objective: ObjectiveLike = "lambdarank",
+    objective: ObjectiveLike = DEFAULT,
     *,
     ranker: str = "lightgbm",
     bag: int | None = None,
@@ -57,7 +59,9 @@ def tune(
     With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
     the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
 
-    ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or ``"none"``; ``search`` adds ranges or
+    ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
+    ``search_space`` is then the default. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or
+    ``"none"``; ``search`` adds ranges or
     replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
     ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
@@ -76,6 +80,8 @@ def tune(
     checked = checked_search(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
     )
+    if valid is not None:
+        leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
@@ -142,12 +148,13 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     """Train with the parameters of a trial and tell the study; True if the user interrupted."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
     ranker = search.built(parameters)
-    rate, pace = search.ranges.get("learning_rate"), ranker.learning_rate or 1.0  # None: a preset's, in every trial
+    pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
+    rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
     watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
-    ranker.set_params(metrics=(search.metric,), threads=search.threads, progress=False)
+    ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), leakage.checked():
             warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
             ranker.fit(search.train, valid=search.valid, watch=watch)
     except optuna.TrialPruned as why:

@@ -1,5 +1,6 @@
 """A bag of rankers: one curve stops all members, none scores a query that it saw, and the bag is a ranker."""
 
+import io
 import json
 import multiprocessing
 import pickle
@@ -14,6 +15,8 @@ import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
+from rankwise.rankers.ensembles.cross_fitted import CrossFitted
+from rankwise.rankers.ensembles.held_out import HeldOut
 from rankwise.rankers.table import ranker_class
 from tests.processes import environment
 
@@ -232,6 +235,47 @@ def test_member_that_has_nothing_more_to_learn_waits_for_the_others(tmp_path):
     assert np.array_equal(resumed.oof_scores_, plain.oof_scores_)
 
 
+def test_what_is_reported_is_of_rounds_that_the_other_folds_chose(data):
+    bag = rw.bagged(ranker(rounds=8, smoothing=1, patience=None), folds=3, repeats=2).fit(data)
+    metric, fold = rw.metric("ndcg@10"), fold_of_query(data, 3, seed=0)
+    by_round = [by_hand(bag, data, rounds) for rounds in range(1, 9)]
+    values = np.array([[metric(row, data.labels, data.offsets) for row in scores] for scores in by_round]).mean(axis=1)
+    expected, rounds = np.empty(data.n_queries), set()
+    for number in range(3):
+        best = int(np.argmax(np.nanmean(values[:, fold != number], axis=1)))
+        rounds.add(best)
+        scores = by_round[best].mean(axis=0)
+        expected[fold == number] = metric(scores, data.labels, data.offsets)[fold == number]
+    assert len(rounds) > 1  # or the test would show nothing
+    np.testing.assert_allclose(bag.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
+    assert bag.best_round_ == 1 + int(np.argmax(np.nanmean(values, axis=1)))  # the model is that of all queries
+
+
+def test_a_checkpoint_without_curves_of_the_folds_is_refused(parts, tmp_path, monkeypatch):
+    train, valid = parts
+    settings = {"rounds": 4, "patience": None, "checkpoint": tmp_path / "kept", "checkpoint_every": 1}
+    with monkeypatch.context() as older:
+        older.setattr(CrossFitted, "files", lambda self: {})
+        rw.bagged(ranker(**settings), folds=2).fit(train, valid)
+    with pytest.raises(ValueError, match=r"kept no curves of the parts of a bag.*remove it, and train anew"):
+        rw.bagged(ranker(**settings | {"rounds": 5}), folds=2).fit(train, valid, resume=True)
+
+
+def test_a_model_without_cross_fitted_scores_still_loads(data):
+    held_out = rw.bagged(ranker(rounds=2), folds=2).fit(data)._held_out
+    with np.load(io.BytesIO(held_out.files()["out_of_fold.npz"])) as kept:
+        older = {name: kept[name] for name in kept.files if name != "cross_fitted"}
+    buffer = io.BytesIO()
+    np.savez(buffer, **older)
+    again = HeldOut.read({"out_of_fold.npz": buffer.getvalue()})
+    assert again is not None
+    assert again.evaluation().mean == held_out.evaluation().mean
+    forged = io.BytesIO()
+    np.savez(forged, **older, cross_fitted=np.zeros(3))
+    with pytest.raises(ValueError, match="cannot read out-of-fold scores: got 3 cross-fitted scores"):
+        HeldOut.read({"out_of_fold.npz": forged.getvalue()})
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_categories_names_weights_and_groups_go_along(library, tmp_path):
     whole = rw.synthetic(n_queries=40, n_docs=10, n_features=3, seed=1)
@@ -261,7 +305,6 @@ def test_categories_names_weights_and_groups_go_along(library, tmp_path):
     pooled = rw.concatenate([train, valid])
     expected = rw.evaluate(bag.oof_scores_, pooled)
     assert bag.history_["ndcg@10"][bag.best_round_ - 1] == pytest.approx(expected.mean["ndcg@10"])
-    assert bag.out_of_fold_.interval == expected.interval
     assert np.array_equal(bag.out_of_fold_.query_ids, expected.query_ids)
     fair = rw.bagged(ranker(library, "fair(softmax_ce, weight=0.5)", **settings), folds=2)
     assert fair.fit(train, valid).best_round_ >= 1
@@ -346,7 +389,7 @@ def test_bag_teaches_a_student_and_is_none(parts):
     student = rw.distilled(rw.bagged(ranker(rounds=4), folds=2), ranker(rounds=4)).fit(train, valid)
     assert student.teacher_.members_
     assert isinstance(student.ranker_, rw.LightGBMRanker)
-    with pytest.raises(ValueError, match="student must be a ranker of trees or nets: got bagged"):
+    with pytest.raises(ValueError, match="student must be a ranker of trees or nets, .*: got bagged"):
         rw.distilled(student, rw.bagged(ranker()))
 
 
@@ -354,14 +397,17 @@ def objective_here(scores, labels, offsets):
     return scores - labels, np.ones_like(scores)
 
 
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_errors_say_what_to_do(data):
     with pytest.raises(ValueError, match=r"at least as many queries as folds: got 3 queries and folds=5.*fewer folds"):
         rw.bagged(ranker()).fit(data.take([0, 1, 2]))
     with pytest.raises(ValueError, match=r"trained already: got LightGBMRanker.*clone"):
         rw.bagged(ranker(rounds=1).fit(data), folds=2).fit(data)
-    with pytest.raises(ValueError, match=r"rankers of trees or nets: got the class LightGBMRanker.*not trained yet"):
+    with pytest.raises(
+        ValueError, match=r"rankers of trees or nets, or of one's own: got the class LightGBMRanker.*not trained yet"
+    ):
         rw.bagged(rw.LightGBMRanker)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"rankers of trees or nets: got bagged"):
+    with pytest.raises(ValueError, match=r"rankers of trees or nets, or of one's own: got bagged"):
         rw.bagged(rw.bagged(ranker()))
     with pytest.raises(ValueError, match=r"ids in common: got 4 in both.*ids of their own"):
         rw.bagged(ranker(), folds=2).fit(data.take(slice(0, 6)), data.take(slice(4, 9)))

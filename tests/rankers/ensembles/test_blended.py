@@ -11,6 +11,7 @@ import rankwise as rw
 from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
 from rankwise.rankers.ensembles.feature import FeatureRanker
+from rankwise.rankers.ensembles.spread import spread
 from rankwise.rankers.ensembles.weights import choose_weights
 from rankwise.rankers.table import ranker_class
 
@@ -55,12 +56,13 @@ def test_blend_is_the_weighted_sum_of_bags_with_the_same_folds(mixed, parts):
         names=mixed.weights_.names,
         fold=fold_of_query(data, 3),
     )
-    assert mixed.weights_ == weights
+    assert (mixed.weights_.values, mixed.weights_.spreads) == (weights.values, weights.spreads)
+    reported = [one.out_of_fold_.mean["ndcg@10"] for one in (first, second, net)]
+    assert mixed.weights_.alone == pytest.approx([*reported, *weights.alone[3:]])  # features have no rounds to choose
     assert np.array_equal(mixed.oof_scores_, oof)
     expected = sum(factor * one.predict(valid) for factor, one in zip(weights.factors, mixed.members_, strict=True))
     np.testing.assert_allclose(mixed.predict(valid), expected, rtol=1e-12)
     assert mixed.history_ == {"ndcg@10": [mixed.out_of_fold_.mean["ndcg@10"]]}
-    assert rw.evaluate(oof, data).mean == pytest.approx(mixed.out_of_fold_.mean)
     assert mixed.weights_.names == ("lightgbm(xendcg)", "lightgbm(lambdarank)", "neural(softmax_ce)", "b", "column 2")
     assert len(features) == 2
     lone = valid.features[:1]  # no query is needed to score, and a document alone scores as it does beside others
@@ -119,6 +121,35 @@ def test_blend_of_one_ranks_as_it_does(parts):
     assert blend.weights_.values == (1.0,)
     assert blend.rank(valid)["row"].to_list() == bag.rank(valid)["row"].to_list()
     assert blend.out_of_fold_.mean == bag.out_of_fold_.mean
+
+
+def test_what_a_blend_reports_is_of_rounds_and_weights_that_other_folds_chose(parts):
+    data = rw.concatenate(list(parts))
+    bags = [rw.bagged(ranker(objective=name), folds=2).fit(data) for name in ("xendcg", "softmax_ce")]
+    blend = rw.blended.of_fitted(bags, data)
+    fold, metric = fold_of_query(data, 2), rw.metric("ndcg@10")
+    expected = np.empty(data.n_queries)
+    for number in range(2):
+        own, others = data.take(fold == number), fold != number
+        rows = np.repeat(fold == number, data.sizes)
+        # Weights were selected on the other fold alone.
+        scores = [bag.oof_scores_ / spread(bag.oof_scores_, data.offsets) for bag in bags]
+        weights = _selected(scores, data, others)
+        parts_of = [bag._held_out.cross_fitted[rows] for bag in bags]
+        blended = sum(w * one / spread(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
+        expected[fold == number] = metric(blended, own.labels, own.offsets)
+    np.testing.assert_allclose(blend.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
+
+
+def _selected(members, data, queries):
+    """Greedy selection in sixteen picks by the mean of the metric over some queries."""
+    metric, counts, total = rw.metric("ndcg@10"), np.zeros(len(members)), np.zeros(data.n_docs)
+    for _ in range(16):
+        means = [np.nanmean(metric(total + one, data.labels, data.offsets)[queries]) for one in members]
+        best = np.isclose(means, max(means), rtol=0.0, atol=1e-15)
+        counts[best] += 1 / best.sum()
+        total += np.mean([one for one, chosen in zip(members, best, strict=True) if chosen], axis=0)
+    return counts / 16
 
 
 def test_trained_bags_are_blended_without_training(parts):

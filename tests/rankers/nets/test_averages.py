@@ -58,6 +58,6 @@ def test_an_average_must_forget(data):
 
 def test_a_bag_of_averaged_nets_scores_with_the_averages(data):
     bag = rw.bagged(ranker(epochs=3, averaging=0.9), folds=2).fit(data)
-    assert bag.out_of_fold_.mean["ndcg@10"] == bag.history_["ndcg@10"][bag.best_round_ - 1]
+    assert rw.evaluate(bag.oof_scores_, data).mean["ndcg@10"] == bag.history_["ndcg@10"][bag.best_round_ - 1]
     last = rw.bagged(ranker(epochs=3), folds=2).fit(data)
     assert not np.allclose(bag.predict(data), last.predict(data))

@@ -1,16 +1,21 @@
 """Users' own data sets: a few lines of TOML make a set load as those of the catalog do."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from rankwise import check, settings_files
+from rankwise.data.arguments import Roles
 from rankwise.data.catalog.entry import PARTS, Entry
 from rankwise.data.format_names import FORMATS, by_name
 from rankwise.plain import Keywords
 from rankwise.settings_files import Settings
 
-_COLUMNS = ("query", "label", "weight", "document")
 _LISTS = ("features", "categorical")
-KEYS = ("name", *PARTS, "folds", "format", *_COLUMNS, *_LISTS, "n_features", "first_index")
+_COLUMNS = tuple(name for name in Roles.__annotations__ if name not in (*_LISTS, "categories", "sort", "to_score"))
+_OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
+_OF_TEXT = ("n_features", "first_index")
+KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
 def describe(path: Path) -> Entry:
@@ -46,7 +51,8 @@ def describe(path: Path) -> Entry:
         form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
     columns: Keywords = {key: texts[key] for key in _COLUMNS if key in texts}
     columns |= {key: _list(file, key) for key in _LISTS if key in keys}
-    for key in (*_COLUMNS, *_LISTS) if form == "letor" else ("n_features", "first_index"):
+    columns |= {"sort": True} if "sort" in keys and _flag(file, "sort") else {}
+    for key in _OF_TABLES if form == "letor" else _OF_TEXT:
         if key in keys:
             raise check.error(
                 f"{key} does not go with the format of the data set",
@@ -72,6 +78,27 @@ def _text(file: Settings, key: str) -> str:
         what = f"{key} must be text in the description of a data set"
         raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
     return str(file.keys[key])
+
+
+@contextlib.contextmanager
+def in_toml(path: str | Path) -> Iterator[None]:
+    """Name the file that describes a set in errors about it, and say in their hints what to write there."""
+
+    def write(name: str, value: str) -> str | None:
+        if name not in KEYS:
+            return None
+        words = {"True": "true", "False": "false", "": "…"}
+        return f"{name} = {words.get(value, value)} in {Path(path).name}".replace("'", '"')
+
+    with check.naming(path), check.hints(write, "write"):
+        yield
+
+
+def _flag(file: Settings, key: str) -> bool:
+    if not isinstance(file.keys[key], bool):
+        what = f"{key} must be true or false in the description of a data set"
+        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
+    return bool(file.keys[key])
 
 
 def _list(file: Settings, key: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Load a data set by name: find its files below the data folder, read them, and remember them in binary form."""
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,10 +109,11 @@ def load_dataset(
         from rankwise.data.interactions.lists import Interactions
 
         return Interactions.read(files["ratings"])
-    parts = {one: _read(entry, path, cache) for one, path in files.items()}
-    if part is not None:
-        return parts[part]
-    _same_features(entry, parts)
+    with own.in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
+        parts = {one: _read(entry, path, cache) for one, path in files.items()}
+        if part is not None:
+            return parts[part]
+        _same_features(entry, parts)
     return Parts(parts["train"], parts.get("valid"), parts["test"])
 
 

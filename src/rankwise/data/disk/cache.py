@@ -1,9 +1,10 @@
 """Binary copies of data that are slow to parse, so that the next load is instant and memory-mapped.
 
-They lie in ``.rankwise-cache`` beside the source, or, where that folder is read-only, in the library's cache folder
-(:mod:`rankwise.caches`); there in the first place if ``RANKWISE_CACHE`` names it. A copy is named after everything that
-it depends on: the size, time and content of every file that the data are made of, the options they were read with and
-the version that read them. A changed source means another copy, so that nothing stale is read.
+Copies of sets of the catalog lie in the library's cache folder (:mod:`rankwise.caches`). Those of :func:`open_data`, as
+large as the data, lie in ``.rankwise-cache`` beside the source, or in the cache folder where that is read-only or where
+``RANKWISE_CACHE`` names it. A copy is named after everything that it depends on: the size, time and content of every
+file that the data are made of, the options they were read with and the version that read them. A changed source means
+another copy, so that nothing stale is read.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from rankwise.data.disk.copies import as_json, open_copy, write_copy
 from rankwise.data.disk.fingerprint import fingerprints, plain
 from rankwise.plain import Json
 
-FORMAT = 4
+FORMAT = 5
 FOLDER = ".rankwise-cache"
 _NAME = 48  # letters of the source's name in that of a copy, which file systems limit
 
@@ -42,7 +43,7 @@ def cached(
                 caches.missing(f"no copy of {source} can be kept ({failed.strerror or failed})")
         return data
 
-    return _opened_or(make, _places(source, stamp, _folders(source)), stamp)
+    return _opened_or(make, _places(source, stamp, _in_cache(source)), stamp)
 
 
 def mapped(
@@ -77,7 +78,7 @@ def mapped(
         except OSError as failed:
             raise _no_room(source, "a temporary folder", failed) from None
 
-    folders = _folders(source) if folder is None else [folder / _place(source)]
+    folders = _near(source) if folder is None else [folder / _place(source)]
     return _opened_or(make, _places(source, stamp, folders), stamp)
 
 
@@ -93,15 +94,19 @@ def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
     }
 
 
-def _folders(source: Path) -> list[Path]:
-    """Where a copy may lie: beside the source unless that folder is marked read-only, and in the library's cache."""
+def _in_cache(source: Path) -> list[Path]:
+    """The folder for copies of ``source`` in the library's cache; none for a user without a home."""
+    cache = caches.folder()
+    return [] if cache is None else [cache / _place(source)]
+
+
+def _near(source: Path) -> list[Path]:
+    """Folders for a large copy: beside the source unless that is read-only, and in the library's cache."""
     parent = source.absolute().parent
-    beside, own = parent / FOLDER, caches.folder()
+    beside = parent / FOLDER
     writable = parent.stat().st_mode & 0o222 and os.access(parent, os.W_OK)
     folders = [beside] if writable or beside.is_dir() else []
-    if own is not None:
-        folders.insert(0 if os.environ.get("RANKWISE_CACHE") else len(folders), own / _place(source))
-    return folders
+    return _in_cache(source) + folders if os.environ.get("RANKWISE_CACHE") else folders + _in_cache(source)
 
 
 def _place(source: Path) -> str:

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from rankwise.plain import Json
 _ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
 _DESCRIPTION = "data.json"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+_LOCK = re.compile(r"\..+-[0-9a-f]{16}\.lock")
 
 
 def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
@@ -38,9 +40,12 @@ def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
         columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        return RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
+        data = RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
+    with contextlib.suppress(OSError):  # another user's
+        os.utime(place / _DESCRIPTION)
+    return data
 
 
 def _load(place: Path, name: str, facts: Json) -> Column:
@@ -124,22 +129,23 @@ def _put(temporary: Path, place: Path, stamp: Json) -> None:
 
 
 def _sweep(place: Path, stamp: Json) -> None:
-    """Remove copies of earlier states of the same source, and what processes that were killed left behind."""
+    """Remove what nobody has used for a day: copies of other states of the source, and what killed processes left.
+
+    Everything else stays: copies that other versions of rankwise made, and files that are not ours.
+    """
     files.clear(place.parent)
     with contextlib.suppress(OSError):
         for other in place.parent.iterdir():
             with contextlib.suppress(*_DAMAGE):
-                left_behind = other.suffix == ".lock" and files.is_old(other)
-                if left_behind or (other != place and _stale(other, stamp)):
+                if (_LOCK.fullmatch(other.name) and files.is_old(other)) or _stale(other, stamp):
                     _remove(other)
 
 
 def _stale(other: Path, stamp: Json) -> bool:
-    """Tell a copy of another state of the same source from one that was read with other options."""
-    described = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))
-    if "content" not in described:  # of an earlier format
-        return bool(described["stamp"]["source"]["name"] == stamp["source"])
-    theirs: Json = described["content"]["stamp"]
+    """Whether it is a copy of another state of the same source, opened for the last time a day ago or earlier."""
+    if not files.is_old(other / _DESCRIPTION):
+        return False
+    theirs: Json = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))["content"]["stamp"]
     if theirs["source"] != stamp["source"] or theirs["files"] == stamp["files"]:
         return False
     both = theirs["files"].keys() & stamp["files"].keys()

@@ -8,6 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import check
 from rankwise.data import compressed as files
 from rankwise.data import frames
 from rankwise.data.dataset import RankingDataset
@@ -31,9 +32,13 @@ def parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingD
     with reading(paths):
         table = scan(paths)
         names = frames.feature_columns(table, known)
+        frames.warn_of_leakage(names, known.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         thin = RankingDataset.from_frame(table, **{**known, **bare})
         lists = category_lists(table, names, {}, categorical, known.get("categories") or {})
+        if thin.rows is not None:
+            what = "the rows of a query must lie together in data that stay on disk"
+            raise check.error(what, got="rows in another order", hint="sort the file before")
     step = rows_at_once(len(names), block)
     with target.open("xb") as file, reading(paths):
         out = _Matrix(file, len(names))

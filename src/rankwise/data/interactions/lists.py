@@ -14,7 +14,7 @@ from rankwise.arrays import Ids, offsets_of, read_only, rows_of
 from rankwise.data import negatives as drawing
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
-from rankwise.data.interactions.parts import Flags, Part, Share
+from rankwise.data.interactions.parts import Flags, Part, Share, Times
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
@@ -56,8 +56,8 @@ class Interactions:
     catalogue: Ids
     """(n_items,) the ids of all items, ascending."""
     _: KW_ONLY
-    times: NDArray[np.int64] | None = None
-    """(n_ratings,) when, in any unit."""
+    times: Times | None = None
+    """(n_ratings,) when: numbers in any unit; of dates and date-times seconds since 1970."""
     relevant: float = 4.0
     counted: bool = False
     """Whether ratings are counts of events: every item that occurs is relevant."""
@@ -92,7 +92,8 @@ class Interactions:
             item: The column of item ids, likewise.
             rating: The column of ratings; None where there are only events (clicks, purchases): each row then makes an
                 item relevant, rows of the same user and item are counted, and of their times the last is kept.
-            time: A column of numbers, dates or times, for splits by time.
+            time: A column of numbers, dates or date-times, or of these as ISO 8601 writes them, for splits by time.
+                Times without a zone are in UTC.
             relevant: From which rating on an item is relevant.
             least_relevant: Users with fewer relevant items are left out; their items stay in the catalogue.
             catalogue: The ids of all items; by default those that occur. Name it where several tables must agree.
@@ -114,7 +115,8 @@ class Interactions:
         """
         from rankwise.data.interactions.ratings import read_ratings
 
-        table = read_ratings(path, [name for name in map(columns.get, ("user", "item", "rating", "time")) if name])
+        named = [name for name in map(columns.get, ("user", "item", "rating", "time")) if name]
+        table = read_ratings(path, named, ids=(columns.get("user"), columns.get("item")))
         if "time" in table.columns:
             columns = {"time": "time", **columns}
         if "rating" not in table.columns:
@@ -200,7 +202,12 @@ class Interactions:
         seed: int = 0,
         spare_held_out: bool = True,
     ) -> tuple[Self, ...]:
-        """Divide every user's relevant items in these proportions, at random or ``by="time"``, the earliest first.
+        """Divide relevant items in these proportions: ``"random"``, ``by="time"`` or ``by="global_time"``.
+
+        ``"random"`` and ``"time"`` divide the items of every user, at random or the earliest first: what is the future
+        of one user may then be the past of another. ``"global_time"`` makes one cut in time for all users, so that
+        everything in a part was rated after what is in the parts before it; a warning says how many users of a part
+        are new in it, whom nothing but popular items can be recommended to. Equal times stay together.
 
         A part may be split again, to take validation data off training data. ``spare_held_out`` as in :meth:`folds`;
         with False a part knows the relevant items of the parts before it.
@@ -211,11 +218,14 @@ class Interactions:
         >>> [part.to_frame()["item"].to_list() for part in ratings.split((0.7, 0.3), by="time")]
         [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9]]
         """
-        by_time = check.choice("way to split", by, ("random", "time")) == "time"
-        if by_time and self.times is None:
+        check.choice("way to split", by, ("random", "time", "global_time"))
+        if by != "random" and self.times is None:
             raise check.error("a split by time needs times", hint="name their column: from_frame(…, time='timestamp')")
         cuts = np.cumsum(check.fractions(fractions)).round(12)
-        numbers, key = self._divide(cuts, seed, by_time=by_time)
+        numbers, key = self._divide(cuts, seed, by_time=by == "time")
+        if by == "global_time" and self.times is not None:
+            numbers = parts.divide_at_once(self.times, self._wanted, cuts, numbers)
+            parts.warn_of_new_users(self._wanted, numbers, self.offsets)
         every = np.ones(self.items.size, np.bool_)
         return tuple(
             self._part(numbers == k, every if spare_held_out else numbers <= k, Share(key, low, high, True))
@@ -228,7 +238,9 @@ class Interactions:
         """Give one list per user: the relevant items of this part, and ``negatives`` others for each of them.
 
         The others are drawn without repetition from what is not relevant for the user (rated lower or not at all),
-        each as likely as another; ``"all"`` takes every one. A user who has fewer than asked for gets all of them, and
+        each as likely as another; ``"all"`` takes every one. A part of a split has a share of these items alone (a test
+        of a fifth a fifth of them): metrics of its lists are higher than those of the full catalogue, which
+        :func:`rankwise.evaluate_interactions` ranks. A user who has fewer than asked for gets all of them, and
         one without relevant items in this part has no list. Query ids are users, document ids items, labels 1 and
         0, or with ``graded`` the ratings of relevant items; there are no features. Another ``round`` draws anew.
         """

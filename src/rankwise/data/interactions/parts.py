@@ -1,17 +1,19 @@
 """Parts of interactions: which of a user's items are trained on and which are held out."""
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import threads
+from rankwise import check, threads
 from rankwise.arrays import offsets_of, read_only, rows_of
 from rankwise.compiling import kernel
 from rankwise.stream import Stream, uniform
 
 Flags = NDArray[np.bool_]
+Times = NDArray[np.int64] | NDArray[np.float64]
 
 
 class Share(NamedTuple):
@@ -42,7 +44,7 @@ def divide(
     offsets: NDArray[np.int64],
     items: NDArray[np.int32],
     relevant: Flags,
-    times: NDArray[np.int64] | None,
+    times: Times | None,
     cuts: NDArray[np.float64],
     stream: Stream,
 ) -> tuple[NDArray[np.int8], np.uint64]:
@@ -66,6 +68,41 @@ def divide(
     shift = stream.child("shift").per_query(n_users)[:, 0]
     numbers[rows[order]] = np.searchsorted(cuts[:-1], (ranks + shift[users]) / counts[users], side="right")
     return numbers, key
+
+
+def divide_at_once(
+    times: Times, relevant: Flags, cuts: NDArray[np.float64], numbers: NDArray[np.int8]
+) -> NDArray[np.int8]:
+    """Return the part of every rating by one cut in time for all users; −1 stays where ``numbers`` has it.
+
+    A part ends with the time up to which there is its share of the relevant ratings.
+
+    >>> times, every = np.array([3, 1, 2, 2, 4]), np.ones(5, bool)
+    >>> divide_at_once(times, every, np.array([0.6, 1.0]), np.zeros(5, np.int8))
+    array([1, 0, 0, 0, 1], dtype=int8)
+    """
+    moments = np.sort(times[relevant])
+    ends = moments[np.ceil(cuts[:-1] * moments.size).astype(np.int64).clip(1) - 1]
+    places = np.searchsorted(ends, times, side="left")
+    shares = np.bincount(places[relevant], minlength=cuts.size)
+    if not shares[np.diff(cuts, prepend=0.0) > 0].all():
+        got = f"parts of {', '.join(f'{share:,}' for share in shares)} relevant ratings"
+        hint = "choose other fractions, or finer times: equal ones stay together"
+        raise check.error("one cut in time leaves a part empty", got=got, hint=hint)
+    return np.where(numbers < 0, numbers, places).astype(np.int8)
+
+
+def warn_of_new_users(relevant: Flags, numbers: NDArray[np.int8], offsets: NDArray[np.int64]) -> None:
+    """Warn of users who have relevant items in a part and none in those before it."""
+    before = np.zeros(offsets.size - 1, np.bool_)
+    for number in range(int(numbers.max(initial=0)) + 1):
+        here = count_flags(relevant & (numbers == number), offsets) > 0
+        new = int((here & ~before).sum())
+        if number and new:
+            of = f"{new:,} of the {int(here.sum()):,} users of part {number + 1}"
+            why = "nothing is known of them but what is popular"
+            warnings.warn(f"{of} have no relevant item before it in time: {why}", stacklevel=3)
+        before |= here
 
 
 def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:

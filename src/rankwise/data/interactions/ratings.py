@@ -13,6 +13,8 @@ from rankwise import check
 from rankwise.arrays import Ids, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data.interactions.text import read_text
+from rankwise.data.interactions.times import times_of
+from rankwise.data.tables import ids as identifiers
 from rankwise.data.tables.polars import as_polars
 from rankwise.data.tables.table import Table
 from rankwise.data.tables.text import TextTable
@@ -29,16 +31,20 @@ _FILES = ("ratings.csv", "ratings.csv.gz", "ratings.parquet", "ratings.dat", "u.
 """What MovieLens and others call ratings in a folder."""
 
 
-def read_ratings(path: str | Path, named: Collection[str] = ()) -> TextTable | pl.DataFrame:
+def read_ratings(
+    path: str | Path, named: Collection[str] = (), ids: Collection[str | None] = ()
+) -> TextTable | pl.DataFrame:
     """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
 
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
     user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names, but for those
-    that the caller has ``named``. Of a folder, the ratings inside it are read.
+    that the caller has ``named``. Of a folder, the ratings inside it are read. Ids, of users and items or in columns
+    ``ids``, are integers where all of a column print as they are written, else text.
     """
     path = file_of_ratings(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
-        text = read_text(path)
+        spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
+        text = read_text(path, lambda name: name in ids or _plain(name) in spellings)
         return replace(text, frame=_named(text.frame, named))
     with check.library("Parquet", path):
         return _named(pl.read_parquet(check.readable(path)), named)
@@ -60,9 +66,13 @@ def file_of_ratings(path: str | Path) -> Path:
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
     """Call columns by our names."""
-    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in table.columns if name not in named}
+    plain = {_plain(name): name for name in table.columns if name not in named}
     found = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
 
 
 def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: ArrayLike | None) -> Keywords:
@@ -89,7 +99,7 @@ def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: 
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
-            hint="keep one of the rows, for example with frame.group_by('user', 'item').max(), or set rating=None",
+            hint="keep one of the rows, or set rating=None: every row is then an event",
         )
     return {
         "users": users,
@@ -119,7 +129,7 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
 
 
 def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFrame:
-    """Give the columns that play these roles, named by them and checked: ids, finite ratings, whole times."""
+    """Give the columns that play these roles, named by them and checked: ids, finite ratings, times."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table, _ = as_polars(frame.frame if isinstance(frame, TextTable) else frame)
     named = {role: name for role, name in roles.items() if name is not None}
@@ -140,6 +150,8 @@ def numbered(
     >>> numbered(pl.Series(["b", "a", "b"]))
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
     """
+    if known is not None and (known.dtype.kind in "iu") != ids.dtype.is_integer():  # 12 and "12" are one item
+        ids, known = ids.cast(pl.String), np.unique(known.astype(np.str_))
     different = (ids.unique() if known is None else pl.Series(ids.name, known)).sort()
     table = different.to_frame().with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number"))
     numbers = ids.to_frame().join(table, on=ids.name, how="left", maintain_order="left")["number"]
@@ -147,8 +159,7 @@ def numbered(
         row = int(numbers.is_null().arg_max() or 0)
         hint = "leave catalogue out, or list every item in it"
         raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), hint=hint)
-    array = np.array(different.to_list(), np.str_) if different.dtype == pl.String else different.to_numpy()
-    return array, numbers.to_numpy()
+    return identifiers.to_numpy(different), numbers.to_numpy()
 
 
 def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
@@ -158,51 +169,30 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
         raise check.error(
             f"the {role} must be known in every row", got="null", where=place(row), hint="fill or drop it"
         )
+    if role == "time":
+        return times_of(series, place)
     return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
 
 
 def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    if isinstance(series.dtype, pl.Categorical | pl.Enum):
-        series = series.cast(pl.String)
-    if series.dtype in (pl.UInt64, pl.String):
-        return series
-    if series.dtype.is_integer():
-        narrow = series.cast(pl.Int64, strict=False)
-        if not narrow.null_count():
-            return narrow
-        row = int(narrow.is_null().arg_max() or 0)
-        hint = "make them strings, in every row"
-        raise check.error(
-            f"a number as {series.name} must fit into 64 bits", got=series[row], where=place(row), hint=hint
-        )
-    broken = series != series.floor() if series.dtype.is_float() else series.is_not_null()
-    row = int(broken.arg_max() or 0)
-    raise check.error(
-        f"the column of the {series.name} must hold integers or strings",
-        got=f"{series[row]!r}, {series.dtype}",
-        where=place(row),
-        hint="cast it",
-    )
+    ids = identifiers.checked(series, series.name, place)
+    return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
 
 
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    role = series.name
-    if series.dtype.is_temporal() and role == "time":
-        return series.cast(pl.Datetime("us")).dt.epoch("s")
+    """Ratings: finite numbers."""
     plain = series.str.strip_chars() if series.dtype == pl.String else series
     numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
     numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         raise check.error(
-            f"the column of the {role} must hold numbers",
+            f"the column of the {series.name} must hold numbers",
             got=f"{series[row]!r}, {series.dtype}",
             where=place(row),
             hint="cast it, or mend the row",
         )
-    beyond = ~numbers.is_finite() if role == "rating" else ~(numbers.abs() < 2.0**63)
-    if beyond.any():
-        row = int(beyond.arg_max() or 0)
-        what = "ratings must be finite" if role == "rating" else "times must be whole numbers of at most 64 bits"
-        raise check.error(what, got=f"{series[row]}", where=place(row), hint="drop the row")
-    return numbers if role == "rating" else (series if series.dtype.is_integer() else numbers).cast(pl.Int64)
+    if not numbers.is_finite().all():
+        row = int((~numbers.is_finite()).arg_max() or 0)
+        raise check.error("ratings must be finite", got=f"{series[row]}", where=place(row), hint="drop the row")
+    return numbers

@@ -73,6 +73,7 @@ def _text(path: Path) -> pl.DataFrame:
     known = {*SPELLINGS["item"], *_TITLES}
     header = any(_plain(word) in known for word in rows[0])
     names = rows[0] if header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
+    check.named_once(names, str(path))
     width = len(names)
     body = [(row + [""] * width)[:width] for row in rows[header:]]
     return pl.DataFrame(body, schema=dict.fromkeys(names, pl.String), orient="row")

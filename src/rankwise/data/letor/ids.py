@@ -29,9 +29,10 @@ def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _decode(text, spans, out, first_row):  # type: ignore[no-untyped-def]
-    """Write spans of UTF-8 as code points into rows of ``out``; a byte that is no UTF-8 becomes U+FFFD.
+    """Write spans of UTF-8 as code points into rows of ``out``.
 
-    With ``first_row`` = -1 nothing is written; either way the longest number of code points is returned.
+    With ``first_row`` = -1 nothing is written; either way the longest number of code points is returned, or if a span
+    is not UTF-8, its number less than 0: −1 for the first.
     """
     longest = 0
     for i in range(spans.shape[0]):
@@ -54,13 +55,17 @@ def _decode(text, spans, out, first_row):  # type: ignore[no-untyped-def]
             if too_short or 0xD800 <= point < 0xE000 or point >= 0x110000:
                 more = -1
             if more < 0:
-                point, more = np.int64(0xFFFD), 0
+                return -1 - i
             if first_row >= 0:
                 out[first_row + i, count] = point
             at += 1 + more
             count += 1
         longest = max(longest, count)
     return longest
+
+
+class NotUtf8Error(Exception):
+    """An id is not UTF-8; the argument is where it begins in the text."""
 
 
 class Ids:
@@ -85,6 +90,8 @@ class Ids:
                 self.words.matrix()[: earlier.size] = earlier.view(np.uint32).reshape(earlier.size, -1)
                 self.words.rows = earlier.size
         longest = _decode(text, spans, self.words.matrix(), -1)
+        if longest < 0:
+            raise NotUtf8Error(int(spans[-1 - longest, 0]))
         if longest > self.words.width:
             self.words.widen(longest)
         self.words.reserve(self.words.rows + len(spans))

@@ -16,7 +16,7 @@ from rankwise.data.letor import lines as kernel
 from rankwise.data.letor.blocks import line_blocks
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing, GrowingMatrix
-from rankwise.data.letor.ids import Ids
+from rankwise.data.letor.ids import Ids, NotUtf8Error
 from rankwise.data.letor.sparse_rows import SparseRows
 from rankwise.plain import Keywords
 
@@ -185,14 +185,32 @@ class Reader:
         self.labels.append(self.batch_labels[:rows])
         self.starts.append(before + self.batch_starts[:queries])
         self.lines.append(self.batch_lines[:queries])
-        self.query_ids.append(text, self.query_spans[:queries])
+        try:
+            self.query_ids.append(text, self.query_spans[:queries])
+        except NotUtf8Error as broken:
+            raise check.not_utf8(b"", f"{self.path}, line {self.line_of(text, broken)}") from None
         if self.document_ids is not None:
             spans = self.document_spans[:rows]
             if (spans[:, 1] < 1).any() or (spans[:, 1] > kernel.MOST_ID).any():
                 self.document_ids = None  # not every document has one
             else:
-                self.document_ids.append(text, spans)
+                self.keep_document_ids(text, spans)
         state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = state[kernel.CELLS] = 0
+
+    def keep_document_ids(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
+        """Keep ids of documents; comments that are not UTF-8 are none."""
+        try:
+            if self.document_ids is not None:
+                self.document_ids.append(text, spans)
+        except NotUtf8Error as broken:
+            self.document_ids = None
+            what = "document ids are left out: the comment is not UTF-8"
+            warnings.warn(f"{self.path}, line {self.line_of(text, broken)}: {what}", stacklevel=4)
+
+    def line_of(self, text: NDArray[np.uint8], broken: NotUtf8Error) -> int:
+        """Return the line of an id that is not UTF-8."""
+        later = np.count_nonzero(text[broken.args[0] : self.state[kernel.AT]] == ord("\n"))
+        return int(self.state[kernel.LINE] - later)
 
     def widen(self, width: int, shift: int = 0) -> None:
         """Make the matrix wider; a first guess at the number of features would be the end of the first line."""

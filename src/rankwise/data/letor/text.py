@@ -17,6 +17,7 @@ from rankwise.arrays import Ids
 from rankwise.compiling import kernel
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.format_names import TABLES, ending
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
 from rankwise.data.letor.reader import MAX_LINE_BYTES, Reader
 from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole
@@ -100,6 +101,9 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     feature names, which are left out, nor for weights, groups, scores of a teacher, categorical columns, propensities,
     positions and who was judged: data that have them are refused unless ``lossy`` allows to leave them out.
     """
+    if ending(Path(path)) in TABLES:
+        hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
+        raise check.error("LETOR text is read by names of text", got=repr(Path(path).name), hint=hint)
     held = [name for name in CANNOT_HOLD if getattr(data, name) is not None and len(getattr(data, name))]
     if held and not lossy:
         raise check.error(

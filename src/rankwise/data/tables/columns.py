@@ -27,25 +27,34 @@ def category_lists(
 
     Those in ``wanted`` are as the user says; ``listed`` are the table's own where its columns cannot say them. A type
     that lists categories has them in its order; other text, which is taken where it is Categorical or ``categorical``
-    names it, has those that occur, sorted.
+    names it, has those that occur, sorted. A column of any type without a single value is one of missing numbers, or
+    of missing categories where it is to have some.
     """
     schema = table.collect_schema()
+    odd = [name for name in features if not _fits(schema[name], wanted.get(name))]
+    empty = {name for name in odd if schema[name] == pl.Null}
+    if typed := [name for name in odd if name not in empty]:
+        has_values = table.select(pl.col(typed).is_not_null().any()).collect()
+        empty |= {name for name in typed if not has_values[name][0]}
     found: dict[str, Values] = {}
     open_ended, text = [], []
     for name in features:
         kind = schema[name]
         if name in wanted:
             found[name] = values(wanted[name], f"column {name!r}")
-            _check_kind(name, kind, found[name])
+            if name not in empty:
+                _check_kind(name, kind, found[name])
         elif name in listed:
             found[name] = listed[name]
         elif isinstance(kind, pl.Enum):
             found[name] = tuple(kind.categories.to_list())
         elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
             open_ended.append(name)
+        elif name in empty:
+            continue
         elif kind == pl.String:
             text.append(name)
-        elif not (kind.is_numeric() or kind == pl.Boolean):
+        elif not _is_number(kind):
             hint = f"leave it out with features={[f'!{name}']}, or encode it as numbers"
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
     if text:
@@ -78,6 +87,9 @@ def matrix(
     for first in range(0, len(features), _COLUMNS_AT_ONCE):
         part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
         for number, series in enumerate(part.iter_columns(), first):
+            if series.null_count() == len(series):  # of whatever type
+                filled[:, number] = np.nan
+                continue
             column = _codes(series, lists[series.name]) if series.name in lists else _float32(series)
             filled[:, number] = column if order is None else column[order]
     return filled
@@ -94,12 +106,20 @@ def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Serie
     return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
 
 
+def _is_number(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind == pl.Boolean
+
+
+def _fits(kind: pl.DataType, listed: Sequence[object] | None) -> bool:
+    """Whether a column is one of numbers, or holds what its categories are: text, or numbers."""
+    if not listed:
+        return _is_number(kind) or isinstance(kind, pl.Categorical | pl.Enum)
+    return _is_number(kind) if is_numeric(listed) else isinstance(kind, pl.Categorical | pl.Enum | pl.String)
+
+
 def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
     """A column of text goes with categories that are text, and one of numbers with numbers."""
-    text = isinstance(kind, pl.Categorical | pl.Enum) or kind == pl.String
-    if not listed or (text and not is_numeric(listed)):
-        return
-    if (kind.is_numeric() or kind == pl.Boolean) and is_numeric(listed):
+    if not listed or _fits(kind, listed):
         return
     what = "numbers" if is_numeric(listed) else "text"
     raise check.error(

@@ -1,7 +1,6 @@
 """Ranking data as CSV: a first line that names the columns, then one line per document."""
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from rankwise import check
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import text
+from rankwise.data.frames import ROLES, column_names
+from rankwise.data.tables import ids, text
 
 _MARKS = (",", "\t", ";", "|")
-_MISSING = ("", "NA", "N/A", "NULL", "null", "None")
 
 
 def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) -> RankingDataset:
@@ -36,14 +35,19 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
     path = Path(path)
     listed = columns.get("categories") or {}
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
-    table = read_table(path, separator=separator, words=words)
-    frame = table.frame.with_columns(_numbers(one) for one in table.frame.iter_columns() if one.name not in words)
-    in_order = not columns.get("sort")  # rows that were sorted have no line
-    with check.naming(path), check.placing(table.place) if in_order else contextlib.nullcontext():
+    identifiers = [columns.get(role) for role in ("document", "groups")] + [columns.get("query", ROLES["query"])]
+    coded = column_names(columns.get("categorical", ()))
+    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, identifiers)])
+    frame = table.frame.with_columns(
+        ids.from_text(one) if one.name in identifiers else _codes(one) if one.name in coded else _numbers(one)
+        for one in table.frame.iter_columns()
+        if one.name not in words
+    )
+    with check.naming(path), check.placing(table.place):
         return RankingDataset.from_frame(frame, **columns)
 
 
-def read_table(path: Path, *, separator: str | None = None, words: Sequence[str] | None = ()) -> text.TextTable:
+def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> text.TextTable:
     """Read the columns of a CSV file, and the line of each row; those of ``words``, or all if None, stay text."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     first, _, _ = content.partition(b"\n")
@@ -62,14 +66,24 @@ def _separator(first: str) -> str:
     return max(_MARKS, key=first.count)
 
 
+def _codes(column: pl.Series) -> pl.Series:
+    """Return a column of categories: text, also where it looks like numbers that print otherwise, such as 007."""
+    if column.null_count() == len(column):
+        return column
+    small = column.str.to_lowercase()
+    if small.is_in(("true", "false")).all():
+        return small == "true"
+    return column if column.str.contains(r"^[-+]?0\d").any() else _numbers(column)
+
+
 def _numbers(column: pl.Series) -> pl.Series:
-    """Give a column of text as numbers, if all that it holds beside words for a missing value is numbers."""
+    """Give a column of text as numbers, if all that it holds, if anything, is numbers or words for a missing value."""
     if column.dtype != pl.String:
         return column
     known = column.str.strip_chars()
-    known = known.set(known.is_in(_MISSING), None)
+    known = known.set(known.is_in(ids.MISSING), None)
     numbers = known.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == known.null_count() and known.null_count() < len(column) else column
+    return numbers if numbers.null_count() == known.null_count() else column
 
 
 def _is_number(word: str) -> bool:

@@ -13,6 +13,7 @@ from rankwise.data import frames
 from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.format_names import TABLES, is_known
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
@@ -42,6 +43,9 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     The file appears only once it is complete, and replaces another only with ``force``.
     """
     path = Path(path)
+    if is_known(path) and TABLES.get(path.suffix.lower()) != "parquet":
+        hint = "end its name in .parquet, or write LETOR text with rw.write_letor"
+        raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
     roles = {role: frames.free_name(name, names) for role, name in frames.ROLES.items()}
@@ -131,7 +135,10 @@ def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple
 
 
 def scan(paths: Sequence[Path]) -> pl.LazyFrame:
-    """Give the rows of all files; where their types list different categories in a column, these are put together."""
+    """Give the rows of all files, whose columns are brought to common types where they differ.
+
+    Categories are put together, numbers are widened, and a column without values in a file is missing there.
+    """
     table = pl.scan_parquet(list(paths))
     if len(paths) == 1:
         return table
@@ -139,16 +146,39 @@ def scan(paths: Sequence[Path]) -> pl.LazyFrame:
     mended: Keywords = {}
     for name, first in schemas[0].items():
         kinds = [schema.get(name) for schema in schemas]
-        if all(kind == first for kind in kinds) or not all(_is_text(kind) for kind in kinds):
-            continue
-        lists = [tuple(kind.categories.to_list()) for kind in kinds if isinstance(kind, pl.Enum)]
-        mended[name] = (
-            pl.Categorical if len(lists) < len(kinds) else pl.Enum(list(map(str, join(lists, f"column {name!r}"))))
-        )
+        if any(kind != first for kind in kinds) and None not in kinds:
+            filled = [kind for path, kind in zip(paths, kinds, strict=True) if kind and not _is_empty(path, name, kind)]
+            common = _common_type(name, filled or [pl.Null()])
+            if common is not None:
+                mended[name] = common
     if not mended:
         return table
-    casts = [pl.col(name).cast(pl.String).cast(kind) for name, kind in mended.items()]
+    casts = [
+        pl.col(name).cast(pl.String).cast(kind) if _is_text(kind) else pl.col(name).cast(kind)
+        for name, kind in mended.items()
+    ]
     return pl.concat([pl.scan_parquet(path).select(*schemas[0]).with_columns(casts) for path in paths])
+
+
+def _common_type(name: str, kinds: Sequence[pl.DataType]) -> pl.DataType | None:
+    """Return the type for a column that has these in several files; None where they do not go together."""
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0]
+    if all(isinstance(kind, pl.Enum) for kind in kinds):
+        lists = [tuple(kind.categories.to_list()) for kind in kinds if isinstance(kind, pl.Enum)]
+        return pl.Enum(list(map(str, join(lists, f"column {name!r}"))))
+    if all(_is_text(kind) for kind in kinds):
+        return pl.Categorical()
+    if all(kind.is_integer() for kind in kinds):
+        return pl.Int64()
+    if all(kind.is_integer() or kind == pl.String for kind in kinds):  # ids: 12 and "12" are the same
+        return pl.String()
+    return pl.Float64() if all(kind.is_numeric() or kind == pl.Boolean for kind in kinds) else None
+
+
+def _is_empty(path: Path, name: str, kind: pl.DataType) -> bool:
+    """Whether a column has no value in a file."""
+    return kind == pl.Null or not pl.scan_parquet(path).select(pl.col(name).is_not_null().any()).collect().item()
 
 
 def _is_text(kind: pl.DataType | None) -> bool:

@@ -1,5 +1,6 @@
 """Any table as a polars one; pandas and pyarrow are never imported for it."""
 
+import contextlib
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,9 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         return _from_pandas(frame)
     if hasattr(frame, "__arrow_c_stream__"):
-        return pl.DataFrame(cast("ArrowTable", frame)).lazy(), {}
+        check.named_once(list(getattr(frame, "column_names", ())))
+        with contextlib.suppress(pl.exceptions.SchemaError):  # of a single column
+            return pl.DataFrame(cast("ArrowTable", frame)).lazy(), {}
     raise check.error(
         "a frame must be a polars, pandas or Arrow table",
         got=f"{type(frame).__module__}.{type(frame).__name__}",
@@ -31,6 +34,7 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
 
 def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     columns, lists = [], {}
+    check.named_once([str(name) for name in frame.columns])
     for name, column in frame.items():
         missing = column.isna().to_numpy()
         values: Any
@@ -41,11 +45,12 @@ def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
                 lists[str(name)] = listed
             continue
         if column.dtype.kind in "iufb":
-            values = (
-                column.to_numpy(dtype=str(column.dtype).lower(), na_value=0) if missing.any() else column.to_numpy()
-            )
+            kind = column.dtype  # of pandas' own types, the plain one
+            kind = getattr(kind, "numpy_dtype", getattr(kind, "subtype", kind))
+            values = column.to_numpy(dtype=kind, na_value=0) if missing.any() else column.to_numpy(dtype=kind)
         else:
             values = [None if gone else value for value, gone in zip(column.tolist(), missing.tolist(), strict=True)]
+            check.different_as_text(f"values of the column {name!r}", values)
         series = pl.Series(str(name), values, strict=False)
         if missing.any():
             series = series.set(pl.Series(missing), None)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.evaluation import tables
-from rankwise.evaluation.significance import wins_ties_losses
+from rankwise.evaluation.breakdown import shortened
+from rankwise.evaluation.significance import RESAMPLED, wins_ties_losses
 from rankwise.files import replacing
 from rankwise.plain import Keywords
 
@@ -35,6 +36,8 @@ COLOURS = (
 DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _MOST_PANELS = 12
+_MEANS_BESIDE = 3  # panels of means in a row
+_LONGEST = 40  # letters of a system's name beside a panel
 _MOST_BARS = 60  # more than that touch each other
 _SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
 _STYLE = {
@@ -112,6 +115,7 @@ def draw_differences(
     metric: str,
     shown: list[tuple[str, str]],
     colours: "Mapping[str, str] | None" = None,
+    title: str | None = None,
 ) -> None:
     """Draw one panel of sorted differences for each pair (system, against), each in the colour of who is better."""
     colours = colours_of(comparison.systems) if colours is None else colours
@@ -125,7 +129,7 @@ def draw_differences(
     for panel in panels[len(shown) :]:
         panel.remove()
     for row in range(rows):
-        panels[row * columns].set_ylabel(f"difference in {metric}")
+        panels[row * columns].set_ylabel(f"difference in {title or metric}")
     panels[0].legend(loc="lower left", fontsize=8)
 
 
@@ -224,25 +228,34 @@ def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = Fals
     return Path(path)
 
 
-def means_size(comparison: "Comparison", most: int | None = None) -> tuple[float, float]:
-    """Width and height, in inches, of the picture of a comparison's means, of at most so many metrics."""
-    return 2.0 + 3.0 * len(comparison.metrics[:most]), 1.3 + 0.3 * len(comparison.systems)
+def means_size(comparison: "Comparison") -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a comparison's means."""
+    rows, columns = _grid(comparison)
+    return 2.0 + 3.0 * columns, rows * (1.3 + 0.3 * len(comparison.systems))
+
+
+def _grid(comparison: "Comparison") -> tuple[int, int]:
+    """Rows and columns of panels, one for each metric."""
+    columns = min(len(comparison.metrics), _MEANS_BESIDE)
+    return -(-len(comparison.metrics) // columns), columns
 
 
 def draw_means(
     drawing: "Figure",
     comparison: "Comparison",
-    most: int | None = None,
     colours: "Mapping[str, str] | None" = None,
+    titles: "Mapping[str, str] | None" = None,
 ) -> None:
-    """Draw what :func:`plot_means` says, of at most so many metrics."""
-    metrics, systems = comparison.metrics[:most], comparison.systems
+    """Draw what :func:`plot_means` says; ``titles`` name the metrics."""
+    metrics, systems = comparison.metrics, comparison.systems
     colours = colours_of(systems) if colours is None else colours
     ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
     cells = {row[1]: row[2:] for row in comparison.table().rows}
     short = dict(zip(systems, comparison.labels, strict=True))
-    panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False).ravel()
-    for j, (panel, metric) in enumerate(zip(panels, metrics, strict=True)):
+    panels = drawing.subplots(*_grid(comparison), sharey=True, squeeze=False, gridspec_kw={"hspace": 0.08}).ravel()
+    for panel in panels[len(metrics) :]:
+        panel.remove()
+    for j, (panel, metric) in enumerate(zip(panels, metrics, strict=False)):
         means = comparison.mean[metric]
         best = max(means.values())
         for y, name in enumerate(ranked):
@@ -264,13 +277,13 @@ def draw_means(
                 annotation_clip=False,
             )
         panel.axvline(best, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
-        panel.set_title(metric, loc="left", fontweight="bold")
+        panel.set_title((titles or {}).get(metric, metric), loc="left", fontweight="bold")
         panel.set_xlabel(_of_means(comparison), fontsize=8)
         panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
         panel.set_axisbelow(True)
         panel.margins(x=0.05)
         panel.tick_params(axis="y", length=0)
-    panels[0].set_yticks(range(len(ranked)), [f"{name}  ({short[name]})" for name in ranked])
+    panels[0].set_yticks(range(len(ranked)), [f"{shortened(name, _LONGEST)}  ({short[name]})" for name in ranked])
     panels[0].set_ylim(-0.6, len(ranked) - 0.4)
 
 
@@ -284,7 +297,8 @@ def _of_means(comparison: "Comparison") -> str:
     ends = [end for one in comparison.interval.values() for both in one.values() for end in both]
     if np.isnan(ends).all():
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
-    unit = "resampled queries" if comparison.paired.unit == "query" else "trials"
+    unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
+    unit = unit if comparison.paired.unit == "query" else "trials"
     return f"mean, {100 * _confidence(comparison):g}% interval over {unit}"
 
 

@@ -34,7 +34,7 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
         panels = drawing.subplots(down, across, sharex=True, squeeze=False).ravel()
         for row, (panel, part) in enumerate(zip(panels, parts, strict=False)):
             _bars(panel, part, top)
-            about = f"label {why.labels[row]:g}, score {tables.number(part.end)}"
+            about = ", ".join([*why.label(row), f"score {tables.number(part.end)}"])
             panel.set_title(
                 f"rank {why.ranks[row]}: document {shortened(str(why.documents[row]), _LONGEST)}",
                 loc="left",

@@ -16,7 +16,7 @@ def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int 
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise check.error("two data sets have the same name", got=twice, hint="name one of them: other=path/to/file")
+        raise check.error("two data sets have the same name", got=twice, hint="name one of them: NAME=path/to/file")
     marks = {source: source.fingerprint() for source in sources}
     cells = [
         Cell(

@@ -5,6 +5,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
+from rankwise.data import leakage
 from rankwise.experiments.running.trial import parts_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def _guess(cell: "Cell") -> float:
     for rounds in (_FEW, _MORE):
         ranker = chosen.build(settings | {word: rounds}, cell.defaults)
         began = time.perf_counter()
-        ranker.fit(train, valid)
+        with leakage.checked():
+            ranker.fit(train, valid)
         taken.append(time.perf_counter() - began)
     rate = max(taken[2] - taken[1], 0.0) / (_MORE - _FEW)
     once = taken[0] + max(taken[2] + rate * ((getattr(wanted, word, None) or _MORE) - _MORE), 0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import check, files
+from rankwise import check, files, registry
 from rankwise._version import __version__
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
@@ -21,7 +21,7 @@ from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
 from rankwise.plain import Json
-from rankwise.pools import cluster, processes, without_interrupts
+from rankwise.pools import check_portable, cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
 from rankwise.threads import thread_count
 
@@ -179,10 +179,15 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
             except ValueError as wrong:
                 yield cell, wrong
         return
+    if dask is None:
+        check_portable("the experiment", work.missing[0], alone="jobs=1")
     with cluster(dask) if dask is not None else processes(work.workers) as pool:
         work.clock.start()
         with without_interrupts():
-            asked: dict[Future[Outcome], Cell] = {pool.submit(compute, cell): cell for cell in work.missing}
+            registered = registry.parcels()
+            asked: dict[Future[Outcome], Cell] = {
+                pool.submit(_compute, registered, cell): cell for cell in work.missing
+            }
         done: SimpleQueue[Future[Outcome]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike as_completed
         for future in asked:
             future.add_done_callback(done.put)
@@ -191,6 +196,12 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
                 yield asked[future], future.result()
             except ValueError as wrong:
                 yield asked[future], wrong
+
+
+def _compute(registered: list[bytes], cell: Cell) -> Outcome:
+    """Compute a cell in another process, which is told what is registered in this one."""
+    registry.receive(registered)
+    return compute(cell)
 
 
 def _description(work: Work, command: str) -> Json:
@@ -211,5 +222,5 @@ def _text(description: Json) -> str:
 def _add(progress: Progress, spec: Spec, frame: "pl.DataFrame") -> None:
     """Add the mean of a trial."""
     data, level, _, method = frame.select(list(KEY)).row(0)
-    value = weighted_mean(frame[spec.decide].fill_null(np.nan).to_numpy(), frame["weight"].to_numpy())
+    value = weighted_mean(frame[str(spec.decide)].fill_null(np.nan).to_numpy(), frame["weight"].to_numpy())
     progress.means.setdefault((data, level, method), []).append(value)

@@ -101,10 +101,11 @@ class Source:
     def read(self) -> RankingDataset:
         """Read or make the data."""
         self._only_documents()
-        if self._is_set():
-            train, valid, test = self._load(1)
-            return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
-        return self._some(self._plain())
+        with check.naming(self._text()):
+            if self._is_set():
+                train, valid, test = self._load(1)
+                return self._some(concatenate([part for part in (train, valid, test) if part is not None]))
+            return self._some(self._plain())
 
     def parts(self, fold: int, *, seed: int = 0) -> tuple[RankingDataset, RankingDataset, RankingDataset]:
         """The official parts, of one fold where there are folds; made ones, by the seed, where there are none."""
@@ -186,10 +187,11 @@ def _whole(source: Source) -> RankingDataset:
 def _ratings(source: Source) -> Interactions:
     text = source._text()
     every: Interactions
-    if source._generator():
-        every = grammar.parse(text, _SYNTHETIC, "data set")
-    elif source._is_set():
-        every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
-    else:
-        every = Interactions.read(text)
+    with check.naming(text):
+        if source._generator():
+            every = grammar.parse(text, _SYNTHETIC, "data set")
+        elif source._is_set():
+            every = load_dataset(text, folder=source.folder)  # type: ignore[assignment]  # of these names it gives ratings
+        else:
+            every = Interactions.read(text)
     return every

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments.methods import PROTOCOL
@@ -28,6 +30,7 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.plain import Json, Keywords
+from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.exhausted import NothingLearnedError
 from rankwise.threads import use_threads
 
@@ -77,7 +80,7 @@ def compute(cell: Cell) -> Outcome:
         train, valid, test = parts_of(cell)
         ranker, notes = _trained(cell, train, valid, test)
         seconds = time.perf_counter() - began
-        scores = np.asarray(ranker.predict(test), np.float64)
+        scores = np.asarray(ranker.predict(test.without_rows()), np.float64)
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
@@ -127,8 +130,9 @@ def parts_of(cell: Cell) -> Triple:
     key = (cell.source, cell.fingerprint, cell.level, cell.trial, *what)
     if key not in _last:
         _last.clear()
-        parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
-        _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
+        with check.naming(cell.source.text):
+            parts = PROTOCOLS[spec.protocol](cell.source, spec, cell.trial)
+            _last[key] = TREATMENTS[spec.treatment](parts, Draw(cell.level, spec, seed_of(spec.seed, cell.trial)))
     return _last[key]
 
 
@@ -138,30 +142,32 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
+        from rankwise.tuning.search import DEFAULT
         from rankwise.tuning.tune import tune
 
         found = tune(
             train,
             valid,
-            chosen.objective,
+            chosen.objective or DEFAULT,
             ranker=chosen.ranker,
             metric=spec.decide,
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed={"smoothing": PROTOCOL["smoothing"], **settings},
+            fixed=({} if chosen.ranker not in RANKERS else {"smoothing": PROTOCOL["smoothing"]}) | settings,
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,
         )
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
-        ranker = chosen.in_bag(found.ranker(threads=cell.threads, progress=False))
+        told = {"threads": cell.threads, "progress": False}
+        ranker = chosen.in_bag(found.ranker()._configure(**told), cell.defaults)
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:
         ranker = chosen.build(settings, cell.defaults)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import inputs
+from rankwise.rankers import inputs, storage
+from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.ensembles.combined import Combined
+from rankwise.rankers.ensembles.cross_fitted import CrossFitted, OutOfFold
 from rankwise.rankers.ensembles.held_out import HeldOut
-from rankwise.rankers.ensembles.learner import BagLearner, OutOfFold, unpacked
+from rankwise.rankers.ensembles.learner import BagLearner, unpacked
 from rankwise.rankers.ensembles.members import Learned
 from rankwise.rankers.ensembles.places import places
 from rankwise.rankers.ensembles.plans import plans, seed_of_member
@@ -45,14 +47,15 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     What is trained, for how long and with which ``seed``, ``threads``, ``metrics``, ``checkpoint`` and ``progress`` the
     ranker says; its parameters are read and set on the bag too (``set_params(leaves=15)``, or ``ranker__leaves`` as
-    scikit-learn writes it). The ranker itself stays untrained: members are clones, with seeds of their own.
+    scikit-learn writes it). The ranker itself stays untrained: members are clones, with seeds of their own. A ranker
+    of one's own, which learns at once, is trained once on each part: there is no number of rounds to choose.
 
     Trees become one forest in the library's own format, so that files, exports, scorers and contributions are those of
     a single ranker (``ranker_``). Nets stay several, and their scores are averaged, as are those of CatBoost's trees
     that hold statistics of categories.
 
     Args:
-        ranker: A ranker of trees or a NeuralRanker that is not trained.
+        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained.
         folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
             <rankwise.evaluation.cross_validate.cross_validate>`. There is a member for each.
         repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
@@ -67,8 +70,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     >>> bag = rw.bagged(ranker, folds=3).fit(data)
     >>> len(bag.members_), bag.ranker_.model_.n_trees == 3 * bag.best_round_
     (3, True)
-    >>> bag.out_of_fold_.mean["ndcg@10"] == bag.history_["ndcg@10"][bag.best_round_ - 1]
-    True
+    >>> low, high = bag.out_of_fold_.interval["ndcg@10"]
     """
 
     name = "bagged"
@@ -81,7 +83,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     def __init__(
         self,
-        ranker: Trained,
+        ranker: Ranker,
         folds: int = 5,
         *,
         repeats: int = 1,
@@ -89,35 +91,57 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         processes: int = 1,
         dask: str | None = None,
     ) -> None:
-        self.ranker = ranker
+        self.ranker: Any = ranker
         self.folds = folds
         self.repeats = repeats
         self.fold_seed = fold_seed
         self.processes = processes
         self.dask = dask
         self.native = {}
-        if not isinstance(ranker, TreeRanker | NeuralRanker):
+        self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
+        if not isinstance(ranker, TreeRanker | NeuralRanker) and not trains_at_once(ranker):
             got = f"the class {ranker.__name__}" if inspect.isclass(ranker) else type(ranker).__name__
-            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
-            raise check.error("a bag is made of rankers of trees or nets", got=got, hint=hint)
+            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker"
+            raise check.error("a bag is made of rankers of trees or nets, or of one's own", got=got, hint=hint)
 
     # Parameters: its own, and those of the ranker.
 
     def __getattr__(self, name: str) -> Any:
-        """Give a parameter of the ranker."""
+        """Return a parameter of the ranker, or of the training where the ranker has none."""
         ranker = self.__dict__.get("ranker")
+        if ranker is not None and name in (usual := self._of_training(ranker)):
+            return self._training.get(name, usual[name])
         if ranker is not None and name in ranker.get_params():
-            return getattr(ranker, name, ranker.native.get(name))
+            return getattr(ranker, name, getattr(ranker, "native", {}).get(name))
         raise AttributeError(f"'bagged' object has no attribute {name!r}")
+
+    @staticmethod
+    def _of_training(ranker: Ranker) -> Keywords:
+        """Settings of the training that are the bag's, and what they usually are: none where the ranker has rounds."""
+        if not trains_at_once(ranker):
+            return {}
+        return OF_TRAINING | {name: one for name, one in OF_ANY.items() if name not in ranker.own_parameters()}
 
     @property
     def unit(self) -> str:  # type: ignore[override]
         """What rounds are called."""
-        return self.ranker.unit
+        return str(self.ranker.unit)
 
     @property
     def _least_code(self) -> float:  # type: ignore[override]
-        return self.ranker._least_code
+        return float(self.ranker._least_code)
+
+    @property
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds compare; a ranker that learns at once tells none."""
+        return trains_at_once(self.ranker) or super().loss_compares
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an untrained one."""
+        return super().__sklearn_clone__().set_params(**self._training)
+
+    def _configure(self, **settings: Any) -> Self:
+        return self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Give the parameters of the bag, and those of the ranker as ``ranker__…``."""
@@ -130,6 +154,9 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         own = self.own_parameters()
         for name in own.keys() & parameters.keys():
             setattr(self, name, parameters[name])
+        training = self._of_training(self.ranker).keys() & parameters.keys()
+        self._training |= {name: parameters[name] for name in training}
+        own |= dict.fromkeys(training)
         inner = {name.removeprefix("ranker__"): value for name, value in parameters.items() if name not in own}
         if inner:
             self.ranker.set_params(**inner)
@@ -157,25 +184,34 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         self._check(init_model)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        settled = self.ranker._with(self.settings_for(data.n_docs))  # once: a member sees fewer documents
-        members = plans(settled, data, folds=self.folds, repeats=self.repeats, seed=self.seed_of_folds)
+        settings = self.settings_for(data.n_docs)  # once: a member sees fewer documents
+        settled = self.ranker._with(settings)
+        about: Keywords = {"seed": self.seed, "fold_seed": self.seed_of_folds}
+        members = plans(settled, data, folds=self.folds, repeats=self.repeats, **about)
         also = self._measures(measure, lambda other: inputs.aligned(other, data))
+        validation = OutOfFold(data, self._metrics(), debias=bool(self.debias))
+        parts = [member.held_out for member in members[: self.folds]]  # those of the first repeat are all queries
+        cross_fitted = CrossFitted(validation, parts, data, self._with(settings)._stopping(validation))
         with contextlib.ExitStack() as stack:
-            where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.ranker.threads}
+            where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.threads}
             learner = BagLearner(
                 data,
                 members,
                 self.repeats,
+                cross_fitted,
                 lambda: places(data, members, [one.data for one in also.values()], stack, **where),
             )
-            self._train(data, data, learner=lambda: learner, older=None, resume=resume, measure=also, watch=watch)
+            how: Keywords = {"resume": resume, "measure": also, "watch": watch, "validation": validation}
+            self._train(data, data, learner=lambda: learner, older=None, **how)
         if learner.out_of_fold is not None:
-            self._held_out = HeldOut.measured(learner.out_of_fold.mean(axis=0), data, self._metrics())
+            scores = learner.out_of_fold.mean(axis=0)
+            self._held_out = HeldOut.measured(scores, cross_fitted.scores, data, self._metrics())
         return self
 
     def settings_for(self, documents: int) -> Keywords:
         """Say what members use for parameters that the data decide: the number of all pooled documents does."""
-        return self.ranker.settings_for(documents)
+        settings: Keywords = self.ranker.settings_for(documents)
+        return settings
 
     def _with(self, settings: Keywords) -> Self:
         made = copy.copy(self)
@@ -200,10 +236,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         """The seed that decides into which fold a query falls."""
         if self.fold_seed is not None:
             return check.integer("fold_seed", self.fold_seed, least=0)
-        return check.integer("seed", self.ranker.seed, least=0)
-
-    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> OutOfFold:
-        return OutOfFold(valid, metrics, debias=bool(self.ranker.debias))
+        return check.integer("seed", self.seed, least=0)
 
     def _keep(self, model: list[Learned], state: State) -> None:
         members = []
@@ -211,7 +244,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
             member = self._blank(self.ranker._made_of(learned.rounds), learned.files)
             member.history_ = {"loss": learned.loss} if learned.loss else {}
             member.best_round_, member.stopped_ = learned.rounds, state.stopped
-            member.seed = seed_of_member(self.ranker, number)
+            member.seed = seed_of_member(self.seed, number)
             members.append(member)
         self._become(tuple(members))
 
@@ -268,15 +301,19 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     @property
     def oof_scores_(self) -> Array:
-        """One score per document of the training and then the validation data, by members that never saw its query."""
+        """One score per document of the training and then the validation data, by members that never saw its query.
+
+        They are those of the common round, which was chosen on all queries: a metric of them is a little too good, and
+        ``out_of_fold_`` is not.
+        """
         return self._held_out.scores
 
     @property
     def out_of_fold_(self) -> "rw.Evaluation":
-        """How good the out-of-fold scores are, by query and with intervals: an estimate without a validation set.
+        """How good the bag is on new queries, by query and with intervals: an estimate without a validation set.
 
-        The common round was chosen on the same queries, which makes it a little too good, and each member has seen
-        fewer queries than there are, and is not averaged, which makes it too bad.
+        Every query is scored by a member that has not seen it, after the round that is best on the queries of the other
+        folds. Members have seen fewer queries than there are, and are not averaged, so that it is a little too low.
         """
         return self._out_of_fold().evaluation()
 
@@ -299,13 +336,19 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     # On disk.
 
+    def _code(self) -> dict[str, str]:
+        metrics = user_code.digests(self._metrics())  # also those that the ranker knows nothing of
+        code: dict[str, str] = self.ranker._code()
+        return code | metrics
+
     def _rounds(self) -> int:
         return self.best_round_
 
     def _parameters(self, without: Collection[str] = ()) -> Json:
         own = {name: getattr(self, name) for name in self.own_parameters() if name not in ("ranker", *without)}
         inner = {"ranker": self.ranker.name, "parameters": self.ranker._parameters(without)}
-        return own | {"ranker": inner}
+        training = {name: storage.plain(value) for name, value in self._training.items() if name not in without}
+        return own | {"ranker": inner} | ({"training": training} if training else {})
 
     def _made_of(self, rounds: int) -> Json:
         """What a checkpoint says: files are those of members."""
@@ -322,9 +365,9 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     @classmethod
     def _untrained(cls, description: Json) -> Self:
         own = dict(description["parameters"])
-        inner = own.pop("ranker")
+        inner, training = own.pop("ranker"), own.pop("training", {})
         of = ranker_class(inner["ranker"])
-        return cls(of._untrained({"objective": description["objective"], **inner}), **own)
+        return cls(of._untrained({"objective": description["objective"], **inner}), **own).set_params(**training)
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all

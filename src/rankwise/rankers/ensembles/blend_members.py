@@ -6,15 +6,15 @@ from typing import Any
 
 from rankwise import check
 from rankwise.plain import Keywords
+from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.table import any_class
-from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees.ranker import TreeRanker
 
-Member = Trained | str | int
-"""A ranker of trees or nets, a bag of them, or a feature by its name or number."""
+Member = Ranker | str | int
+"""A ranker of trees or nets, or of one's own, a bag of them, or a feature by its name or number."""
 
 
 def check_members(rankers: Any) -> None:
@@ -23,11 +23,13 @@ def check_members(rankers: Any) -> None:
         hint = "pass several, such as rw.blended([rw.LightGBMRanker(), rw.NeuralRanker()])"
         raise check.error("a blend is made of a list of rankers", got=repr(rankers), hint=hint)
     for one in rankers:
-        if not isinstance(one, TreeRanker | NeuralRanker | bagged | str | int) or isinstance(one, bool):
-            what = "a blend is made of rankers of trees or nets, bags of them, and features"
+        ranks = isinstance(one, TreeRanker | NeuralRanker | bagged) or trains_at_once(one)
+        if not (ranks or isinstance(one, str | int)) or isinstance(one, bool):
+            what = "a blend is made of rankers of trees or nets, or of one's own, bags of them, and features"
             got = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             hint = (
-                "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features"
+                "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features; "
+                "derive your own from rw.Ranker"
             )
             raise check.error(what, got=got, hint=hint)
 
@@ -52,7 +54,7 @@ def _title(one: Member) -> str:
         return f"column {one}"
     if isinstance(one, str):
         return one
-    return f"{one.ranker.name if isinstance(one, bagged) else one.name}({one._objective_expression()})"
+    return (one.ranker if isinstance(one, bagged) else one)._title()
 
 
 def parameters(rankers: Sequence[Member]) -> Keywords:
@@ -75,7 +77,7 @@ def _by_name(rankers: Sequence[Member]) -> dict[str, Ranker]:
 
 def fresh(rankers: Sequence[Member]) -> list[Member]:
     """Give clones that are not trained."""
-    return [one.__sklearn_clone__() if isinstance(one, Trained) else one for one in rankers]
+    return [one.__sklearn_clone__() if isinstance(one, Ranker) else one for one in rankers]
 
 
 def described(one: Any, without: Collection[str] = ()) -> Any:

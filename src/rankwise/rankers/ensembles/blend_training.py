@@ -13,6 +13,7 @@ from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
+from rankwise.plain import Json
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
@@ -102,7 +103,9 @@ def _folder(
         if resume:
             raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
         return None
-    identity = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
+    identity: Json = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
+    if code := {name: digest for member in members for name, digest in member._code().items()}:
+        identity["code"] = code
     same = "rankers, settings and data"
     return folder_of(Path(checkpoint), _IDENTITY, identity, what="blend", same=same, resume=resume)
 

@@ -25,7 +25,7 @@ from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.held_out import HeldOut
 from rankwise.rankers.ensembles.mixture import Mixture
 from rankwise.rankers.ensembles.pooling import pooled
-from rankwise.rankers.ensembles.weights import Weights, choose_weights
+from rankwise.rankers.ensembles.weights import Weights, choose
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
 from rankwise.rankers.training.ranker import Watch
@@ -53,8 +53,9 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     Bags that are trained already, with the same folds on the same data, are blended by :meth:`of_fitted`.
 
     Args:
-        rankers: Rankers of trees or nets, or bags of them, none of them trained, and features, by name or by number
-            from 0, whose direction is learned. Rankers are trained as clones, with their own settings and seeds.
+        rankers: Rankers of trees or nets, or of one's own, or bags of them, none of them trained, and features, by
+            name or by number from 0, whose direction is learned. Rankers are trained as clones, with their own
+            settings and seeds.
         folds: Into how many parts queries fall, by their ids and ``seed``; bags among the rankers must have as many.
         repeats: How often that is done, with other folds each time; of bags, too.
         seed: Of the folds.
@@ -216,8 +217,9 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
 
     def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> Self:
         """Choose weights, and become the weighted sum of the members."""
-        weights, scores = choose_weights(
+        weights, scores, cross_fitted = choose(
             np.stack([member.oof_scores_ for member in members]),
+            np.stack([_cross_fitted(member) for member in members]),
             data.labels,
             data.offsets,
             metrics[0],
@@ -226,7 +228,7 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
             query_weights=data.weights,
             judged=data.judged,
         )
-        held_out = HeldOut.measured(scores, data, metrics)
+        held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
         self._remember(data)
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in held_out.values.items()}
         self.best_round_, self.stopped_ = 1, "complete"
@@ -265,15 +267,17 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     def oof_scores_(self) -> Array:
         """One score per document of the training and then the validation data.
 
-        Neither the members nor the weights that it is made with have seen its query.
+        Neither the members nor the weights that it is made with have seen its query. The numbers of rounds of the
+        members were chosen on all queries: a metric of these scores is a little too good, and ``out_of_fold_`` is not.
         """
         return self._mixture.held_out.scores
 
     @property
     def out_of_fold_(self) -> "rw.Evaluation":
-        """How good the out-of-fold scores are, by query and with intervals: an estimate without a validation set.
+        """How good the blend is on new queries, by query and with intervals: an estimate without a validation set.
 
-        No query is scored by a member that has seen it, nor by weights that were selected on it.
+        No query is scored by a member that has seen it, nor after a number of rounds or by weights that were chosen on
+        it.
         """
         self._check_fitted()
         return self._mixture.held_out.evaluation()
@@ -327,3 +331,9 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self._mixture = Mixture.read(self, self.rankers, description, files)
+
+
+def _cross_fitted(member: Any) -> Array:
+    """Scores of a member by which its value is reported; a feature has no number of rounds to choose."""
+    found: Array = member._out_of_fold().cross_fitted if isinstance(member, bagged) else member.oof_scores_
+    return found

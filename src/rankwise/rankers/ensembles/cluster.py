@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rankwise import check
+from rankwise import check, registry
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.members import Members
 from rankwise.rankers.ensembles.plans import Plan
@@ -22,7 +22,7 @@ class OnCluster:
     def __init__(self, client: Any, liveness: Liveness, worker: str, *members: Any) -> None:
         self.client, self.liveness, self.worker = client, liveness, worker
         self.key = secrets.token_hex(8)
-        self._last = self._submit(_start, self.key, *members)
+        self._last = self._submit(_start, self.key, registry.parcels(), *members)
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Ask for a call; each waits for the one before it."""
@@ -71,7 +71,8 @@ def on_cluster(
     ]
 
 
-def _start(key: str, *members: Any) -> None:
+def _start(key: str, registered: list[bytes], *members: Any) -> None:
+    registry.receive(registered)
     _members[key] = Members(*members)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
@@ -19,6 +20,7 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
+from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.teaching import fresh, in_units_of_their_spread, scores_of, trained, with_unlabelled
 from rankwise.rankers.schema import Documents
@@ -48,7 +50,8 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         teacher: A trained ranker or its folder, a model of another library (see :func:`wrap`), a function from features
             to scores, or several of these in a list, whose scores are averaged. A ranker that is not trained is trained
             first, as a clone, on the same data.
-        student: A ranker that is not trained; its objective is the loss of labels.
+        student: A ranker that is not trained; its objective is the loss of labels. One of one's own has a parameter
+            ``objective``, which is set to the loss that it is to learn.
         weight: The teacher's share of the loss, from 0 to 1. With 1, the default, labels do not count.
         loss: ``"margin_mse"``, the squared error of differences of scores within a list, or ``"distil"``, cross entropy
             with the teacher's softmax.
@@ -71,7 +74,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
     """
 
     name = "distilled"
-    ranker_: Trained
+    ranker_: Ranker
     """The trained student."""
     teacher_: Any
     """The trained teacher."""
@@ -79,7 +82,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
     def __init__(
         self,
         teacher: Any,
-        student: Trained,
+        student: Ranker,
         *,
         weight: float = 1.0,
         loss: str = "margin_mse",
@@ -93,10 +96,13 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self.temperature = temperature
         self.unlabelled = unlabelled
         self.native = {}
-        if not isinstance(student, Trained) or student.name in ("factorization", "bagged"):
+        own = trains_at_once(student) and "objective" in student.own_parameters()
+        if not own and (not isinstance(student, Trained) or student.name in ("factorization", "bagged")):
             got = f"the class {student.__name__}" if inspect.isclass(student) else type(student).__name__
+            got += " without a parameter objective" if trains_at_once(student) else ""
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
-            raise check.error("the student must be a ranker of trees or nets", got=got, hint=hint)
+            what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
+            raise check.error(what, got=got, hint=hint)
 
     # Parameters: its own, and those of the student.
 
@@ -151,11 +157,13 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self._refuse("fit", others)
         student = self.student.__sklearn_clone__().set_params(objective=self._mixed())
         train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        teacher = trained(self.teacher, train, held_out)
+        with leakage.checked():
+            teacher = trained(self.teacher, train, held_out)
         if self.unlabelled is not None:
             train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
         taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
-        student.fit(taught, held_out, resume=resume, measure=measure, watch=watch)
+        with leakage.checked():
+            student.fit(taught, held_out, resume=resume, measure=measure, watch=watch)
         self.teacher_, self.ranker_ = teacher, student
         self._schema, self._least_code = student._schema, student._least_code
         self.history_, self.best_round_, self.stopped_ = student.history_, student.best_round_, student.stopped_

@@ -47,7 +47,7 @@ class FeatureRanker(Ranker):
         self.metrics = metrics
         self.native = {}
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Documents,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,

@@ -11,6 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
+from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     import rankwise as rw
@@ -23,17 +24,19 @@ class HeldOut:
     """Scores by models that have not seen the query, as a bag and a blend keep them."""
 
     scores: Array
-    """One for each document."""
+    """One for each document, of models as they are: on queries that had a say in the number of rounds."""
+    cross_fitted: Array
+    """The same of models whose number of rounds was chosen without the query."""
     values: dict[str, Array]
-    """Metric -> one value per query."""
+    """Metric -> one value per query, of the scores ``cross_fitted``."""
     query_ids: Ids
     query_weights: Array | None
 
     @classmethod
-    def measured(cls, scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> Self:
-        """Measure scores on every query."""
-        values = {str(one): one(scores, data.labels, data.offsets, data.judged) for one in metrics}
-        return cls(scores, values, _ids(data), data.weights)
+    def measured(cls, scores: Array, cross_fitted: Array, data: RankingDataset, metrics: Sequence[Metric]) -> Self:
+        """Measure the scores ``cross_fitted`` on every query."""
+        values = {str(one): one(cross_fitted, data.labels, data.offsets, data.judged) for one in metrics}
+        return cls(scores, cross_fitted, values, _ids(data), data.weights)
 
     def evaluation(self) -> "rw.Evaluation":
         """Give the values as an evaluation."""
@@ -52,6 +55,7 @@ class HeldOut:
         np.savez(
             buffer,
             scores=self.scores,
+            cross_fitted=self.cross_fitted,
             names=np.array(list(self.values)),
             values=np.array(list(self.values.values())),
             ids=np.array(ids.tolist()) if ids.dtype == object else ids,
@@ -64,10 +68,14 @@ class HeldOut:
         """Read them, if they are there: a checkpoint has none."""
         if _FILE not in files:
             return None
-        with check.library("out-of-fold scores", _FILE), np.load(io.BytesIO(files[_FILE])) as kept:
+        with check.library("out-of-fold scores", _FILE):
+            kept = storage.arrays(files[_FILE])
             values = dict(zip(kept["names"].tolist(), kept["values"], strict=True))
-            weights = kept["weights"]
-            return cls(kept["scores"], values, kept["ids"], weights if weights.size else None)
+            scores, weights = kept["scores"], kept["weights"]
+            cross_fitted = kept.get("cross_fitted", scores)  # older models have no others
+            if cross_fitted.shape != scores.shape:
+                raise ValueError(f"{cross_fitted.size} cross-fitted scores beside {scores.size} others")
+            return cls(scores, cross_fitted, values, kept["ids"], weights if weights.size else None)
 
 
 def _ids(data: RankingDataset) -> Ids:

@@ -5,34 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
+from rankwise.rankers.ensembles.cross_fitted import CrossFitted
 from rankwise.rankers.ensembles.members import Learned, Step
 from rankwise.rankers.ensembles.places import Place
 from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
-from rankwise.rankers.training.validation import Validation
 from rankwise.stream import Stream
 
 _OUT_OF_FOLD = "out_of_fold.npy"
-
-
-class OutOfFold(Validation):
-    """Metrics of out-of-fold scores, (repeats × n_docs) in a row: each repeat scores every query once."""
-
-    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
-        super().__init__(data, metrics, debias=debias)
-        self.n_docs = data.n_docs
-
-    def __call__(self, scores: ArrayLike) -> dict[str, float]:
-        """Give the mean of every metric over all queries and repeats."""
-        found = [super(OutOfFold, self).__call__(row) for row in np.asarray(scores).reshape(-1, self.n_docs)]
-        return {name: float(np.mean([one[name] for one in found])) for name in self.names}
 
 
 class BagLearner:
@@ -45,7 +30,12 @@ class BagLearner:
     processes = Alone()
 
     def __init__(
-        self, data: RankingDataset, plans: Sequence[Plan], repeats: int, start: Callable[[], Sequence[Place]]
+        self,
+        data: RankingDataset,
+        plans: Sequence[Plan],
+        repeats: int,
+        cross_fitted: CrossFitted,
+        start: Callable[[], Sequence[Place]],
     ) -> None:
         self.rows = [rows_of(plan.held_out, data.offsets)[0] for plan in plans]
         self.per_repeat = len(plans) // repeats
@@ -57,9 +47,11 @@ class BagLearner:
         self._current: Array | None = None
         self.out_of_fold: Array | None = None
         """(repeats, n_docs) scores after the round that is kept."""
+        self.cross_fitted = cross_fitted
 
     def round(self, stream: Stream) -> float | None:
         """Train a round of every member; gives the mean of their losses."""
+        self._count()
         steps: list[Step] = self._ask("round", stream.round)
         if all(step.stopped for step in steps):
             raise Exhausted(steps[0].stopped, lambda: NothingLearnedError("no member learned anything"))
@@ -85,6 +77,7 @@ class BagLearner:
 
     def restore(self, kept: object) -> None:
         """Fetch what was kept."""
+        self._count()
         self._learned = self._ask("learned")
 
     def model(self) -> list[Learned]:
@@ -93,21 +86,28 @@ class BagLearner:
 
     def files(self, best: object) -> dict[str, bytes]:
         """Give the files of every member's checkpoint, under names of its own."""
+        self._count()
         found: list[dict[str, bytes]] = self._ask("files")
         buffer = io.BytesIO()
         np.save(buffer, self.out_of_fold if self.out_of_fold is not None else np.zeros(0))
-        return packed(found) | {_OUT_OF_FOLD: buffer.getvalue()}
+        return packed(found) | {_OUT_OF_FOLD: buffer.getvalue()} | self.cross_fitted.files()
 
     def resume(self, files: Mapping[str, bytes], state: State) -> bool:
         """Resume every member from its files."""
         with check.library("out-of-fold scores", _OUT_OF_FOLD):
             self.out_of_fold = np.load(io.BytesIO(files[_OUT_OF_FOLD]))
+        self.cross_fitted.resume(files)
         own = unpacked(files, len(self.rows))
         where = self._places()
         waiting = [place.call("resume", own[first :: len(where)]) for first, place in enumerate(where)]
         for wait in waiting:
             wait()
         return True
+
+    def _count(self) -> None:
+        """Count the last round for the estimate; not one that an interruption ended before it was measured."""
+        if self._current is not None and np.may_share_memory(self._current, self.cross_fitted.validation.last.scores):
+            self.cross_fitted.update()
 
     def _places(self) -> Sequence[Place]:
         """Where members are; they start when they are needed, since a checkpoint that does not fit is refused."""

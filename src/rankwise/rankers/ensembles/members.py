@@ -9,6 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import storage
 from rankwise.rankers.ensembles.plans import Plan
 from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
@@ -79,7 +80,7 @@ class _Member:
         seen[plan.held_out] = False
         train, self.count = data.take(seen), 1 + len(others)
         self.ranker: Any = plan.ranker
-        self.stream = train.stream(plan.ranker.seed)
+        self.stream = train.stream(plan.seed)
         self.learner = plan.ranker._learner(train, data.take(plan.held_out), None, others)
         self.done = self.best = 0
         self.kept: Any = None
@@ -120,10 +121,12 @@ class _Member:
             scores=np.concatenate(self.last.scores),
             ends=np.cumsum([column.size for column in self.last.scores]),
         )
-        return self.learner.files(self.kept) | {_STATE: buffer.getvalue()}
+        learned: dict[str, bytes] = self.learner.files(self.kept)
+        return learned | {_STATE: buffer.getvalue()}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
-        with check.library("the state of a member", _STATE), np.load(io.BytesIO(files[_STATE])) as kept:
+        with check.library("the state of a member", _STATE):
+            kept = storage.arrays(files[_STATE])
             self.done, self.best = (int(count) for count in kept["counts"])
             self.loss = kept["loss"].tolist()
             scores = np.split(kept["scores"], kept["ends"][:-1])

@@ -1,7 +1,6 @@
 """Where members of a bag learn: in this process, in others of this machine, or on the workers of a Dask cluster."""
 
 import contextlib
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
-from rankwise.pools import processes, without_interrupts
+from rankwise.pools import check_portable, processes, without_interrupts
 from rankwise.rankers.ensembles.cluster import on_cluster
 from rankwise.rankers.ensembles.members import Members
 from rankwise.rankers.ensembles.plans import Plan
@@ -72,13 +71,13 @@ def places(
 ) -> list[Place]:
     """Deal members out to so many processes, which end with ``stack``; member i goes to place i modulo their number."""
     if dask is not None:
-        _check_portable(plans)
+        check_portable("the ranker", plans, alone="processes=1")
         return list(on_cluster(data, plans, others, stack, dask, threads))
     count = min(count, len(plans))
     threads = max(1, thread_count() // count) if threads is None else threads
     if count == 1:
         return [Here(Members(data, plans, others, threads))]
-    _check_portable(plans)
+    check_portable("the ranker", plans, alone="processes=1")
     found: list[Place] = []
     with without_interrupts():
         for first in range(count):
@@ -94,20 +93,11 @@ def _naming_the_end() -> Iterator[None]:
         yield
     except BrokenProcessPool:
         hint = (
-            "it may have been out of memory: set fewer processes; with a checkpoint, fit(…, resume=True) resumes; a "
+            "it may have been out of memory: set fewer processes; with a checkpoint, resume=True resumes; a "
             "script that starts processes needs if __name__ == '__main__':"
         )
         what = check.error("a process that trains members of a bag has ended", hint=hint)
         raise ChildProcessError(str(what)) from None
-
-
-def _check_portable(plans: Sequence[Plan]) -> None:
-    """Complain about objectives that no other process could be told, here rather than there."""
-    try:
-        pickle.dumps(plans)
-    except (AttributeError, TypeError, pickle.PicklingError) as wrong:
-        hint = "define functions in a module that can be imported, or set processes=1"
-        raise check.error("the ranker cannot be sent to other processes", got=str(wrong), hint=hint) from None
 
 
 _members: list[Members] = []

@@ -1,6 +1,6 @@
 """How much each of several rankers counts, chosen from scores of queries that none of them has seen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, NamedTuple, Self
@@ -13,7 +13,7 @@ from rankwise.arrays import Array, Column, part_of, rows_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
-from rankwise.plain import Json
+from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.spread import centred, spread
 
 _PICKS = 16
@@ -108,6 +108,36 @@ def choose_weights(
     good     0.925  0.8608
     noise    0.075  0.7519
     """
+    how: Keywords = {"names": names, "fold": fold, "query_weights": query_weights, "judged": judged}
+    chosen = choose(scores, scores, labels, offsets, metric, **how)
+    return chosen.weights, chosen.scores
+
+
+class Chosen(NamedTuple):
+    """Weights of members, and blended scores of every document by selections that had not seen its query."""
+
+    weights: Weights
+    scores: Array
+    cross_fitted: Array
+    """Of members whose numbers of rounds were chosen without the query, too."""
+
+
+def choose(
+    scores: ArrayLike,
+    cross_fitted: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    metric: MetricLike,
+    *,
+    names: Sequence[str] | None,
+    fold: ArrayLike | None,
+    query_weights: Array | None,
+    judged: ArrayLike | None,
+) -> Chosen:
+    """Choose weights from ``scores`` as :func:`choose_weights` does; values that are reported are of ``cross_fitted``.
+
+    These are scores of the same members, each fold after the rounds that were chosen on the others.
+    """
     lists = _Lists.of(labels, offsets, find_metric(metric), query_weights, judged)
     units, spreads = _in_units(scores, lists.offsets)
     part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
@@ -115,19 +145,21 @@ def choose_weights(
     if len(titles) != len(units) or part.shape != (lists.n_queries,):
         got = f"{len(titles)} names and {part.size} folds for {len(units)} members and {lists.n_queries} queries"
         raise check.error("there must be a name for each member and a fold for each query", got=got)
-    alone = lists.values(units)
+    alone = lists.values(np.asarray(cross_fitted))
     require_scored(str(lists.metric), alone[0], query_weights)
     useful, own = np.array(spreads) > 0.0, part % _PARTS
     groups = np.unique(own)
     selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
     if groups.size > 1:
-        few = combinations(groups.tolist(), max(1, groups.size - 2))
-        selected = {some: _selected(*lists.take(np.isin(own, some)), units, useful) for some in few}
-    held_out = np.empty(units.shape[1])
-    for group in groups:
-        _, rows = lists.take(own == group)
-        unseen = [weights for some, weights in selected.items() if group not in some]
-        held_out[rows] = np.mean(unseen, axis=0) @ units[:, rows]
+        most = combinations(groups.tolist(), max(1, groups.size - 2))
+        selected = {some: _selected(*lists.take(np.isin(own, some)), units, useful) for some in most}
+    blended, reported = np.empty(units.shape[1]), np.empty(units.shape[1])
+    for number in np.unique(part):
+        few, rows = lists.take(part == number)
+        unseen = np.mean([weights for some, weights in selected.items() if number % _PARTS not in some], axis=0)
+        blended[rows] = unseen @ units[:, rows]
+        # After rounds of its own a part has scores of another spread.
+        reported[rows] = unseen @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.offsets)[0]
     weights = Weights(
         names=titles,
         values=tuple(np.mean([*selected.values()], axis=0).tolist()),
@@ -135,7 +167,7 @@ def choose_weights(
         alone=tuple(weighted_mean(row, query_weights) for row in alone),
         metric=str(lists.metric),
     )
-    return weights, held_out
+    return Chosen(weights, blended, reported)
 
 
 class _Lists(NamedTuple):
@@ -186,14 +218,18 @@ def _in_units(scores: ArrayLike, offsets: NDArray[np.int64]) -> tuple[Array, tup
     if given.ndim != 2 or not len(given):
         got = f"an array of shape {given.shape}"
         raise check.error("a blend needs scores of at least one member", got=got, hint="pass one row for each member")
-    rows = [check.teacher_scores(row, offsets) for row in given]
-    spreads = tuple(spread(row, offsets) for row in rows)
+    units, spreads = _in_own_units([check.teacher_scores(row, offsets) for row in given], offsets)
     if not any(spreads):
         hint = "look at the members: did they learn anything"
         raise check.error("every member gives all documents of a query the same score", hint=hint)
-    return np.stack(
-        [centred(row, offsets) / (unit or np.inf) for row, unit in zip(rows, spreads, strict=True)]
-    ), spreads
+    return units, spreads
+
+
+def _in_own_units(rows: Iterable[Array], offsets: NDArray[np.int64]) -> tuple[Array, tuple[float, ...]]:
+    rows = list(rows)
+    spreads = tuple(spread(row, offsets) for row in rows)
+    parts = [centred(row, offsets) / (unit or np.inf) for row, unit in zip(rows, spreads, strict=True)]
+    return np.stack(parts), spreads
 
 
 def _selected(lists: _Lists, rows: slice | NDArray[np.int64], units: Array, useful: NDArray[np.bool_]) -> Array:

@@ -19,6 +19,7 @@ from rankwise.rankers.factorization.lists import Source
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching
 from rankwise.rankers.recommenders.factors import Factors
+from rankwise.rankers.recommenders.known import in_order
 from rankwise.rankers.recommenders.products import product
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted
@@ -139,13 +140,13 @@ def catalogue_source(data: Any, *, graded: bool, seed: int) -> Source:
     if not lists.users.size:
         hint = "lower the rating from which on items are relevant"
         raise check.error("no user has a relevant item to learn from", got=repr(data), hint=hint)
-    user_ids, users = np.unique(data.users[lists.users], return_inverse=True)
-    offsets, items = data.take(lists.users[np.argsort(users)]).seen()
+    ordered = in_order(data)
+    offsets, items = ordered.seen()
     return Source(
         train=data.dataset(0, seed=seed, graded=graded),
-        user_ids=user_ids,
+        user_ids=ordered.users,
         item_ids=data.catalogue,
-        users=users,
+        users=np.searchsorted(ordered.users, data.users[lists.users]),
         items=lists.items.astype(np.int64),
         seen_offsets=offsets,
         seen_items=items,

@@ -13,8 +13,10 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
+from rankwise.objectives.base import Objective
 from rankwise.rankers.recommenders.base import by_ids
 from rankwise.rankers.recommenders.factors import Factors
+from rankwise.rankers.recommenders.known import in_order
 from rankwise.rankers.training.checkpoints import fingerprint
 
 
@@ -24,7 +26,7 @@ class Source:
 
     train: RankingDataset
     user_ids: Ids
-    """(n_users,) ascending, those who have lists."""
+    """(n_users,) ascending: all that the data have, with lists or without."""
     item_ids: Ids
     """(n_items,) the whole catalogue, ascending."""
     users: NDArray[np.int64]
@@ -35,6 +37,8 @@ class Source:
     seen_items: NDArray[np.int32]
     redraw: Callable[[int], tuple[NDArray[np.int64], Array]] | None = None
     """From an epoch to its items and labels."""
+    drawn: bool = True
+    """Whether lists were made of interactions, each with a relevant item; those of a data set may have none."""
 
     def epoch(self, number: int) -> RankingDataset:
         """Give the lists of an epoch."""
@@ -60,6 +64,18 @@ class Source:
     def popularity(self) -> Array:
         """For how many users each item is relevant."""
         return np.bincount(self.items[self.train.labels > 0], minlength=self.item_ids.size).astype(np.float64)
+
+    def taught(self, objective: Objective, seed: int) -> NDArray[np.bool_]:
+        """(n_users,) who have a list that the objective learns from: there is nothing to know of the others."""
+        taught = np.bincount(self.users, minlength=self.user_ids.size) > 0
+        if self.drawn:
+            return taught
+        data = self.train
+        columns = {name: getattr(data, name) for name in objective.reads if getattr(data, name) is not None}
+        scores = np.arange(data.n_docs) % 7 / 7  # equal scores may have no gradient where others have
+        gradient = objective(scores, data.labels, data.offsets, data.stream(seed), **columns).gradient
+        taught[self.users] = np.logical_or.reduceat(gradient != 0, data.offsets[:-1])
+        return taught
 
     def digest(self) -> str:
         """Tell these data from others, as far as training sees them."""
@@ -92,6 +108,7 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
         items,
         offsets_of(counts),
         items[rows][relevant].astype(np.int32),
+        drawn=False,
     )
 
 
@@ -104,8 +121,8 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
         hint = "lower the rating from which on items are relevant"
         raise check.error("no user has a relevant item to learn from", got=repr(data), hint=hint)
     train = data.dataset(negatives, seed=seed, graded=graded)
-    user_ids, users = np.unique(data.users[first.users], return_inverse=True)
-    offsets, items = data.take(first.users[np.argsort(users)]).seen()
+    ordered = in_order(data)
+    offsets, items = ordered.seen()
 
     def redraw(epoch: int) -> tuple[NDArray[np.int64], Array]:
         lists = draw(epoch)
@@ -113,9 +130,9 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
 
     return Source(
         train,
-        user_ids,
+        ordered.users,
         data.catalogue,
-        users,
+        np.searchsorted(ordered.users, data.users[first.users]),
         first.items.astype(np.int64),
         offsets,
         items,

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
@@ -19,12 +18,13 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.catalogue import CatalogueLearner, catalogue_source
+from rankwise.rankers.factorization.folding import fold_in
 from rankwise.rankers.factorization.presets import FULL_CATALOGUE
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.recommenders.base import Recommends, by_ids
 from rankwise.rankers.recommenders.factors import Factors
-from rankwise.rankers.recommenders.known import UNKNOWN
+from rankwise.rankers.recommenders.known import UNKNOWN, Liked
 from rankwise.rankers.training.loop import History, State
 from rankwise.stream import Stream
 
@@ -175,12 +175,14 @@ class FactorizationRanker(Recommends, TorchRanker):
     ) -> Self:
         """Train on interactions, or on a RankingDataset with ids of users and items.
 
-        ``valid`` is either, too; negatives for interactions are drawn as for training, once. With ``init_model``, a
-        trained ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
-        checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
-        and keeps the best model so far. ``measure`` names data on which the metrics are measured after every epoch,
-        beside the validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch``
-        is called after every epoch with its number and the history so far.
+        ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
+        of the part's share. So ``history_`` is measured over these items, and is higher than what
+        :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
+        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
+        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
+        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
+        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
+        after every epoch with its number and the history so far.
         """
         self._refuse("fit", others)
         if getattr(train, "document_weights", None) is not None:
@@ -212,14 +214,6 @@ class FactorizationRanker(Recommends, TorchRanker):
             digest=source.digest(),
         )
 
-    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Give the ``k`` items that are most like each of these, by the cosine of their vectors.
-
-        A table with the columns item, rank, similar and cosine.
-        """
-        self._check_fitted()
-        return self.model_.similar_items(items, k)
-
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
         """Give the vectors of users and of items: two tables with the columns id and vector.
 
@@ -235,9 +229,20 @@ class FactorizationRanker(Recommends, TorchRanker):
             hint="look at similar_items, or at model_.item_vectors as a whole",
         )
 
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Train the vectors of the users alone, on the whole catalogue: items keep theirs."""
+        objective = self._objective()
+        if objective.reads:
+            got = f"{objective!r}, which reads {', '.join(objective.reads)}"
+            raise check.error("a history has labels alone to learn from", got=got, hint="train with the new users")
+        # What weighed against long vectors in training; else that the new ones are as long as those.
+        strength = self.regularization + 0.5 * self.weight_decay * self.model_.users.size
+        strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
+        return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
+
     def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
         """Find the users and items of lists; gives what scores them with these or with later vectors."""
-        users = model.user_numbers(np.asarray(data.query_ids), self.unknown)
+        users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
         items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
         return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
 
@@ -341,13 +346,17 @@ class FactorizationRanker(Recommends, TorchRanker):
         )
 
     def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
-        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases."""
+        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases.
+
+        Users whom no list says anything about have zeros, which no step changes: they get what is popular.
+        """
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
         vectors = []
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
             draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
+        vectors[0][~source.taught(self._objective(), seed)] = 0.0
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
         return vectors[0], vectors[1], bias
 

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
+from rankwise.arrays import Array, Column, Ids, read_only
 from rankwise.compiling import FUSED, REORDERED, kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.recommenders.base import Recommender
@@ -78,11 +77,6 @@ class ALS(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Give the ``k`` items that are most like each of these, by the cosine of their vectors."""
-        self._check_fitted()
-        return self.model_.similar_items(items, k)
-
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
         """Give the vectors of users and of items: two tables with the columns id and vector.
 
@@ -90,6 +84,13 @@ class ALS(Recommender):
         """
         self._check_fitted()
         return self.model_.tables()
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Solve for the users alone: items keep their vectors."""
+        vectors = np.zeros((liked.n_users, self.model_.item_vectors.shape[1]))
+        items = self.model_.item_vectors.astype(np.float64)
+        solve(liked.sparse(counts=True), items, vectors, self.alpha, self.regularization)
+        return {"user_vectors": vectors.astype(np.float32)}
 
     def _model(self, train: Interactions) -> Factors:
         factors = check.integer("factors", self.factors, least=1)

@@ -1,6 +1,8 @@
 """What recommenders share: scores by ids of users and items, and tables of what to recommend."""
 
+import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
@@ -8,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.plain import Json
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.recommenders import content, vectors
-from rankwise.rankers.recommenders.known import Known, best, in_order
+from rankwise.rankers.recommenders.known import Known, Liked, best, in_order
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.threads import checked, thread_count, use_threads
@@ -53,30 +55,96 @@ class Recommends(Ranker):
             scores: Array = self.model_.matrix(rows, columns, self.unknown)
         return scores
 
-    def recommend(self, users: ArrayLike | None = None, k: int = 10, *, exclude_seen: bool = True) -> "pl.DataFrame":
+    def recommend(
+        self,
+        users: ArrayLike | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        history: "Interactions | ArrayLike | None" = None,
+    ) -> "pl.DataFrame":
         """Give the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
 
         ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
-        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer.
+        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
+        and of those who know all a warning says that they are left out.
+
+        With ``history`` users need not have been there in training, and nothing is trained again: it has the ids of the
+        items that one user likes, whom ``users`` may name, or it is interactions of many users. What they have rated
+        there is what they have seen, and users who like nothing get what is popular.
         """
         import polars as pl
 
         self._check_fitted()
-        k, model = check.integer("k", k, least=1), self.model_
+        k, model, unknown = check.integer("k", k, least=1), self.model_, self.unknown
+        if history is not None:
+            if not isinstance(history, Interactions):
+                history, users = _history_of(history, users), None
+            model, unknown = self._with_history(history), "popular"
         ids = model.users if users is None else np.atleast_1d(np.asarray(users))
         everything = np.arange(model.items.size)
         found: list[tuple[Column, ...]] = []
         with use_threads(self._thread_count()):
             for block in model.blocks(model.user_numbers(ids, self.unknown)):
-                scores = model.matrix(model.warm(block), everything, self.unknown)
+                scores = model.matrix(model.warm(block), everything, unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
                 found.append(best(scores, k))
         if not found:
             raise check.error("there is no user to recommend to", hint="name the ids of some, or leave users out")
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+        if not counts.all():
+            lost = (
+                f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {ids[np.argmin(counts)].item()!r}"
+            )
+            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
+
+    def _with_history(self, history: Interactions) -> Any:
+        """Return the model with users of this history in the place of those of training."""
+        model, rated = self.model_, in_order(history)
+        seen = Liked(*rated.seen(), np.ones(rated.n_ratings), rated.n_items)
+        numbers = np.full(rated.n_items, -1)
+        occurring = np.unique(seen.items)
+        numbers[occurring] = model.item_numbers(rated.catalogue[occurring], self.unknown)
+        lost = int((numbers[occurring] < 0).sum())
+        if lost:
+            of = f"{lost:,} of the {occurring.size:,} items of the history"
+            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
+        seen = seen.of_items(numbers, model.items.size)
+        offsets, items, ratings = rated.relevant_items()
+        liked = Liked(offsets, items, ratings if rated.counted else np.ones(items.size), rated.n_items)
+        with use_threads(self._thread_count()):
+            arrays = self._of_history(rated.users, liked.of_items(numbers, model.items.size))
+        return replace(model, users=rated.users, seen_offsets=seen.offsets, seen_items=seen.items, **arrays)
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Return the arrays of the model that users have, of users who like this."""
+        return {}
+
+    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
+        """Return the ``k`` items that are most like each of these, best first.
+
+        A table with the columns item, rank, similar, and what the likeness is: of models with vectors their ``cosine``,
+        of neighbours their ``similarity``, of EASE the ``weight`` by which the one item speaks for the other.
+        """
+        import polars as pl
+
+        self._check_fitted()
+        model = self.model_
+        if not model.similarity:
+            hint = "train EASE, ItemKNN, ALS or FactorizationRanker"
+            raise check.error(f"{type(self).__name__} does not compare items", hint=hint)
+        ids = np.atleast_1d(np.asarray(items))
+        with use_threads(self._thread_count()):
+            similar = model.similar_to(model.item_numbers(ids, "error"))
+        counts, ranks, numbers, values = best(similar, check.integer("k", k, least=1))
+        if not counts.all():
+            lost = f"{int((counts == 0).sum()):,} of {counts.size:,}; the first is {ids[np.argmin(counts)].item()!r}"
+            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=2)
+        names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[numbers]}
+        return pl.DataFrame({**names, model.similarity: values})
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
         """Give the vectors of users and of items: two tables with the columns id and vector."""
@@ -114,7 +182,7 @@ class Recommender(Recommends):
     """What may stand for unknown users."""
     metrics: Any = ("ndcg@10",)
 
-    def fit(self, train: object, **others: Never) -> Self:
+    def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
         """Learn from interactions: from what is relevant for each user."""
         self._refuse("fit", others)
         if not isinstance(train, Interactions):
@@ -146,6 +214,21 @@ class Recommender(Recommends):
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self.model_ = content.unpacked(self.model_kind, files[content.MODEL], self.model_arrays)
         self._schema = Schema(0)
+
+
+def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
+    """Return what one user likes as interactions; the user is called "new" where nobody says otherwise."""
+    import polars as pl
+
+    names = np.atleast_1d(np.asarray("new" if users is None else users))
+    liked = np.atleast_1d(np.asarray(items))
+    if names.size != 1 or liked.ndim != 1:
+        hint = "pass interactions as the history of several: rw.Interactions.from_frame(…)"
+        raise check.error("a list of items is the history of one user", got=f"{names.size} users", hint=hint)
+    if not liked.size:
+        raise check.error("a history needs an item", got="none", hint="leave history out, and set unknown='popular'")
+    frame = pl.DataFrame({"user": np.repeat(names, liked.size), "item": liked})
+    return Interactions.from_frame(frame, rating=None)
 
 
 def by_ids(data: object, who: str) -> RankingDataset:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Column
+from rankwise.rankers import storage
 from rankwise.rankers.recommenders.known import Known
 from rankwise.rankers.verify.factors import Kinds, verify
 
@@ -41,8 +42,7 @@ def packed(model: Known) -> bytes:
 def unpacked(kind: type[AnyKnown], content: bytes, kinds: Kinds) -> AnyKnown:
     """Read the content of a file; ``kinds`` are the dtypes and shapes of the model's own arrays."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = storage.arrays(content)
     except _BROKEN as broken:
         raise check.error("the content is not that of an .npz file", got=str(broken)) from None
     verify(arrays, kinds)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.plain import Json
@@ -41,6 +41,8 @@ class ItemWeights(Known):
     scale: Array
     """(a,) 1 / (λ diag(P)) for W, empty for B."""
 
+    similarity: ClassVar[str] = "weight"
+
     @property
     def cold(self) -> NDArray[np.bool_]:
         """(n_users,) who liked nothing in training."""
@@ -51,15 +53,24 @@ class ItemWeights(Known):
         rows, owners = ratings_of(np.maximum(users, 0), self.liked_offsets)
         ones = np.zeros((users.size, self.items.size), np.float32)
         ones[owners, self.liked_items[rows]] = 1.0
-        ones = ones[:, self.own_items]
-        if self.scale.size:
-            scores = ones - (ones - product(product(ones, self.weights.T), self.weights)) * self.scale
-        else:
-            scores = product(ones, self.weights).astype(np.float64)
         every = np.zeros((users.size, self.items.size + 1))  # the last column: items that are not known
-        every[:, self.own_items] = scores
+        every[:, self.own_items] = self._product(ones[:, self.own_items])
         every[users < 0, :-1] = self.popularity
         return every[:, items]
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """The weights from these items to all, where they are positive."""
+        ones = (self.own_items == items[:, None]).astype(np.float32)
+        weights = self._product(ones)
+        every = np.full((items.size, self.items.size), -np.inf)
+        every[:, self.own_items] = np.where((weights > 0.0) & (ones == 0.0), weights, -np.inf)
+        return every
+
+    def _product(self, ones: Floats) -> Array:
+        """What x·B is for rows x of items that somebody liked."""
+        if self.scale.size:
+            return np.asarray(ones - (ones - product(product(ones, self.weights.T), self.weights)) * self.scale)
+        return product(ones, self.weights).astype(np.float64)
 
 
 class EASE(Recommender):
@@ -112,6 +123,9 @@ class EASE(Recommender):
         with refusing():
             if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
                 raise ForgedError(f"weights of the shape {model.weights.shape} that do not go with scale")
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
 
     def _model(self, train: Interactions) -> ItemWeights:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)

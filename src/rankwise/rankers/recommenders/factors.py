@@ -1,16 +1,16 @@
 """Vectors of users and items: what a factorization has learned, and scores and rankings from it. Needs no torch."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.compiling import FUSED, kernel
 from rankwise.rankers.recommenders.content import arrays_of, of_arrays
-from rankwise.rankers.recommenders.known import Known, best
+from rankwise.rankers.recommenders.known import Known
 from rankwise.rankers.recommenders.products import product
 from rankwise.rankers.verify.factors import verify
 from rankwise.threads import over_queries
@@ -28,6 +28,8 @@ class Factors(Known):
     item_bias: Floats
     """(n_items,), or empty."""
 
+    similarity: ClassVar[str] = "cosine"
+
     @property
     def cold(self) -> NDArray[np.bool_]:
         """(n_users,) whose vectors say nothing."""
@@ -40,8 +42,11 @@ class Factors(Known):
         scores = np.empty(items.size)
         # The last row, which −1 means, stands for all that are not known.
         vectors = tuple(
-            np.vstack([one, one.mean(axis=0, dtype=np.float64)]).astype(np.float32) if (numbers < 0).any() else one
-            for one, numbers in ((self.user_vectors, users), (self.item_vectors, items))
+            np.vstack([one, mean]).astype(np.float32) if (numbers < 0).any() else one
+            for one, mean, numbers in (
+                (self.user_vectors, self.mean_user, users),
+                (self.item_vectors, self._mean_item, items),
+            )
         )
         over_queries(_score, offsets, users, items, *vectors, self._bias(), scores)
         if unknown != "mean" and (users < 0).any():
@@ -51,7 +56,8 @@ class Factors(Known):
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
-        rows, columns = self._with_mean(self.user_vectors, users), self._with_mean(self.item_vectors, items)
+        rows, columns = self.user_vectors[users], self.item_vectors[items]
+        rows[users < 0], columns[items < 0] = self.mean_user, self._mean_item
         scores = product(rows, columns.T).astype(np.float64)
         if self.item_bias.size:
             scores += self._bias()[items]
@@ -59,22 +65,14 @@ class Factors(Known):
             scores[users < 0] = np.append(self.popularity, 0.0)[items]
         return scores
 
-    def similar_items(self, items: ArrayLike, k: int) -> "pl.DataFrame":
-        """Give the ``k`` items that are most like each of these, by the cosine of their vectors.
-
-        A table with the columns item, rank, similar and cosine.
-        """
-        import polars as pl
-
-        k = check.integer("k", k, least=1)
-        ids = np.atleast_1d(np.asarray(items))
-        numbers = self.item_numbers(ids, "error")
-        vectors = self.item_vectors / np.maximum(np.linalg.norm(self.item_vectors, axis=1, keepdims=True), 1e-30)
-        cosines = product(vectors[numbers], vectors.T).astype(np.float64)
-        cosines[np.arange(numbers.size), numbers] = -np.inf
-        counts, ranks, found, values = best(cosines, k)
-        table = {"item": np.repeat(ids, counts), "rank": ranks, "similar": self.items[found], "cosine": values}
-        return pl.DataFrame(table)
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """The cosines of these items' vectors with those of all others; a vector of zeros has no direction."""
+        lengths = np.linalg.norm(self.item_vectors, axis=1, keepdims=True)
+        vectors = self.item_vectors / np.maximum(lengths, 1e-30)
+        cosines = product(vectors[items], vectors.T).astype(np.float64)
+        cosines[np.arange(items.size), items] = -np.inf
+        cosines[lengths[items, 0] == 0.0] = -np.inf
+        return cosines
 
     def tables(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
         """Give the vectors of users and of items with their ids, so that their products are the scores.
@@ -119,11 +117,15 @@ class Factors(Known):
             return np.zeros(self.items.size + 1)
         return np.append(self.item_bias, self.item_bias.mean()).astype(np.float64)
 
-    @staticmethod
-    def _with_mean(vectors: Floats, numbers: NDArray[np.int64]) -> Floats:
-        found = vectors[numbers]
-        found[numbers < 0] = vectors.mean(axis=0, dtype=np.float64)
-        return found
+    @property
+    def mean_user(self) -> Array:
+        """The mean vector of the users that something is known of."""
+        warm = self.user_vectors[~self.cold]
+        return np.asarray((warm if len(warm) else self.user_vectors).mean(axis=0, dtype=np.float64))
+
+    @property
+    def _mean_item(self) -> Array:
+        return np.asarray(self.item_vectors.mean(axis=0, dtype=np.float64))
 
 
 @kernel(fastmath=FUSED | {"reassoc"})

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, offsets_of, row_blocks
+from rankwise.arrays import Array, Column, Floats, Ids, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.recommenders.base import Recommender
@@ -31,6 +31,8 @@ class Neighbours(Known):
     neighbour_items: NDArray[np.int32]
     similarities: Floats
 
+    similarity: ClassVar[str] = "similarity"
+
     @property
     def cold(self) -> NDArray[np.bool_]:
         """(n_users,) who liked nothing in training."""
@@ -44,13 +46,22 @@ class Neighbours(Known):
         starts = offsets_of(np.diff(self.liked_offsets)[np.maximum(users, 0)])
         n = self.items.size
         ones = sparse.csr_array((np.ones(rows.size), self.liked_items[rows], starts), shape=(users.size, n))
-        near = sparse.csr_array(
-            (self.similarities.astype(np.float64), self.neighbour_items, self.neighbour_offsets), shape=(n, n)
-        )
         every = np.zeros((users.size, n + 1))  # the last column: items that are not known
-        every[:, :-1] = (ones @ near.T).toarray()
+        every[:, :-1] = (ones @ self._near().T).toarray()
         every[users < 0, :-1] = self.popularity
         return every[:, items]
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """The similarities of these items to their neighbours."""
+        similar = self._near()[items].toarray()
+        return np.where(similar > 0.0, similar, -np.inf)
+
+    def _near(self) -> Matrix:
+        """Similarities of items (rows) to their neighbours."""
+        from scipy import sparse
+
+        n, values = self.items.size, self.similarities.astype(np.float64)
+        return sparse.csr_array((values, self.neighbour_items, self.neighbour_offsets), shape=(n, n))
 
 
 class ItemKNN(Recommender):
@@ -103,6 +114,9 @@ class ItemKNN(Recommender):
         self.threads = threads
         self.native = {}
         self._check_native(unheard)
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
 
     def _model(self, train: Interactions) -> Neighbours:
         k = check.integer("neighbours", self.neighbours, least=1)

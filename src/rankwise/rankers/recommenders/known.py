@@ -2,17 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, row_blocks
+from rankwise.arrays import Array, Column, Ids, offsets_of, places, row_blocks
 from rankwise.compiling import kernel
 from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
+from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
@@ -35,9 +35,16 @@ class Known(ABC):
     """(n_users + 1,) where the items that each user knows from training start."""
     seen_items: NDArray[np.int32]
 
+    similarity: ClassVar[str] = ""
+    """What the likeness of two items is; empty where there is none."""
+
     @abstractmethod
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Give the scores of users by items, both by number; −1 stands for what the model does not know."""
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """How like each of these items every item is, both by number; −inf where it is not."""
+        raise NotImplementedError
 
     def user_numbers(self, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
         """Find users; −1 stands for one that the model does not know, where that is allowed."""
@@ -96,6 +103,18 @@ class Liked:
             hint = "lower the rating from which on items are relevant"
             raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         return cls(offsets, items, ratings if train.counted else np.ones(items.size), train.n_items)
+
+    def of_items(self, numbers: NDArray[np.int64], n_items: int) -> Self:
+        """Return the same in numbers of another catalogue, without the items that it lacks (−1)."""
+        there = numbers[self.items] >= 0
+        offsets = offsets_of(count_flags(there, self.offsets))
+        return replace(
+            self,
+            offsets=offsets,
+            items=numbers[self.items][there].astype(np.int32),
+            values=self.values[there],
+            n_items=n_items,
+        )
 
     @property
     def n_users(self) -> int:
@@ -158,18 +177,14 @@ def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 def _numbers(what: str, known: Ids, ids: ArrayLike, unknown: str) -> NDArray[np.int64]:
     wanted = np.atleast_1d(np.asarray(ids))
-    same = (wanted.dtype.kind in "iu") == (known.dtype.kind in "iu")
-    numbers = np.searchsorted(known, wanted) if same else np.zeros(wanted.size, np.int64)
-    numbers = numbers.clip(0, known.size - 1)
-    strange = known[numbers] != wanted if same else np.ones(wanted.size, bool)
-    if strange.any():
-        if check.choice("way to treat unknown users and items", unknown, UNKNOWN) == "error":
-            raise check.error(
-                f"the model was not trained on this {what}",
-                got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
-                hint="train with it, or set unknown='popular' for what is popular",
-            )
-        numbers[strange] = -1
+    numbers = places(wanted, known)
+    strange = numbers < 0
+    if strange.any() and check.choice("way to treat unknown users and items", unknown, UNKNOWN) == "error":
+        raise check.error(
+            f"the model was not trained on this {what}",
+            got=f"{wanted[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
+            hint="train with it, or set unknown='popular' for what is popular",
+        )
     return numbers
 
 

@@ -45,12 +45,14 @@ class Scorer:
 
     def __call__(self, documents: Documents) -> Array:
         """Give one score per document, the higher the better."""
-        if isinstance(documents, RankingDataset) and documents.n_queries > 1 and self._model.needs_lists:
-            raise check.error(
-                "a scorer of whole lists takes one query at a time",
-                got=f"{documents.n_queries} queries",
-                hint="call predict(data) of the ranker",
-            )
+        if isinstance(documents, RankingDataset):
+            documents.warn_of_order()
+            if documents.n_queries > 1 and self._model.needs_lists:
+                raise check.error(
+                    "a scorer of whole lists takes one query at a time",
+                    got=f"{documents.n_queries} queries",
+                    hint="call predict(data) of the ranker",
+                )
         if (
             type(documents) is not np.ndarray
             or documents.dtype != np.float32
@@ -106,7 +108,7 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]
     if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features
-        return model._score
+        return lambda documents: model._score_lists(documents, np.array([0, documents.shape[0]]))
     from copy import deepcopy
 
     net = deepcopy(learned).cpu().eval()

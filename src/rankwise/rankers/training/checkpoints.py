@@ -71,18 +71,19 @@ class Checkpoint:
             raise check.error(
                 "a finished model is no checkpoint",
                 where=str(self.path),
-                hint="continue it with fit(…, init_model=…), or name another folder for checkpoints",
+                hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
         with storage.making_sense(self.path):
             for what, now in self.identity.items():
-                if description[what] != now:
-                    raise self._changed(what, description[what], now)
+                if description.get(what) != now:
+                    raise self._changed(what, description.get(what), now)
             before, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
             history = {name: list(column) for name, column in description["history"].items()}
             return State(before=before, done=done, best=int(description["best_round"]), history=history), files
 
     def _changed(self, what: str, was: object, now: object) -> ValueError:
-        if isinstance(was, dict) and isinstance(now, dict):
+        if isinstance(now, dict) and isinstance(was, dict | None):
+            was = was or {}
             key = next(key for key in (was | now) if was.get(key) != now.get(key))
             what, was, now = f"{what}: {key}", was.get(key), now.get(key)
         return check.error(

@@ -19,5 +19,5 @@ def of_documents(data: RankingDataset, objective: Objective, *, debias: bool) ->
 
 def no_propensities(got: object) -> ValueError:
     """Say what weighing by propensities needs."""
-    hint = "use click data that has them, such as rw.simulate_clicks(…, model='position'), and our objectives"
+    hint = "use click data that has them, as 'rankwise data clicks --model position' makes (rw.simulate_clicks)"
     return check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)

@@ -1,20 +1,18 @@
 """Rankers that learn round by round: one ``fit`` for trees, nets and factors."""
 
 import contextlib
-import copy
 import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Never, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, compiling
+from rankwise import check, compiling, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Json, Keywords
@@ -39,8 +37,6 @@ class Trained(Ranker):
     checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
     """
 
-    unit: ClassVar[str] = "rounds"
-    """What rounds are called, and the parameter that says how many there are."""
     learning_rate: float | None
     seed: int
     threads: int | None
@@ -53,18 +49,6 @@ class Trained(Ranker):
     progress: bool | None
     settings_: Keywords
     """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
-
-    def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide; here, there are none."""
-        return {}
-
-    def _with(self, settings: Keywords) -> Self:
-        """The same ranker with these parameters set."""
-        if not settings:
-            return self
-        made = copy.copy(self)
-        made.native = dict(self.native)
-        return made.set_params(**settings)
 
     def fit(
         self,
@@ -126,20 +110,23 @@ class Trained(Ranker):
         resume: bool,
         watch: Watch | None,
         measure: Mapping[str, Measure] | None = None,
+        validation: Validation | None = None,
         digest: str = "",
         documents: int | None = None,
     ) -> Self:
         """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
 
-        ``measure`` has the data sets that it scores beside the validation data. Where ``train`` is only a sample of the
-        data that it learns from, ``digest`` tells them from others, and ``documents`` is how many they have.
+        ``measure`` has the data sets that it scores beside the validation data; these are measured by ``validation``,
+        where the metrics alone are not enough. Where ``train`` is only a sample of the data that it learns from,
+        ``digest`` tells them from others, and ``documents`` is how many they have.
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
         with Interrupts() as interrupts, use_threads(self._thread_count()), compiling.announce_compiling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()  # a wrong name is an error without validation data, too
-                validation = None if valid is None else self._validation(valid, metrics)
+                if valid is not None and validation is None:
+                    validation = Validation(valid, metrics, debias=bool(self.debias))
                 stopping = settled._stopping(validation)
                 learns, also = learner(), measure or {}
                 measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
@@ -210,10 +197,6 @@ class Trained(Ranker):
                 found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
         return found
 
-    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric]) -> Validation:
-        """What is measured of the scores of the validation data."""
-        return Validation(valid, metrics, debias=bool(self.debias))
-
     def _checkpoint(
         self,
         train: RankingDataset,
@@ -230,7 +213,7 @@ class Trained(Ranker):
                 raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
             return None
         files = None if older is None else b"".join(older._files().values())
-        identity = {
+        identity: Json = {
             "ranker": self.name,
             "objective": self._objective_expression(),
             "data": {
@@ -241,10 +224,14 @@ class Trained(Ranker):
             },
             "parameters": self._parameters(without=FREE),
         }
+        if code := self._code() | user_code.digests([one.function for one in measure.values()]):
+            identity["code"] = code
 
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
 
+        if not isinstance(self.checkpoint, str | Path):
+            raise check.error("checkpoint must be the name of a folder", got=repr(self.checkpoint))
         return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
 
     def _older(self, model: "Trained | str | Path") -> Self:
@@ -291,9 +278,6 @@ class Trained(Ranker):
 
         It scores the validation data, if there are any, and then ``others``, in this order.
         """
-
-    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        """Refuse files of a model, of so many features, that must not be read; here, none."""
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:

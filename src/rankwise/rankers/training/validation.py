@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Offsets, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric, gains
+from rankwise.metrics.base import Metric, gains, require_scored, weighted_mean
 from rankwise.metrics.dcg import NDCG
-from rankwise.rankers.inputs import mean
 
 Function = Callable[[Array], Mapping[str, float]]
 """From the scores of documents to numbers with names, the same names for all scores."""
@@ -94,6 +93,8 @@ class Validation:
         self.names = tuple(name(metric, data, debias=debias) for metric in metrics)
         self.metrics = metrics
         self.rows: slice | NDArray[np.int64] = slice(None)
+        self.queries: NDArray[np.int64] = np.arange(data.n_queries)
+        """The query of each list that is measured."""
         self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
         self.clicks: Array | None = None
         self._measurers: dict[str, DeviceMean | None] = {}
@@ -103,6 +104,7 @@ class Validation:
     def _by_click(self, data: RankingDataset, propensities: Array) -> None:
         clicked = np.flatnonzero(data.labels > 0)
         query = np.searchsorted(data.offsets, clicked, side="right") - 1
+        self.queries = query
         self.rows, self.offsets = rows_of(query, data.offsets)
         self.clicks = data.labels[clicked]
         self.labels = np.zeros(self.offsets[-1])
@@ -113,11 +115,22 @@ class Validation:
 
     def __call__(self, scores: ArrayLike) -> dict[str, float]:
         """Give the mean of every metric over the queries, or the clicks, that it scores."""
+        return self.means(self.values(scores))
+
+    def values(self, scores: ArrayLike) -> dict[str, Array]:
+        """Give every metric of each query, or click; NaN where it scores none."""
         given = np.asarray(scores)[self.rows]
-        return {
-            name: mean(metric, given, self.labels, self.offsets, self._weights(metric))
-            for name, metric in zip(self.names, self.metrics, strict=True)
-        }
+        measured = zip(self.names, self.metrics, strict=True)
+        return {name: metric(given, self.labels, self.offsets) for name, metric in measured}
+
+    def means(self, values: Mapping[str, Array]) -> dict[str, float]:
+        """Give the means of these, by the weights of queries, or clicks."""
+        found = {}
+        for name, metric in zip(self.names, self.metrics, strict=True):
+            weights = self.weights_of(metric)
+            require_scored(str(metric), values[name], weights)
+            found[name] = weighted_mean(values[name], weights)
+        return found
 
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
         """Give the same for scores on a device, which computes what it can; the scores leave it for the rest alone."""
@@ -133,7 +146,7 @@ class Validation:
             found[name] = value
         return found
 
-    def _weights(self, metric: Metric) -> Array | None:
+    def weights_of(self, metric: Metric) -> Array | None:
         """How much lists count; of a click what it is worth, where the metric itself divides by that."""
         if self.clicks is None or self.weights is None or not isinstance(metric, NDCG):
             return self.weights

@@ -17,6 +17,7 @@ from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
+from rankwise.rankers.trees.refusals import refused
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
@@ -96,6 +97,7 @@ class TreeLearner(Trees):
         self._growth: Growth | None = None
         self._content: tuple[int, bytes] | None = None
 
+    @refused
     def round(self, stream: Stream) -> float | None:
         """Grow a tree."""
         if self._growth is None or (self.block is not None and self.done % self.block == 0):

@@ -18,6 +18,7 @@ from rankwise.rankers.trees import sums
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.trees.refusals import without_lines
 from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import thread_count
@@ -35,6 +36,9 @@ _NOTHING_DRAWN = {
     "extra_trees": False,
     "use_quantized_grad": False,
 }
+_MACHINES = "num_machines"
+_LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
+_FATAL = b"[LightGBM] [Fatal]"
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
 _REFUSED_AT_ALL = {
     "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
@@ -125,6 +129,7 @@ class LightGBM:
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
+        _check_parameters(parameters)
         if external.on_disk(train) is not None:
             parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
         own = _dataset(
@@ -153,7 +158,8 @@ class LightGBM:
             text = content.decode()
             if not text.startswith("tree\n") or "\nend of trees\n" not in text:
                 raise ValueError("a file that does not begin as a model and end as one")
-            return LightGBMForest(lightgbm.Booster(model_str=text), text)
+            with without_lines(_FATAL):
+                return LightGBMForest(lightgbm.Booster(model_str=text), text)
         except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
             raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
@@ -207,6 +213,9 @@ class Growing:
 
         if self.booster is not None:
             return not self.booster.update(fobj=own)
+        alone = _MACHINES not in self.parameters  # what one machine cannot split, another may
+        if alone and self.start is None and not _has_splits(self.matrices.train):
+            return False
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
             self.booster = lightgbm.train(
@@ -314,6 +323,22 @@ class LightGBMRanker(TreeRanker):
     library: Library = LightGBM()
 
 
+def _check_parameters(parameters: Keywords) -> None:
+    """Let LightGBM read its parameters without data: of what it refuses later it writes lines of its own."""
+    import lightgbm
+
+    if _MACHINES in parameters:  # it would ask the others
+        return
+    with without_lines(_FATAL):
+        lightgbm.Dataset(np.zeros((2, 1)), np.zeros(2), params={**parameters, "verbosity": -1}).construct()
+
+
+def _has_splits(data: "Dataset") -> bool:
+    """Whether there is a feature that LightGBM could split; it ends with lines of its own where there is none."""
+    data.construct()
+    return any(data.feature_num_bin(feature) > 0 for feature in range(data.num_feature()))
+
+
 @functools.cache
 def _names() -> dict[str, str]:
     """Every name of a parameter -> its main name."""
@@ -348,7 +373,23 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
             where=check.query_of_row(row, data.offsets, data.query_ids),
             hint="use our own objective, which takes real ones, or round the labels",
         )
+    if settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
+        row = int(np.argmax(data.labels))
+        raise check.error(
+            f"native:lambdarank needs labels below {most}, the number of its gains",
+            got=f"{data.labels[row]:g}",
+            where=check.query_of_row(row, data.offsets, data.query_ids),
+            hint="set label_gain to a gain for each label, or use our own objective",
+        )
     return data.labels
+
+
+def _gains(settings: Settings) -> int:
+    """How many labels LightGBM's lambdarank has gains for."""
+    gains = settings.native.get("label_gain")
+    if gains is None:
+        return _LABEL_GAINS
+    return len(gains.split(",") if isinstance(gains, str) else gains)
 
 
 def _row_weights(data: RankingDataset) -> Array | None:
@@ -364,7 +405,7 @@ def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArra
     if _POSITION_BIAS not in parameters:
         return None
     if data.positions is None:
-        hint = "use click data that has them, such as rw.simulate_clicks(…)"
+        hint = "use click data that has them, as 'rankwise data clicks' makes (rw.simulate_clicks)"
         raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
 

@@ -226,7 +226,7 @@ class TreeRanker(Trained):
                 f"objectives of {self.library.name} itself weigh queries, and no documents",
                 got=f"document_weights for {self.objective}",
                 hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
-                "weights that are the same within a query are RankingDataset(weights=…)",
+                "weights that are the same within a query are weights of queries",
             )
 
     def _keep(self, model: trees.Forest, state: State) -> None:
@@ -250,7 +250,7 @@ class TreeRanker(Trained):
                 if ours := argument_names.parameter(name, own):
                     raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
                 near = check.suggestion(name, [*own, *known]).rstrip("?")
-                hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and help(fit)"
+                hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _check_losses(self) -> None:

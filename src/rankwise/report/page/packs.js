@@ -50,8 +50,9 @@ async function documentsOf(set, query) {
   });
 }
 
+// Documents that a method did not retrieve have no score, and no rank
 function ranked(documents, method) {
-  const worth = (i) => (Number.isNaN(documents[i].scores[method]) ? -Infinity : documents[i].scores[method]);
-  const order = documents.map((_, i) => i);
+  const worth = (i) => documents[i].scores[method];
+  const order = documents.map((_, i) => i).filter((i) => !Number.isNaN(worth(i)));
   return order.sort((i, j) => (worth(j) > worth(i) ? 1 : worth(j) < worth(i) ? -1 : i - j));
 }

@@ -1,6 +1,7 @@
 // The chosen query: its metrics, both rankings, and one document of them with its features.
 
 const FEW = 50; // documents of a ranking that are shown at first
+const MISSED = 20; // documents that a ranking lacks, shown at first
 const GRADES = 4; // colours of labels above 0
 
 async function showQuery() {
@@ -11,8 +12,10 @@ async function showQuery() {
   if (asked !== state.asked) return; // another one was chosen meanwhile
   const orders = [state.a, state.b].map((method) => ranked(documents, method));
   const ranks = orders.map((order) => order.reduce((all, d, rank) => all.set(d, rank + 1), new Map()));
-  const few = state.all ? documents.length : Math.min(FEW, documents.length);
-  const tables = ["a", "b"].map((side, i) => ranking(side, i, documents, orders[i].slice(0, few), ranks[1 - i]));
+  const longest = Math.max(...orders.map((order) => order.length));
+  const few = state.all ? longest : Math.min(FEW, longest);
+  const tables = ["a", "b"].map((side, i) => make("div", {},
+    ranking(side, i, documents, orders[i].slice(0, few), ranks[1 - i]), ...missed(documents, ranks[i])));
   const parts = [
     make("h3", {}, "Query ", make("span", { className: "id" }, set.ids[query])),
     make("p", { className: "about" },
@@ -20,12 +23,13 @@ async function showQuery() {
     metricsTable(query),
     make("div", { className: "rankings" }, ...tables),
   ];
-  if (few < documents.length) {
-    parts.push(make("button", { type: "button", className: "more", onclick: showAll }, `Show all ${documents.length}`));
+  if (few < longest) {
+    parts.push(make("button", { type: "button", className: "more", onclick: showAll }, `Show all ${longest}`));
   }
   const features = make("section", { className: "features", id: "x-features", "aria-label": "The document" });
   const held = set.explained ? " Click one, or press Space, to hold others against it." : "";
-  features.append(make("p", { className: "hint" }, `Point at a document, or reach it with the keyboard, to see its features.${held}`));
+  const seen = set.width ? "its features" : "where both rankings have it";
+  features.append(make("p", { className: "hint" }, `Point at a document, or reach it with the keyboard, to see ${seen}.${held}`));
   get("x-query").replaceChildren(...parts, features);
   state.held = null;
   get("x-query").documents = documents;
@@ -65,13 +69,14 @@ function ranking(side, which, documents, order, others) {
   const head = ["", "label", "document", "score", `in ${which ? "A" : "B"}`];
   const rows = order.map((d, rank) => {
     const one = documents[d];
-    const moved = others.get(d) - rank - 1;
+    const there = others.get(d);
+    const moved = there === undefined ? 0 : there - rank - 1;
     const element = make("tr", { tabIndex: rank || which ? -1 : 0 },
       make("td", { className: "rank" }, String(rank + 1)),
       make("td", {}, chip(one.label)),
       make("td", { className: "document", title: one.name }, one.name),
       make("td", { className: "score" }, score(one.scores[method])),
-      make("td", { className: "moved" }, `${others.get(d)}`, make("span", { className: "arrow", "aria-hidden": "true" },
+      make("td", { className: "moved" }, there === undefined ? "–" : `${there}`, make("span", { className: "arrow", "aria-hidden": "true" },
         moved > 0 ? " ▲" : moved < 0 ? " ▼" : "  ")));
     element.dataset.document = d;
     return element;
@@ -83,7 +88,20 @@ function ranking(side, which, documents, order, others) {
     make("tbody", {}, ...rows));
 }
 
+// Relevant documents that a ranking lacks
+function missed(documents, ranks) {
+  const lacking = documents.map((_, d) => d).filter((d) => documents[d].label > 0 && !ranks.has(d));
+  if (!lacking.length) return [];
+  lacking.sort((i, j) => documents[j].label - documents[i].label || i - j);
+  const shown = lacking.slice(0, state.all ? lacking.length : MISSED);
+  const more = lacking.length - shown.length;
+  return [make("p", { className: "missed" }, `Relevant and not retrieved (${lacking.length}): `,
+    ...shown.flatMap((d) => [make("span", { className: "id" }, documents[d].name), " ", chip(documents[d].label), " "]),
+    more ? `and ${more} more` : "")];
+}
+
 function chip(label) {
+  if (label === null) return make("span", { className: "grade unjudged", title: "not judged" }, "–");
   const top = state.set.highest || 1;
   const grade = label > 0 ? Math.max(1, Math.round((GRADES * label) / top)) : 0;
   return make("span", { className: `grade g${grade}` }, plain(label));
@@ -107,14 +125,16 @@ function pointAt(d) {
   }
   const one = pane.documents[d];
   const other = state.held === null || state.held === d ? null : pane.documents[state.held];
-  const places = ["A", "B"].map((side, i) => `rank ${pane.ranks[i].get(d)} in ${side}`).join(", ");
+  const place = (side, rank) => (rank === undefined ? `not in ${side}` : `rank ${rank} in ${side}`);
+  const places = ["A", "B"].map((side, i) => place(side, pane.ranks[i].get(d))).join(", ");
   const title = make("h4", {}, make("span", { className: "id" }, one.name), " ", chip(one.label),
     make("span", { className: "about" }, ` ${places}`));
   if (other) title.append(make("span", { className: "about" }, ", held against "), make("span", { className: "id" }, other.name));
   const known = one.features !== null && one.features.some((x) => !Number.isNaN(x));
   const added = addedTo(one, other);
-  const list = known ? featureList(pane.documents, one, added) : make("p", { className: "hint" }, "This page holds no features of it.");
-  get("x-features").replaceChildren(title, ...aboutAdded(one, other, added), list);
+  const lacking = state.set.width ? [make("p", { className: "hint" }, "This page holds no features of it.")] : [];
+  const list = known ? [featureList(pane.documents, one, added)] : lacking;
+  get("x-features").replaceChildren(title, ...aboutAdded(one, other, added), ...list);
 }
 
 // What each feature adds to the score in A and in B, less what it adds to that of the other document; null if unknown

@@ -35,6 +35,20 @@ class Candidates:
                 hint = "leave add_judged=False out, or take all of the run with negatives=None"
                 raise check.error("negatives are drawn beside judged documents", got="add_judged=False", hint=hint)
 
+    def origin(self, *, with_run: bool) -> str:
+        """Which documents are on the lists, in words.
+
+        >>> Candidates(negatives=8, depth=100, skip=5).origin(with_run=True)
+        'judged documents and 8 drawn from ranks 6 to 100 of the run'
+        """
+        if not with_run:
+            return "judged documents"
+        ranks = f"ranks {self.skip + 1} to {self.depth} of " if self.depth is not None else ""
+        if self.skip and self.depth is None:
+            ranks = f"what follows rank {self.skip} of "
+        drawn = "those of" if self.negatives is None else f"{self.negatives} drawn from"
+        return f"judged documents and {drawn} {ranks}the run" if self.add_judged else f"those of {ranks}the run"
+
     def join(self, judged: pl.DataFrame | None, run: pl.DataFrame | None) -> pl.DataFrame:
         """Give query, document, label and judged (see ``RankingDataset``) of each list, documents in the order of ids.
 

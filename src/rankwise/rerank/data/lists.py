@@ -1,5 +1,6 @@
 """What rerankers learn from and score: queries and documents as text, and ranking data beside them."""
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
+from rankwise.data import leakage
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
@@ -50,6 +52,8 @@ class Lists:
     """The text of each document, flat."""
     data: RankingDataset
     """Labels, offsets and all else of the same documents; it has no features unless they were given."""
+    origin: str = ""
+    """How documents came onto the lists, where that is known: ``"judged documents and 8 drawn from the run"``."""
 
     def __init__(
         self,
@@ -67,10 +71,11 @@ class Lists:
         self._fill(tuple(queries), texts, RankingDataset(matrix, known, offsets, **columns))
 
     @classmethod
-    def of(cls, queries: Iterable[str], documents: Iterable[str], data: RankingDataset) -> Self:
+    def of(cls, queries: Iterable[str], documents: Iterable[str], data: RankingDataset, *, origin: str = "") -> Self:
         """Put texts beside ranking data, with features or without: one per query, and one per document."""
         lists = cls.__new__(cls)
         lists._fill(tuple(queries), tuple(documents), data)
+        object.__setattr__(lists, "origin", origin)
         return lists
 
     @classmethod
@@ -172,6 +177,17 @@ class Lists:
         return {name: values for name, values in found.items() if values is not None}
 
     @property
+    def candidates(self) -> str:
+        """How many documents a query has, and which: what metrics of these lists are measured over.
+
+        >>> Lists(["red shoe", "hat"], ["a red shoe", "a shoe", "a hat"], [2, 1, 1], [0, 2, 3]).candidates
+        '1.5 documents per query on average (median 1.5)'
+        """
+        mean, median = float(self.sizes.mean()), float(np.median(self.sizes))
+        count = f"{mean:,.4g} documents per query on average (median {median:,g})"
+        return f"{count}: {self.origin}" if self.origin else count
+
+    @property
     def n_queries(self) -> int:
         """Number of queries."""
         return self.data.n_queries
@@ -199,12 +215,14 @@ class Lists:
         numbers = self.data.query_numbers(queries)
         rows, _ = rows_of(numbers, self.offsets)
         documents = self.documents[rows] if isinstance(rows, slice) else [self.documents[row] for row in rows.tolist()]
-        return self.of((self.queries[number] for number in numbers.tolist()), documents, self.data.take(numbers))
+        texts = (self.queries[number] for number in numbers.tolist())
+        return self.of(texts, documents, self.data.take(numbers), origin=self.origin)
 
     def with_(self, **changes: Any) -> Self:
         """Give a copy with ``queries``, ``documents`` or columns of ``data`` replaced, and checked again."""
         queries, documents = changes.pop("queries", self.queries), changes.pop("documents", self.documents)
-        return self.of(queries, documents, self.data.with_(**changes) if changes else self.data)
+        data = self.data.with_(**changes) if changes else self.data
+        return self.of(queries, documents, data, origin=self.origin)
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
         """Give the random stream of these queries, keyed by their ids."""
@@ -225,6 +243,18 @@ class Lists:
 
     def __len__(self) -> int:
         return self.n_queries
+
+    def compare_with(self, seen: "Lists", part: str) -> None:
+        """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
+        leakage.warn_shared([seen._queries()], self._queries(), part, "text")
+
+    def _queries(self) -> leakage.Queries:
+        """The queries by id and by text; a text that several queries have tells none of them."""
+        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
+        texts = np.frombuffer(b"".join(digests), np.uint64)
+        _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+        alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
+        return leakage.Queries(leakage.unless_numbers(self.data.query_ids), alone)
 
     def __repr__(self) -> str:
         return repr(self.data).replace("RankingDataset", type(self).__name__).replace(", 0 features", "")

@@ -1,16 +1,18 @@
-"""Lists of texts in files: JSON lines, CSV and Parquet in, JSON lines out."""
+"""Lists of texts in files: JSON lines, CSV and Parquet."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import IO, Any, Unpack
 
-from rankwise import check
+import numpy as np
+
+from rankwise import check, files
 from rankwise.data import compressed
 from rankwise.data.format_names import TABLES, ending
 from rankwise.rerank.data.columns import Columns, Roles
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.data.rows import gather
+from rankwise.rerank.data.rows import NUMBERS, gather
 from rankwise.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -57,11 +59,38 @@ def read(
 
 
 def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
-    """Write one JSON object per query, which :func:`read` reads back; ``.gz`` and ``.zst`` at the end compress.
+    """Write lists of texts in the format that the name asks for, which :func:`read` reads back.
 
-    Features are left out: they are no text.
+    ``.jsonl`` (also ``.ndjson`` and ``.json``) and ``.parquet`` hold a list in each row, ``.csv`` and ``.tsv`` a
+    document; ``.gz`` and ``.zst`` at the end of a name of text compress it. CSV does not tell numbers from text: ids
+    that are one may come back as the other. Queries of equal texts without ids are numbered there, to stay apart.
+
+    Features, groups, positions and judgments are left out: lists of texts are read without them.
     """
-    columns: dict[str, Any] = {"query": lists.queries, "documents": lists.nested(lists.documents)}
+    path = Path(path)
+    kind = _ENDINGS.get(ending(path))
+    if kind is None or (kind == "parquet" and ending(path) != path.suffix.lower()):
+        hint = "end its name in .jsonl, .csv or .tsv, with .gz or .zst after it to compress, or in .parquet"
+        raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
+    if kind == "parquet":
+        import polars as pl  # takes long to load
+
+        with files.replacing(path, force=force) as new:
+            pl.DataFrame(_by_list(lists)).write_parquet(new)
+        return path
+    with compressed.create_bytes(path, force=force) as out:
+        if kind == "csv":
+            _write_csv(lists, out, "\t" if ending(path) == ".tsv" else ",")
+        else:
+            columns = _by_list(lists)
+            for row in zip(*columns.values(), strict=True):
+                out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
+    return path
+
+
+def _by_list(lists: Lists) -> dict[str, Any]:
+    """One entry per list in every column."""
+    columns: dict[str, Any] = {"query": list(lists.queries), "documents": lists.nested(lists.documents)}
     columns["labels"] = lists.nested(lists.labels)
     columns |= {name: lists.nested(values) for name, values in lists.columns.items()}
     if lists.document_ids is not None:
@@ -69,10 +98,28 @@ def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
     for name, values in (("query_id", lists.query_ids), ("weight", lists.weights)):
         if values is not None:
             columns[name] = values.tolist()
-    with compressed.create_bytes(path, force=force) as out:
-        for row in zip(*columns.values(), strict=True):
-            out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False).encode() + b"\n")
-    return Path(path)
+    return columns
+
+
+def _write_csv(lists: Lists, out: IO[bytes], separator: str) -> None:
+    """Write one line per document."""
+    import polars as pl
+
+    ids = lists.query_ids
+    if ids is None and len(set(lists.queries)) < lists.n_queries:
+        ids = np.arange(lists.n_queries)
+    of_queries = {"query_id": ids, "query": np.array(lists.queries, object), "weight": lists.weights}
+    columns = {
+        name: np.repeat(values, lists.sizes).tolist() for name, values in of_queries.items() if values is not None
+    }
+    columns["document"] = list(lists.documents)
+    if lists.document_ids is not None:
+        columns["document_id"] = lists.document_ids.tolist()
+    columns["label"] = lists.labels.tolist()
+    singular = {name: role for role, name in NUMBERS.items()}
+    columns |= {singular[name]: values.tolist() for name, values in lists.columns.items()}
+    # Quotes tell an empty text from none.
+    pl.DataFrame(columns).write_csv(out, separator=separator, quote_style="non_numeric")
 
 
 def _format(path: Path) -> str:

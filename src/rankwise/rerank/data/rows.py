@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound="Lists")
 
 _LETTERS = 60  # of a value in an error
-_NUMBERS = {
+NUMBERS = {
     "label": "labels",
     "teacher_score": "teacher_scores",
     "document_weight": "document_weights",
     "propensity": "propensities",
 }
+"""What a row with one document calls a column of numbers, and what it is called for all documents."""
 
 
 class _List:
@@ -86,7 +88,7 @@ def _add(one: _List, values: Json, number: int, where: str, place: Callable[[int
         raise check.error("every query needs at least one document", where=where, hint="leave such queries out")
     one.documents += [_text("document", value, where) for value in documents]
     one.places += [number] * len(documents)
-    for role, name in _NUMBERS.items():
+    for role, name in NUMBERS.items():
         if role in values:
             one.numbers.setdefault(name, []).extend(_numbers(role, values[role], len(documents), where, nested=nested))
     if "document_id" in values:
@@ -110,20 +112,27 @@ def _built(cls: type[Made], lists: list[_List], keys: list[Any], roles: Roles, p
     offsets = offsets_of([len(one.documents) for one in lists])
     columns: Keywords = {
         name: [value for one in lists for value in one.numbers[name]]
-        for name in _NUMBERS.values()
+        for name in NUMBERS.values()
         if name in lists[0].numbers
     }
     labels = columns.pop("labels", None)
     if "document_id" in roles.named:
-        columns["document_ids"] = _alike([key for one in lists for key in one.ids])
+        columns["document_ids"] = _alike("document ids", [key for one in lists for key in one.ids])
     if "query_id" in roles.named:
-        columns["query_ids"] = _alike(keys)
+        columns["query_ids"] = _alike("query ids", keys)
     if "weight" in roles.named:
         columns["weights"] = [one.weight for one in lists]
     places = [number for one in lists for number in one.places]
+    columns["rows"] = _rows(places)
     documents = (text for one in lists for text in one.documents)
     with check.placing(lambda row: place(places[row])):
         return cls((one.query for one in lists), documents, labels, offsets, **columns)
+
+
+def _rows(places: list[int]) -> NDArray[np.int64] | None:
+    """Return which in the order of the rows each document was; None where they lie so."""
+    order = np.argsort(places, kind="stable")
+    return None if (np.diff(order) == 1).all() else np.argsort(order)
 
 
 def _judged(row: Mapping[str, Any], roles: Roles, where: str) -> Json:
@@ -158,9 +167,12 @@ def _id(what: str, value: object, where: str) -> int | str:
     raise check.error(f"the id of a {what} must be an integer or text", got=_short(value), where=where)
 
 
-def _alike(ids: list[Any]) -> list[Any]:
-    """Give ids of one type: text, unless all are integers."""
-    return ids if all(isinstance(one, int) for one in ids) else [str(one) for one in ids]
+def _alike(what: str, ids: list[Any]) -> list[Any]:
+    """Return ids of one type: text, unless all are integers."""
+    if all(isinstance(one, int) for one in ids):
+        return ids
+    check.different_as_text(what, ids)
+    return [str(one) for one in ids]
 
 
 def _entries(role: str, value: Any, count: int, where: str, *, nested: bool) -> list[Any]:

@@ -56,6 +56,7 @@ def read_texts(source: Texts, wanted: Collection[str] | None = None) -> dict[str
     Of a file, only the ``wanted`` are kept. A corpus may be far larger than memory.
     """
     if isinstance(source, Mapping):
+        check.different_as_text("ids of texts", list(source))
         return {str(key): _given(key, value) for key, value in source.items()}
     found: dict[str, str] = {}
     for number, key, value in _records(source):
@@ -81,7 +82,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, Json]]:
 def _object(line: bytes, number: int, path: str | Path) -> Json:
     where = f"line {number} of {compressed.shown(path)}"
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as broken:
         why = f"{broken.msg.lower()} at column {broken.colno}" if isinstance(broken, json.JSONDecodeError) else broken
         hint = "write one JSON object on each line, in UTF-8"
@@ -91,6 +92,14 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
         hint = 'write one object on each line, such as {"query": …, "documents": […], "labels": […]}'
         raise check.error("a line must hold a JSON object", got=repr(shown), where=where, hint=hint)
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Json:
+    """Return an object, whose names must all be different: JSON would keep the last of two in silence."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        check.named_once([name for name, _ in pairs])
+    return record
 
 
 def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:

@@ -9,6 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import offsets_of
 from rankwise.data import compressed
+from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import Texts, read_texts
@@ -16,9 +17,7 @@ from rankwise.rerank.data.texts import Texts, read_texts
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.evaluation.trec import Table
-
-    Source = Table | str | Path
+    from rankwise.evaluation.trec import Run as Source
 
 _SUFFIXES = ("", ".gz", ".zst")
 _COLUMNS = ("query-id", "corpus-id", "score")
@@ -104,13 +103,11 @@ def read_trec(
     columns["judged"] = rows["judged"].to_numpy().astype(np.int8)
     if teacher is not None:
         columns["teacher_scores"] = _teacher_scores(rows, run_frame(teacher))
-    return Lists(
-        [asked[query] for query in heads["query"]],
-        [texts[document] for document in rows["document"]],
-        rows["label"].to_numpy(),
-        offsets_of(heads["len"].to_numpy()),
-        **columns,
-    )
+    no_features = np.empty((rows.height, 0), np.float32)
+    data = RankingDataset(no_features, rows["label"].to_numpy(), offsets_of(heads["len"].to_numpy()), **columns)
+    documents = (texts[document] for document in rows["document"])
+    origin = plan.origin(with_run=run is not None)
+    return Lists.of((asked[query] for query in heads["query"]), documents, data, origin=origin)
 
 
 def read_beir(folder: str | Path, split: str = "test", **choice: Unpack[Choice]) -> Lists:

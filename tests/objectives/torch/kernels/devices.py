@@ -18,6 +18,8 @@ from rankwise.objectives.torch.kernels.table import place
 
 DEVICE = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
+CPU_ONLY: set[str] = set()
+"""Names of objectives without a device kernel: the CPU computes them, wherever the tensors are."""
 
 
 class Lists:
@@ -48,6 +50,11 @@ def brief(text) -> Objective:
         return dataclasses.replace(objective, inner=brief(objective.inner), samples=2)
     inside = {"inner": brief(objective.inner)} if hasattr(objective, "inner") else {}
     return dataclasses.replace(objective, **inside) if inside else objective
+
+
+def has_kernel(objective: Objective) -> bool:
+    """Whether an objective, and all that is inside it, should have a device kernel."""
+    return objective.name not in CPU_ONLY and all(map(has_kernel, objective.inside))
 
 
 def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **documents) -> DeviceDerivatives:

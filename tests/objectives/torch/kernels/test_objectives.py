@@ -5,8 +5,18 @@ import pytest
 import torch
 
 import rankwise as rw
-from tests.objectives.test_objectives import ALL, PLAIN, WRAPPED
-from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, brief, on_device
+from rankwise.objectives.table import OBJECTIVES
+from tests.objectives import test_objectives as contract_suite
+from tests.objectives.torch.kernels.devices import (
+    CPU_ONLY,
+    DEVICE,
+    TOLERANCE,
+    Lists,
+    assert_same,
+    brief,
+    has_kernel,
+    on_device,
+)
 
 from rankwise.objectives.torch.kernels import pairwise  # isort: skip
 from rankwise.objectives.torch.kernels.placed import NoDeviceKernelError  # isort: skip
@@ -22,6 +32,10 @@ def contract(sizes) -> Lists:
 
 
 INTERPRETED = DEVICE.type == "cpu"
+PLAIN, WRAPPED = (
+    [text for text in texts if has_kernel(rw.objective(text))]
+    for texts in (contract_suite.PLAIN, contract_suite.WRAPPED)
+)
 # A kernel of every kind, and every wrapper: what the interpreter, which is slow, has time for where a GPU takes all.
 KINDS = [
     *("softmax_ce", "xendcg", "approx_ndcg", "smooth_ap", "smooth_rbp", "approx_ndcg(kernel=laplace)", "lambdarank"),
@@ -82,7 +96,7 @@ def test_extreme_scores(text):
         assert_same(on_device(brief(text), SMALL, scores=scores), wanted, TOLERANCE[torch.float32])
 
 
-@pytest.mark.parametrize("text", KINDS if INTERPRETED else ALL)
+@pytest.mark.parametrize("text", KINDS if INTERPRETED else PLAIN + WRAPPED)
 def test_taken_lists(text):
     # In another order, one of them twice: as a net with several members takes them.
     queries = np.array([3, 0, 4, 3])
@@ -121,6 +135,21 @@ def test_pairs_of_lists_that_are_one_program_each(text, monkeypatch):
 def test_long_lists(text):
     lists = Lists([1, 1000, 300] if text != "xendcg(epsilon=0.5)" else [3000, 1], gap=0.002)
     assert_same(on_device(text, lists), expected(text, lists), TOLERANCE[torch.float32])
+
+
+def test_every_objective_has_a_kernel_or_is_named_as_one_without():
+    columns = {"teacher_scores": SMALL.scores}
+    without = set()
+    for name, cls in OBJECTIVES.items():
+        read = {column: columns[column] for column in cls().reads}
+        try:
+            place(cls().prepare(SMALL.labels, SMALL.offsets, **read), SMALL.on_device(), torch.float32)
+        except NoDeviceKernelError:
+            without.add(name)
+    hint = (
+        "add a line to kernels/table.py, or name the objective in CPU_ONLY of tests/objectives/torch/kernels/devices.py"
+    )
+    assert without == CPU_ONLY, hint
 
 
 def test_a_function_is_left_to_the_cpu():

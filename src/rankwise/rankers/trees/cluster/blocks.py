@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rankwise import registry
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
@@ -38,6 +39,8 @@ class Job(NamedTuple):
     """How many rounds it will be after this block."""
     fresh: bool
     """Whether this is the first block, which makes the bins."""
+    registered: list[bytes]
+    """Objectives of the user's own that the ranker may name."""
 
 
 class Grown(NamedTuple):
@@ -57,6 +60,7 @@ class Grown(NamedTuple):
 
 def grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
     """Grow the trees of a block; called on all workers at once."""
+    registry.receive(job.registered)
     with _one_at_a_time, use_threads(_threads(job.ranker)):
         try:
             with job.network.joined(rank):

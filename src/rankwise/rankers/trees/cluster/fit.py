@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankwise import check
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rankers import inputs
@@ -76,7 +77,11 @@ def fit(
             warnings.warn(
                 f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
             )
-        sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=known)
+        with leakage.checked():  # features stay on the workers; ids are known here
+            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=known)
+        if held_out is not None:
+            seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
+            leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
@@ -130,7 +135,7 @@ def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDatas
         doing = "reading the validation data"
         with workers.connected(doing):
             future = workers.client.compute(valid, workers=workers.names)
-        return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns)
+        return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns).without_rows()
     return inputs.validation(valid)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from rankwise import registry
 from rankwise.arrays import Array
 from rankwise.metrics.base import weighted_mean
 from rankwise.rankers.training import exhausted
@@ -81,7 +82,8 @@ class ClusterLearner(Trees):
         rounds = min(self.rounds, done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         network = connect(self.library.name, workers)
-        job = blocks.Job(self.training, self.ranker, network, self.before, done, rounds, self._fresh)
+        counts = self.before, done, rounds
+        job = blocks.Job(self.training, self.ranker, network, *counts, self._fresh, registry.parcels())
         model, count = self.content() or None, len(workers.names)
         # Sent once and not inside every task: a model may be large.
         scatter = workers.client.scatter

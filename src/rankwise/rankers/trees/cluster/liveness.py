@@ -26,7 +26,7 @@ class LostWorkerError(ConnectionError):
 
 def lost(what: str, hint: str = "") -> LostWorkerError:
     """Say what was lost, and how to resume."""
-    resume = "with a checkpoint, fit(…, resume=True) resumes after the last block, with the workers that are there then"
+    resume = "with a checkpoint, resume=True resumes after the last block, with the workers that are there then"
     return LostWorkerError(str(check.error(what, hint=resume + hint)))
 
 

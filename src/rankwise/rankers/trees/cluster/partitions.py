@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankwise import check
+from rankwise.arrays import Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.plain import Keywords
@@ -57,6 +60,8 @@ class Parts(NamedTuple):
     """The first query, which has the columns of all."""
     digest: str
     """Of all data, whatever their order and partition."""
+    query_ids: Ids
+    """Of all queries, sorted."""
 
 
 def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> Parts:
@@ -84,7 +89,8 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
             hint="persist the frame, or wait until the files are written",
         )
     digest = sum(fact.digest for fact in facts) % 2**64
-    return Parts(workers, futures, about, sample, f"{digest:016x}")
+    ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
+    return Parts(workers, futures, about, sample, f"{digest:016x}", ids)
 
 
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:

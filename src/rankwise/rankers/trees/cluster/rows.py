@@ -60,7 +60,7 @@ def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tu
     whole = pl.concat(
         [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
     )
-    data = RankingDataset.from_frame(whole, sort=scattered, **columns)
+    data = RankingDataset.from_frame(whole, sort=scattered, **columns).without_rows()
     nothing: Keywords = dict.fromkeys(unnamed)
     return data.with_(**nothing) if unnamed else data
 

@@ -1,0 +1,191 @@
+"""Leakage: features that tell the answer or the display, and queries that two parts of the data share."""
+
+import contextlib
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.arrays import Array, Floats, Ids, row_blocks
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import DiskDataset
+from rankwise.sparse import dense
+
+ANSWERS = (
+    *("label", "labels", "relevance", "relevant", "grade", "judgment", "judgement", "judged", "target"),
+    *("click", "clicks", "clicked", "purchase", "purchased", "bought", "booked", "conversion", "converted"),
+)
+"""Names of columns that tell the answer."""
+DISPLAYS = ("position", "positions", "rank", "slot", "propensity")
+"""Names of columns that tell how documents were displayed."""
+_BEFORE = re.compile(r"^(?:is|was|has|display|displayed|shown|doc|document|result)_")
+_SAMPLE = 1000  # documents that show at once that a feature is no copy of the labels
+_FEWEST = 20  # of fewer documents a feature may go with the labels by chance
+
+_CHECKED: ContextVar[bool] = ContextVar("checked", default=False)
+
+
+def suspects(names: Iterable[str]) -> list[str]:
+    """Names of features that probably tell the answer or the display.
+
+    >>> suspects(["bm25", "Clicks", "is_clicked", "clicks_last_month", "displayPosition", "pagerank", "label_2"])
+    ['Clicks', 'is_clicked', 'displayPosition', 'label_2']
+    """
+    return [name for name in names if _plain(name) in (*ANSWERS, *DISPLAYS)]
+
+
+def copies(data: RankingDataset) -> list[int]:
+    """Numbers of the features with one value for each label, and another for every other: the labels in other words.
+
+    >>> labels = np.arange(30) % 3
+    >>> features = np.column_stack([labels, (labels - 1) ** 3, labels > 0, np.arange(30)])
+    >>> copies(RankingDataset(features, labels, [0, 30]))
+    [0, 1]
+    """
+    if data.n_docs < _FEWEST or not data.n_features or np.ptp(data.labels) == 0.0:
+        return []
+    order = np.argsort(data.labels, kind="stable")
+    sample = order[np.unique(np.linspace(0, order.size - 1, _SAMPLE).astype(np.int64))]
+    found = _copied(dense(data.features[sample]), data.labels[sample])
+    return [column for column in found if _copied(dense(data.features[order, column : column + 1]), data.labels[order])]
+
+
+def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None = None) -> None:
+    """Warn of features that tell the answer, by their names, and in ``data`` by their values.
+
+    ``hint`` says how to leave features out, with ``{}`` in the place of a list of their names.
+    """
+    named = suspects(names)
+    if named:
+        what = f"features whose names suggest the answer, or how documents were displayed: {', '.join(named)}"
+        warnings.warn(f"{what}. Hint: {hint.format([f'!{name}' for name in named])}.", stacklevel=2)
+    if data is not None and data.feature_names is not None:
+        for name in [data.feature_names[column] for column in copies(data)]:
+            if name not in names:
+                continue
+            what = f"the feature {name} is the label in other words, in all {data.n_docs:,} documents"
+            warnings.warn(f"{what}. Hint: {hint.format([f'!{name}'])}.", stacklevel=2)
+
+
+class Queries(NamedTuple):
+    """What the queries of two parts are compared by."""
+
+    ids: Ids | None
+    """None where there are none, or where they only number the queries of their file."""
+    contents: NDArray[np.uint64] | None
+    """A number for the documents of each query, in whatever order they are; 0 where they say nothing."""
+
+    @classmethod
+    def of(cls, data: RankingDataset) -> "Queries":
+        """The queries of a data set, whose documents are told by their features if these are in memory."""
+        known = data.n_features and data.n_queries and not isinstance(data, DiskDataset)
+        return cls(unless_numbers(data.query_ids), _contents(data) if known else None)
+
+
+def unless_numbers(ids: Ids | None) -> Ids | None:
+    """Ids of queries, unless they count them from 0 or 1: those of another file then do so, too.
+
+    >>> unless_numbers(np.array([1, 2, 3])), unless_numbers(np.array([7, 2]))
+    (None, array([7, 2]))
+    """
+    if ids is None or (ids.dtype.kind in "iu" and ids.size and np.array_equal(ids - min(ids[0], 1), range(ids.size))):
+        return None
+    return ids
+
+
+def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str = "features") -> None:
+    """Warn of queries of the ``part`` that is held out which are among those ``seen`` in training.
+
+    They are the same if they have the same id, or if ``what`` their documents are known by is the same.
+    """
+    parts = list(seen)
+    by_id = _among(held_out.ids, [one.ids for one in parts])
+    by_contents = _among(held_out.contents, [one.contents for one in parts])
+    known = by_id if by_contents is None else by_contents
+    if known is None:
+        return
+    nothing = np.zeros(known.size, np.bool_)
+    same_id = nothing if by_id is None else by_id
+    alike = nothing if by_contents is None else by_contents & (held_out.contents != 0)
+    told = []
+    if same_id.any():
+        told.append(f"{same_id.sum():,} of {known.size:,} queries of the {part} data have ids of training queries")
+        if by_contents is not None:
+            both = int((same_id & alike).sum())
+            some = {0: "none", int(same_id.sum()): "all"}.get(both, f"{both:,}")
+            told.append(f"{some} of these with the same {what}")
+    others = int((alike & ~same_id).sum())
+    if others:
+        told.append(f"{others:,} of {known.size:,} queries of the {part} data have the {what} of training queries")
+        told[-1] += " with other ids" if by_id is not None else ""
+    if told:
+        hint = "leave them out of one of the two, for what is measured on them says little about new queries"
+        warnings.warn(f"{', '.join(told)}. Hint: {hint}.", stacklevel=2)
+
+
+def compare_parts(seen: Iterable[RankingDataset | None], held_out: RankingDataset, part: str) -> None:
+    """Warn of queries that a part shares with training data whose columns are in the same order."""
+    if not _CHECKED.get():
+        warn_shared((Queries.of(data) for data in seen if data is not None), Queries.of(held_out), part)
+
+
+@contextlib.contextmanager
+def checked() -> Iterator[None]:
+    """Do not compare parts meanwhile: they have been compared, or are parts of one data set."""
+    token = _CHECKED.set(True)
+    try:
+        yield
+    finally:
+        _CHECKED.reset(token)
+
+
+def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] | None:
+    """Which values are among those seen; None where that cannot be known."""
+    known = [one for one in seen if one is not None]
+    if values is None or len(known) < len(seen) or not known:
+        return None
+    kinds = {one.dtype.kind == "U" for one in (values, *known)}
+    columns = [one.astype(np.str_) for one in (values, *known)] if len(kinds) > 1 else [values, *known]
+    return np.isin(columns[0], np.concatenate(columns[1:]))
+
+
+def _contents(data: RankingDataset) -> NDArray[np.uint64]:
+    """A hash of the features of each query's documents: sums over columns, and over documents of what is mixed of them.
+
+    A query of one document has 0: there is nothing to rank.
+    """
+    factors = np.random.default_rng(0).integers(1, 2**64, data.n_features, np.uint64, endpoint=False)
+    rows = np.empty(data.n_docs, np.uint64)
+    for block in row_blocks(data.n_docs, data.n_features):
+        bits = np.ascontiguousarray(dense(data.features[block])).view(np.uint32)
+        rows[block] = bits.astype(np.uint64) @ factors
+    for shift in (31, 29):
+        rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.where(data.sizes > 1, np.add.reduceat(rows, data.offsets[:-1]), 0).astype(np.uint64)
+
+
+def _copied(columns: Floats, labels: Array) -> list[int]:
+    """Columns that change where the labels do, and only there, each time to another value; rows are sorted by label.
+
+    Labels that hardly repeat go with any column of which the same is true, unless both rise, or fall, together.
+    """
+    starts = np.flatnonzero(np.diff(labels, prepend=np.nan) != 0.0)
+    same = (np.diff(columns, axis=0, prepend=np.nan)[np.delete(np.arange(labels.size), starts)] == 0.0).all(0)
+    values = columns[starts]
+    if starts.size * _FEWEST > labels.size:
+        steps = np.diff(values, axis=0)
+        other = (steps > 0.0).all(0) | (steps < 0.0).all(0)
+    else:
+        other = (np.diff(np.sort(values, axis=0), axis=0) > 0.0).all(0)
+    return [int(column) for column in np.flatnonzero(same & other)]
+
+
+def _plain(name: str) -> str:
+    """A name in small letters, without what stands before or after the word that says what it is."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    words = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
+    return re.sub(r"_?[0-9]+$", "", _BEFORE.sub("", words, count=1))

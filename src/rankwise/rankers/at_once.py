@@ -1,0 +1,197 @@
+"""The training of a ranker that has no rounds, as one's own: ``fit`` around a method that learns."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
+from rankwise.plain import Json, Keywords
+from rankwise.rankers import inputs, learned
+from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.validation import Measure, Validation, checked_names
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.metrics import Metric, MetricLike
+    from rankwise.rankers.schema import Documents, Schema
+    from rankwise.rankers.training.loop import Learner
+
+
+OF_TRAINING: Keywords = {
+    "rounds": 1,
+    "patience": None,
+    "smoothing": 1,
+    "stop_on": "first",
+    "debias": False,
+    "checkpoint": None,
+    "checkpoint_every": 1,
+    "progress": None,
+}
+"""Settings of the loop that trains a ranker round by round, as it trains one without rounds."""
+METRICS = ("ndcg@10",)
+OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
+"""Settings that any ranker may have as parameters, and what is used where it has none."""
+
+
+class TrainedAtOnce:
+    """What a ranker has around its ``_fit``, and how others train and keep it."""
+
+    unit: ClassVar[str] = "rounds"
+    """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
+    search_space: ClassVar[Mapping[str, Any]] = {}
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``."""
+    if TYPE_CHECKING:  # what rankers have
+        native: Keywords
+        metrics: MetricLike | Sequence[MetricLike]
+        history_: dict[str, list[float]]
+        best_round_: int
+        stopped_: str
+        _schema: Schema
+
+        @classmethod
+        def own_parameters(cls) -> Keywords: ...  # noqa: D102
+        def set_params(self, **parameters: Any) -> Self: ...  # noqa: D102
+        def predict(self, data: Documents, **others: Never) -> Array: ...  # noqa: D102
+        def _refuse(self, method: str, others: Keywords) -> None: ...
+        def _metrics(self) -> tuple[Metric, ...]: ...
+        def _remember(self, data: RankingDataset) -> None: ...
+
+    def fit(
+        self,
+        X: "Documents",  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
+        *,
+        valid: inputs.Validation = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        measure: Mapping[str, RankingDataset | Measure] | None = None,
+        watch: Callable[[int, dict[str, list[float]]], None] | None = None,
+        resume: bool = False,
+        **others: Never,
+    ) -> Self:
+        """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
+
+        Metrics of the validation data, and of the data sets in ``measure``, are in ``history_`` afterwards.
+        """
+        self._refuse("fit", others)
+        if resume:
+            hint = "leave resume out: it is trained at once"
+            raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
+        metrics = self._metrics()
+        train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        checked_names(measure or {})
+        self.history_, self.best_round_, self.stopped_ = {}, 1, "complete"
+        self._fit(train, held_out)
+        self._remember(train)
+        parts = {} if held_out is None else {"": held_out}
+        for name, part in {**parts, **(measure or {})}.items():
+            measured = part
+            if not isinstance(measured, Measure):
+                aligned = inputs.aligned(measured, train)
+                measured = Measure(aligned, Validation(aligned, metrics, debias=False))
+            values = measured.function(self.predict(measured.data))
+            self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
+        if watch is not None:
+            watch(1, self.history_)
+        return self
+
+    def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:
+        """Learn: the part of :meth:`fit` that a ranker of one's own defines."""
+        raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
+
+    def settings_for(self, documents: int) -> Keywords:
+        """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
+        return {}
+
+    def _with(self, settings: Keywords) -> Self:
+        """The same ranker with these parameters set."""
+        if not settings:
+            return self
+        made = copy.copy(self)
+        made.native = dict(self.native)
+        return made.set_params(**settings)
+
+    def _configure(self, **settings: Any) -> Self:
+        """Set what whoever trains it decides: the parameters that it has, and in any case the metrics."""
+        known = self.own_parameters()
+        if "metrics" in settings and "metrics" not in known:
+            self.metrics = settings["metrics"]
+        return self.set_params(**{name: value for name, value in settings.items() if name in known})
+
+    def _files(self) -> dict[str, bytes]:
+        return learned.files(self)
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        learned.restore(self, files)
+
+    # As a bag asks for it, which trains members round by round: in one round.
+
+    def _learner(
+        self, train: RankingDataset, valid: RankingDataset | None, older: Never, others: Sequence[RankingDataset] = ()
+    ) -> "Learner[Any]":
+        return OneRound(self, train, [*([] if valid is None else [valid]), *others])
+
+    def _keep(self, model: Any, state: State) -> None:
+        """Keep the model of the best round: it is here already."""
+
+    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
+        """Refuse files of a model, of so many features, that must not be read; here, none."""
+
+    def _rounds(self) -> int:
+        return 1
+
+    def _made_of(self, rounds: int) -> Json:
+        """The ranker's own part of what a file says about a model of so many rounds."""
+        return {}
+
+
+def trains_at_once(ranker: object) -> bool:
+    """Whether a ranker learns by a ``_fit`` of its own, without rounds."""
+    return isinstance(ranker, TrainedAtOnce) and type(ranker)._fit is not TrainedAtOnce._fit
+
+
+class OneRound:
+    """The training of a ranker without rounds, as one round."""
+
+    processes = Alone()
+
+    def __init__(self, ranker: Any, train: RankingDataset, measured: Sequence[RankingDataset]) -> None:
+        self.ranker, self.train, self.measured = ranker, train, measured
+
+    def round(self, stream: Stream) -> None:
+        """Train the ranker; there is no second round."""
+        if stream.round:
+            raise Exhausted("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
+        self.ranker.fit(self.train)
+
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured, by its number."""
+        scores: Array = self.ranker.predict(self.measured[number])
+        return scores
+
+    def snapshot(self) -> bool:
+        """Keep the model as it is."""
+        return True
+
+    def restore(self, kept: object) -> None:
+        """Make the model what it was: it has not changed."""
+
+    def model(self) -> None:
+        """Return the model, which is the ranker itself."""
+
+    def files(self, best: object) -> dict[str, bytes]:
+        """Return what a checkpoint holds."""
+        files: dict[str, bytes] = self.ranker._files()
+        return files
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> bool:
+        """Resume from a checkpoint."""
+        self.ranker._remember(self.train)
+        self.ranker._restore({}, dict(files))
+        return True

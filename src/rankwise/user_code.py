@@ -1,0 +1,213 @@
+"""Digests of users' code: kept work is known by what a function computes, and not by its name alone.
+
+A checkpoint, a search or an experiment that is resumed must be of the same objective and metric. For a function or a
+class of the user's the name is not enough, since it stays the same when the function is edited. The digest is of the
+compiled code, with its constants, defaults, closures, and the functions and values of the user's that it refers to.
+Other comments, names of variables and line numbers change nothing; another version of Python does.
+"""
+
+import functools
+import hashlib
+import inspect
+import pickle
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_OURS = __name__.partition(".")[0]
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type(Ellipsis))
+# Places in the source, documentation, and what Python or abc keep about a class themselves.
+_NOT_CODE = {
+    *("__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__parameters__"),
+    "name",  # which rw.register sets
+    *("__abstractmethods__", "_abc_impl", "__dataclass_fields__", "__dataclass_params__", "__match_args__"),
+}
+
+
+def digests(*values: object) -> dict[str, str]:
+    """Return the digest of every function and class of the user's in ``values``, by its name; ours are left out.
+
+    ``values`` are objectives, metrics, functions, classes, or lists of them.
+    """
+    collected: dict[str, str] = {}
+    for thing in _roots(values):
+        digest = hashlib.blake2b(digest_size=16)
+        _Walk(digest, _root(thing)).add(thing)
+        name = str(getattr(thing, "__name__", type(thing).__name__))
+        # Two of one name, such as lambdas, are told apart by their order.
+        collected[name] = collected.get(name, "") + digest.hexdigest()
+    return collected
+
+
+def _roots(value: object) -> Iterable[object]:
+    """The outermost pieces of users' code in a value."""
+    if isinstance(value, (*_PLAIN, np.ndarray, np.generic)):
+        return
+    if isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _roots(item)
+    elif isinstance(value, Mapping):
+        yield from _roots(list(value.values()))
+    elif _root(value) != _OURS:
+        if callable(value):
+            yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _roots([getattr(value, item.name) for item in fields(value)])
+
+
+class _Walk:
+    """One digest, and what it has seen: code may refer to itself."""
+
+    def __init__(self, digest: Any, root: str) -> None:
+        self.digest, self.root = digest, root
+        self.seen: dict[int, object] = {}  # the objects too: an id is that of another one once its object is gone
+
+    def add(self, value: object) -> None:
+        """Add a value to the digest."""
+        if isinstance(value, _PLAIN):
+            self._text(f"{type(value).__name__} {value!r}")
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, tuple):
+            self._items("tuple", value)
+        elif isinstance(value, set | frozenset):
+            self._items("set", sorted(value, key=repr))  # whose own order changes from process to process
+        elif id(value) in self.seen:  # constants, above, are not looked for: which of them are one object may change
+            self._text("seen")
+        else:
+            self.seen[id(value)] = value
+            self._add_once(value)
+
+    def _add_once(self, value: object) -> None:
+        if isinstance(value, list):
+            self._items("list", value)
+        elif isinstance(value, Mapping):
+            self._items("mapping", [part for item in value.items() for part in item])
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            self._text(f"array {value.dtype} {value.shape}")
+            self.digest.update(np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, types.ModuleType):
+            self._text(f"module {value.__name__}")
+        elif isinstance(value, property):
+            self._items("property", [value.fget, value.fset, value.fdel])
+        elif isinstance(value, functools.partial):
+            self._items("partial", [value.func, value.args, value.keywords])
+        elif isinstance(value, types.MethodType):
+            self._items("method", [value.__func__, value.__self__])
+        elif (inner := _inside(value)) is not None:
+            self.add(inner)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, type):
+            self._class(value)
+        else:
+            self._object(value)
+
+    def _text(self, text: str) -> None:
+        content = text.encode("utf-8", "surrogatepass")
+        self.digest.update(len(content).to_bytes(8, "little") + content)
+
+    def _items(self, kind: str, items: Iterable[object]) -> None:
+        self._text(kind)
+        for item in items:
+            self.add(item)
+        self._text("end")
+
+    def _code(self, code: types.CodeType) -> None:
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        self._items("code", [code.co_code, *arguments, *counts, *code.co_names, *code.co_consts])
+
+    def _function(self, function: types.FunctionType) -> None:
+        if not self._followed(function):
+            self._text(f"{function.__module__} {function.__qualname__}")
+            return
+        code = function.__code__
+        if function.__doc__ is not None and code.co_consts[:1] == (function.__doc__,):
+            code = code.replace(co_consts=(None, *code.co_consts[1:]))
+        cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+        self._items("function", [code, function.__defaults__, function.__kwdefaults__, *cells])
+        for name in sorted(_names(code)):
+            if name in function.__globals__:
+                self._items(f"global {name}", [function.__globals__[name]])
+
+    def _class(self, cls: type) -> None:
+        self._text(f"class {cls.__qualname__}")
+        if self._followed(cls):
+            self._items("bases", cls.__bases__)
+            members = {name: part for name, part in vars(cls).items() if name not in _NOT_CODE}
+            self._items("members", [part for item in sorted(members.items()) for part in item])
+        else:
+            self._text(cls.__module__)
+
+    def _object(self, value: object) -> None:
+        """A value of any other type: of the user's by its class and settings, of others as they pickle."""
+        self.add(type(value))
+        if self._followed(type(value)) or is_dataclass(value):
+            # What is private, or a list or a dictionary, may be what an object keeps between calls.
+            settings = sorted(item for item in getattr(value, "__dict__", {}).items() if not item[0].startswith("_"))
+            self.add(tuple(item for item in settings if not isinstance(item[1], list | dict | set)))
+            return
+        try:
+            self.digest.update(pickle.dumps(value, protocol=5))
+        except Exception:  # what cannot be pickled may raise anything; its type has to do
+            self._text("opaque")
+
+    def _followed(self, thing: Any) -> bool:
+        """Whether code is looked into: that of the user's, and not of what is installed beside it."""
+        root = _root(thing)
+        if root in (_OURS, "builtins") or root in sys.stdlib_module_names - {"__main__"}:
+            return False
+        return root == self.root or not _is_installed(thing)
+
+
+def _root(thing: Any) -> str:
+    """The package that a function, a class or the class of an object belongs to."""
+    module = getattr(thing, "__module__", None) or getattr(type(thing), "__module__", None) or ""
+    return str(module).partition(".")[0]
+
+
+def _inside(value: Any) -> object:
+    """The function inside a static method, a class method, a cached one, or one that was compiled by Numba."""
+    if isinstance(value, staticmethod | classmethod):
+        return value.__func__
+    if isinstance(value, type) or not callable(value):
+        return getattr(value, "func", None) if isinstance(value, functools.cached_property) else None
+    wrapped = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
+    return wrapped if isinstance(wrapped, types.FunctionType) and wrapped is not value else None
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Every name that code, and code inside it, may look up among globals."""
+    inside = [_names(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    return set(code.co_names).union(*inside)
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+@functools.cache
+def _installed() -> tuple[Path, ...]:
+    paths = sysconfig.get_paths()
+    return tuple(Path(paths[name]).resolve() for name in ("purelib", "platlib", "stdlib", "platstdlib"))
+
+
+def _is_installed(thing: Any) -> bool:
+    """Whether code lies among installed packages, which change with their version and not under the user's hands."""
+    try:
+        file = Path(inspect.getfile(thing)).resolve()
+    except (TypeError, OSError):
+        return False
+    return any(file.is_relative_to(folder) for folder in _installed())
