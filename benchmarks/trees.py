@@ -68,26 +68,24 @@ class Timed(rw.Objective):
     taken: list[float] = field(default_factory=list, compare=False)
 
     @property
-    def inside(self) -> tuple[rw.Objective, ...]:
+    def children(self) -> tuple[rw.Objective, ...]:
         return (self.inner,)
 
     def prepare(self, labels: Any, offsets: Any, **documents: Any) -> rw.Prepared:
-        return TimedPrepared(self, self.inner.prepare(labels, offsets, **documents))
+        inner = self.inner.prepare(labels, offsets, **documents)
+        return TimedPrepared(lists=inner.lists, objective=self, inner=inner)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TimedPrepared(rw.Prepared):
-    def __init__(self, objective: Timed, inner: rw.Prepared) -> None:
-        self.objective, self.inner, self.offsets = objective, inner, inner.offsets
+    objective: Timed
+    inner: rw.Prepared
 
-    def differentiate(self, scores: Any, stream: Any, hessian: bool) -> rw.Derivatives:
+    def fill(self, scores: Any, stream: Any, out: rw.Derivatives) -> None:
         self.objective.rounds.mark()
         start = time.process_time()
-        found = self.inner.differentiate(scores, stream, hessian)
+        self.inner.fill(scores, stream, out)
         self.objective.taken.append(time.process_time() - start)
-        return found
-
-    def take(self, queries: Any) -> rw.Prepared:
-        return TimedPrepared(self.objective, self.inner.take(queries))
 
 
 @dataclass(frozen=True)

@@ -191,15 +191,15 @@ def test_train_replaces_a_model_only_with_force():
 
 def test_ctrl_c_keeps_the_best_model_so_far(monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]):
     calls = [0]
-    inner = PreparedKernel.differentiate
+    inner = PreparedKernel.fill
 
-    def interrupted(self: PreparedKernel, *arguments: Any) -> rw.Derivatives:
+    def interrupted(self: PreparedKernel, *arguments: Any) -> None:
         calls[0] += 1
         if calls[0] == 4:
             raise KeyboardInterrupt
-        return inner(self, *arguments)
+        inner(self, *arguments)
 
-    monkeypatch.setattr(PreparedKernel, "differentiate", interrupted)
+    monkeypatch.setattr(PreparedKernel, "fill", interrupted)
     words = ("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK)
     result = run(*words, code=130)
     assert "interrupted after round 3" in result.stderr
@@ -211,18 +211,18 @@ def test_resuming_replaces_the_model_that_was_interrupted_and_no_other(
     monkeypatch: pytest.MonkeyPatch, data: dict[str, rw.RankingDataset]
 ):
     calls = [0]
-    inner = PreparedKernel.differentiate
+    inner = PreparedKernel.fill
 
-    def interrupted(self: PreparedKernel, *arguments: Any) -> rw.Derivatives:
+    def interrupted(self: PreparedKernel, *arguments: Any) -> None:
         calls[0] += 1
         if calls[0] == 4:
             raise KeyboardInterrupt
-        return inner(self, *arguments)
+        inner(self, *arguments)
 
     kept = ("--checkpoint", "kept", "--checkpoint-every", "2", "--plot", "curve.svg")
     words = ("train", "train.parquet", "--valid", "valid.parquet", "-o", "model", *QUICK, *kept)
     with monkeypatch.context() as patch:
-        patch.setattr(PreparedKernel, "differentiate", interrupted)
+        patch.setattr(PreparedKernel, "fill", interrupted)
         run(*words, code=130)
     assert "model exists already and is kept" in refused(*words)
     run(*words, "--resume")

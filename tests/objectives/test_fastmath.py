@@ -19,7 +19,6 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
     "log1p_unit": (np.log1p, TINY),
     "log1p": (np.log1p, LARGE),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), EVERYWHERE),
-    "softplus": (lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), EVERYWHERE),
     "atanh_ratio": (lambda x: np.arctanh(np.sqrt(x)) / np.sqrt(x), RNG.uniform(1e-4, 1 / 9, 20_000)),
 }
 
@@ -57,5 +56,3 @@ def test_ends():
     assert fastmath.log1p(np.inf) == np.inf
     assert fastmath.sigmoid(-np.inf) == 0.0
     assert fastmath.sigmoid(np.inf) == fastmath.sigmoid(4000.0) == 1.0
-    assert fastmath.softplus(4000.0) == 4000.0
-    assert fastmath.softplus(-4000.0) == 0.0

@@ -7,11 +7,12 @@ import pytest
 
 import rankwise as rw
 from rankwise import threads
-from rankwise.objectives.base import Derivatives, Objective
-from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise
+from rankwise.objectives.base import Objective
+from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from tests.objectives import yeti_by_hand
-from tests.objectives.pairs_by_hand import frozen
+from tests.objectives.pairwise import yeti_by_hand
+from tests.objectives.pairwise.pairs_by_hand import frozen
 
 # Those that learn from labels; the tests of the others give them the columns that they read.
 OF_LABELS = [name for name, cls in OBJECTIVES.items() if not cls().reads]

@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import rankwise as rw
-from rankwise.objectives.torch import devices
+from rankwise.objectives import prepared
+from rankwise.objectives import torch as losses
 from tests.objectives.test_objectives import ALL, stream
 from tests.objectives.test_torch_loss import MASK, WEIGHTS, given, pad
 
@@ -57,7 +58,7 @@ class Pretend(TorchDispatchMode):
 
 @pytest.fixture
 def device(monkeypatch):
-    monkeypatch.setattr(devices, "_warned", set())
+    monkeypatch.setattr(losses, "_warned", set())
     with Pretend():
         yield "meta"
 
@@ -95,8 +96,10 @@ def test_the_travel_is_said_once(device):
 
 
 def test_without_triton_it_is_said_what_to_install(device, monkeypatch):
-    monkeypatch.setattr(devices, "KERNEL_DEVICES", {"meta"})
-    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})
+    monkeypatch.setattr(prepared, "_has_triton", lambda: False)
+    monkeypatch.setattr(losses, "KERNEL_DEVICES", {"meta"})
+    monkeypatch.setattr(losses, "find_spec", lambda name: None)
     scores, labels, offsets = given()
     with pytest.warns(UserWarning, match=f"{TRAVEL}.*Install triton"):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
@@ -114,7 +117,7 @@ OWN = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "squared_hinge
 @pytest.mark.parametrize("around", [lambda own: own, lambda own: 0.5 * own + rw.SoftmaxCE(), rw.weighted])
 def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(device, monkeypatch, own, around):
     pytest.importorskip("triton")
-    monkeypatch.setattr(devices, "KERNEL_DEVICES", {"meta"})
+    monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})
     scores, labels, offsets = given()
     loss = rw.torch_loss(around(own))
     there = scores.detach().to(device).requires_grad_(True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.base import Derivatives
+from rankwise.objectives.lists import Derivatives
 from tests.objectives.test_objectives import ALL, DIFFERENTIABLE, OFFSETS, SIZES, example, held, stream
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0, 0.25, 1.5])

@@ -12,7 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.table import ranker_class
-from tests.objectives.pairs_by_hand import frozen
+from tests.objectives.pairwise.pairs_by_hand import frozen
 
 SMALL = {"leaves": 8, "min_documents": 5, "threads": 1, "rounds": 10, "learning_rate": 0.1}
 NATIVE = {"lightgbm": "lambdarank", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}

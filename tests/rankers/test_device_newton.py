@@ -8,15 +8,15 @@ import torch
 import xgboost as xgb
 
 import rankwise as rw
-from rankwise.objectives.base import Derivatives
+from rankwise.objectives import prepared
+from rankwise.objectives.lists import Derivatives
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Settings
 from rankwise.rankers.trees.xgboost import XGBoost
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
-from rankwise.objectives.torch import devices
-from rankwise.rankers.trees.device_newton import DeviceNewton, has_own_numerator
+from rankwise.rankers.trees.device_newton import DeviceNewton
 from rankwise.rankers.trees.devices import newton_on_device
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -25,14 +25,15 @@ LABELS, OFFSETS = np.array([2.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0]), np.ar
 
 @pytest.fixture(autouse=True)
 def device(monkeypatch):
-    monkeypatch.setattr(devices, "KERNEL_DEVICES", {torch.device(DEVICE).type})
+    monkeypatch.setattr(prepared, "KERNEL_DEVICES", {torch.device(DEVICE).type})
     with np.errstate(all="ignore"):
         yield
 
 
 def there(objective="lambdarank", *, weights=None, floor=True) -> DeviceNewton:
-    prepared = rw.objective(objective).prepare(LABELS, OFFSETS)
-    found = newton_on_device(prepared, DEVICE, weights=weights, floor_hessian=floor)
+    found = newton_on_device(
+        rw.objective(objective).prepare(LABELS, OFFSETS), DEVICE, weights=weights, floor_hessian=floor
+    )
     assert found is not None
     return found
 
@@ -45,8 +46,8 @@ def test_the_rules_are_those_of_the_cpu(floor, weights):
     expected = newton(
         Derivatives(np.zeros(3), gradient, hessian, gradient), OFFSETS, None, weights, floor_hessian=floor
     )
-    parts = (torch.tensor(part, dtype=torch.float32, device=DEVICE) for part in (gradient, hessian))
-    found = there(weights=weights, floor=floor)._newton(*parts)
+    slopes, curves = (torch.tensor(part, dtype=torch.float32, device=DEVICE) for part in (gradient, hessian))
+    found = there(weights=weights, floor=floor)._newton(Derivatives(slopes, slopes, curves, slopes))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-6)
 
@@ -69,22 +70,37 @@ def test_the_three_terms_of_the_softmax_family_are_those_of_the_cpu(objective, a
     labels, offsets = np.append(LABELS, 1.0), np.append(OFFSETS, 10)  # and a list of one document
     scores = np.linspace(-1.0, 1.0, 10)[[3, 1, 8, 0, 2, 7, 5, 4, 6, 9]]
     scores[[2, 8]] += ahead
-    prepared = rw.objective(objective).prepare(labels, offsets)
-    found = newton_on_device(prepared, DEVICE)
+    whole = rw.objective(objective).prepare(labels, offsets)
+    found = newton_on_device(whole, DEVICE)
     assert found is not None
-    expected = newton(prepared(scores, rw.Stream(0)), offsets)
+    expected = newton(whole(scores, rw.Stream(0)), offsets)
     for one, other in zip(found(scores, rw.Stream(0))[1:], expected, strict=True):
         np.testing.assert_allclose(one.cpu().numpy(), other, rtol=2e-4, atol=2e-5 * np.abs(other).max())
 
 
-def test_what_kernels_do_not_know_stays_on_the_cpu():
+@pytest.mark.parametrize(
+    "objective",
+    ["2*xendcg", "stochastic(softmax_ce, samples=2)", "weighted(listnet)", "0.5*softmax_ce + ranknet", "distil"],
+)
+def test_the_three_terms_come_through_sums_and_wrappers(objective):
+    scores, columns = np.linspace(-1.0, 1.0, 9)[[3, 1, 8, 0, 2, 7, 5, 4, 6]], {}
+    if objective == "distil":
+        columns["teacher_scores"] = scores[::-1]
+    whole = rw.objective(objective).prepare(LABELS, OFFSETS, **columns)
+    derivatives = whole(scores, rw.Stream(0))
+    assert derivatives.numerator is not derivatives.gradient
+    found = newton_on_device(whole, DEVICE)
+    assert found is not None
+    expected = newton(derivatives, OFFSETS)
+    for one, other in zip(found(scores, rw.Stream(0))[1:], expected, strict=True):
+        np.testing.assert_allclose(one.cpu().numpy(), other, rtol=2e-4, atol=2e-5 * np.abs(other).max())
+
+
+def test_a_function_stays_on_the_cpu():
     def own(scores, labels, offsets):
         return scores - labels, np.ones_like(scores)
 
-    for objective, neumann in ((own, False), ("2*xendcg", True), ("stochastic(softmax_ce)", True)):
-        prepared = rw.objective(objective).prepare(LABELS, OFFSETS)
-        assert has_own_numerator(prepared) == neumann
-        assert newton_on_device(prepared, DEVICE) is None
+    assert newton_on_device(rw.objective(own).prepare(LABELS, OFFSETS), DEVICE) is None
 
 
 def test_what_is_not_finite_is_refused_with_its_query():

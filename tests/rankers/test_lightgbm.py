@@ -14,13 +14,13 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.objectives.base import Derivatives
+from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.training import progress
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.trees.newton import newton
-from tests.objectives.pairs_by_hand import frozen
+from tests.objectives.pairwise.pairs_by_hand import frozen
 
 SMALL = {"leaves": 7, "min_documents": 5, "threads": 1}
 

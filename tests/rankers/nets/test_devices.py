@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rankwise as rw
-from rankwise.objectives.torch import devices
+from rankwise.objectives import prepared
 from rankwise.rankers.nets import inputs
 from rankwise.rankers.nets.averages import Averages
 from rankwise.rankers.nets.learner import seed_torch
@@ -41,7 +41,7 @@ def as_device(monkeypatch):
     """Let the CPU be a device with kernels and memory of its own, in which so many numbers have room."""
 
     def pretend(room):
-        monkeypatch.setattr(devices, "KERNEL_DEVICES", {"cpu"})
+        monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"cpu"})
         monkeypatch.setattr(inputs, "STREAMING_DEVICES", {"cpu"})
         monkeypatch.setattr(inputs, "room", lambda device: room)
 

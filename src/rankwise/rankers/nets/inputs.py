@@ -9,7 +9,7 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
-from rankwise.objectives.prepared import KERNEL_DEVICES
+from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.nets.batches import Part
 from rankwise.rankers.nets.measures import NetScores
 from rankwise.rankers.nets.mlp import Perceptron
@@ -71,7 +71,7 @@ class Inputs:
         with torch.inference_mode():
             for rows, inputs, own in self._blocks():
                 found[rows] = self.net.members_of(inputs, own).mean(-1)
-        if self.net.device.type in KERNEL_DEVICES:
+        if has_kernels(self.net.device.type):
             return NetScores(found)
         return found.double().cpu().numpy()
 

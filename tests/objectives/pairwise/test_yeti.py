@@ -7,8 +7,8 @@ import pytest
 
 import rankwise as rw
 from rankwise import threads
-from tests.objectives.test_plrank import chances
-from tests.objectives.yeti_by_hand import derivatives, drawn, pairs
+from tests.objectives.pairwise.yeti_by_hand import derivatives, drawn, pairs
+from tests.objectives.plackett_luce.test_plrank import chances
 
 LABELS = np.array([0.0, 2.0, 1.0, 0.0, 2.0])
 SCORES = np.array([0.4, -0.5, 0.9, 0.0, -1.2])

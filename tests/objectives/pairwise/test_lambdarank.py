@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.metrics.base import discounts
-from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise
-from tests.objectives.pairs_by_hand import frozen
+from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
+from tests.objectives.pairwise.pairs_by_hand import frozen
 
 VARIANTS = [
     LambdaRank(norm=norm, truncation=truncation, metric=metric, weights=weights, sigma=sigma)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from rankwise.metrics.base import discounts, gains
-from rankwise.objectives.pairwise.pairwise import LambdaRank, Pairwise, RankNet
+from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise, RankNet
 
 LOSSES = {
     "logistic": lambda m: np.logaddexp(0.0, -m),

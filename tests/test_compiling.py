@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from rankwise import compiling
 from rankwise.cli.app import app
-from rankwise.compiling import kernel
-from rankwise.compiling import Kernel
+from rankwise.compiling import Kernel, kernel
 
 SAID = "rankwise: compiling kernels for their first use (seconds each; kept for later runs)\n"
 
@@ -139,14 +138,14 @@ def test_the_command_line_says_nothing_beside_json_or_without_progress(
         asked.append(wanted)
         yield
 
-    monkeypatch.setattr(first_use, "telling", telling)
+    monkeypatch.setattr(compiling, "announce_compiling", telling)
     CliRunner().invoke(app, words)
     assert asked == [wanted]
 
 
 def test_a_newer_numba_compiles_in_its_own_way_to_the_same_numbers(tmp_path: Path):
     example = (
-        "import rankwise as rw; from rankwise.objectives.softmax.cross_entropy import normalise; "
+        "import rankwise as rw; from rankwise.objectives.softmax.cpu import normalise; "
         "print(type(normalise).__name__); print(*rw.SoftmaxCE()([0.5, 1.0, -2.0], [1, 0, 2], [0, 3]).gradient)"
     )
     newer = f"import numba; numba.version_info = numba.version_info._replace(short=(99, 0)); {example}"

@@ -5,9 +5,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
-
-from rankwise.objectives.torch.kernels.table import place  # isort: skip
+from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
 LISTS = Lists([1, 2, 5, 12, 3])
 GROUPS = np.random.default_rng(3).integers(0, 3, LISTS.scores.size)
@@ -35,7 +33,6 @@ def test_taken_lists():
     prepared = rw.objective(TEXTS[0]).prepare(LISTS.labels, LISTS.offsets, groups=GROUPS)
     stream = LISTS.stream.take(queries, LISTS.n_queries)
     wanted = prepared.take(queries)(LISTS.scores[rows], stream)
-    whole = LISTS.on_device()
-    taken = place(prepared, whole, torch.float64).take(whole.take(queries))
-    found = taken(torch.tensor(LISTS.scores[rows], device=DEVICE), stream, hessian=True)
+    moved = prepared.to(DEVICE, torch.float64).take(queries)
+    found = moved(torch.tensor(LISTS.scores[rows], device=DEVICE), stream)
     assert_same(found, wanted, TOLERANCE[torch.float64])

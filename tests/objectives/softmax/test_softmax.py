@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.objectives.softmax.cross_entropy import cross_entropy
+from rankwise.objectives.softmax.cpu import cross_entropy
 
 SCORES = st.lists(st.floats(-30, 30), min_size=2, max_size=8)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.objectives.pairs_by_hand import frozen
-from tests.objectives.test_lambdarank import random_lists
+from tests.objectives.pairwise.pairs_by_hand import frozen
+from tests.objectives.pairwise.test_lambdarank import random_lists
 
 GAPS = ("arp", "lambdagap_s", "lambdagap_x")
 VARIANTS = [

@@ -10,7 +10,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.objectives.plackett_luce import draws as plackett_luce
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, keys, sample
+from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, draw_streams, sample
 from rankwise.objectives.plackett_luce.table import PLACE, STRATUM, STRIDE, UNIFORM, tabulate, working_memory
 from tests import shared
 
@@ -21,6 +21,10 @@ SCORES = {
     "peaked": [0.0, 30.0, 31.0, 60.0, 61.0],
     "extreme": [4000.0, 0.0, 0.5, -4000.0, -4001.0],
 }
+
+
+def keys(stream):
+    return np.array([each.key for each in draw_streams(stream)], np.uint64)
 
 
 def chances(scores, cutoff):

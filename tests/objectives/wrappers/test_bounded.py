@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.metrics.permutations import distribution
 from rankwise.objectives.prepared import checked_lists
-from rankwise.objectives.smooth import bounds
-from rankwise.objectives.smooth.bounded import metric_orderings
-from rankwise.objectives.smooth.bounds import sigmoid_gain
+from rankwise.objectives.wrappers import bounds
+from rankwise.objectives.wrappers.bounded import metric_orderings
+from rankwise.objectives.wrappers.bounds import sigmoid_gain
 
 METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
@@ -166,7 +166,7 @@ def test_the_thesis_gain_smooths_every_value_that_was_drawn(metric, favour):
     wrapper = rw.bounded(inner, method="distribution", gain="thesis", orderings=draws, favour=favour)
     lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
     np.testing.assert_allclose(-wrapper.mapped(-x, *lists), share, atol=1e-9)
-    found = wrapper._bounds(checked_lists(*lists)).apply(-x)[1]
+    found = wrapper._bounds(*checked_lists(*lists)).apply(-x)[1]
     np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-9 * slope.max())
 
 

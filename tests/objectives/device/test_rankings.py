@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import rankwise as rw
-from tests.objectives.torch.kernels.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
+from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
-from rankwise.objectives.torch.kernels import order, race  # isort: skip
-from rankwise.objectives.torch.kernels.table import place  # isort: skip
+from rankwise.device import order  # isort: skip
+from rankwise.objectives.plackett_luce import listmle_triton, race_triton  # isort: skip
+from rankwise.objectives.softmax import triton as softmax_triton  # isort: skip
 
 TINY = Lists([1, 2, 5])
 
@@ -17,8 +18,7 @@ def both(objective, lists, scores=None, **documents) -> None:
     """Hold a device in double precision to the CPU, without changing what is drawn."""
     scores = lists.scores if scores is None else scores
     prepared = objective.prepare(lists.labels, lists.offsets, **documents)
-    placed = place(prepared, lists.on_device(), torch.float64)
-    found = placed(torch.tensor(scores, device=DEVICE), lists.stream, hessian=True)
+    found = prepared.to(DEVICE, torch.float64)(torch.tensor(scores, device=DEVICE), lists.stream)
     assert_same(found, prepared(scores, lists.stream), TOLERANCE[torch.float64])
 
 
@@ -33,7 +33,7 @@ def test_plrank_draws_the_rankings_of_the_cpu(sampler, draws):
 
 @pytest.mark.parametrize("batch", [1, 40])
 def test_plrank_in_batches_of_samples(batch, monkeypatch):
-    monkeypatch.setattr(race, "_SCRATCH", batch)
+    monkeypatch.setattr(race_triton, "_SCRATCH", batch)
     both(rw.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
 
 
@@ -72,6 +72,23 @@ def test_listmle_across_blocks(ties):
     both(rw.ListMLE(ties=ties), lists)
 
 
+@pytest.mark.parametrize("ties", ["apart", "row"])
+def test_listmle_of_lists_that_several_programs_share(ties, monkeypatch):
+    monkeypatch.setattr(listmle_triton, "_TILE", 16)
+    both(rw.ListMLE(ties=ties), Lists([40, 3, 17, 1]))
+
+
+@pytest.mark.parametrize("text", ["xendcg", "softmax_ce(epsilon=0.5)", "xendcg(gamma=tight)"])
+def test_softmax_of_lists_that_several_programs_share(text, monkeypatch):
+    monkeypatch.setattr(softmax_triton, "LONG", 16)
+    lists = Lists([40, 3, 17, 1])
+    lists.labels[40:43] = 0.0  # nothing to learn for softmax_ce
+    lists.scores[3] += 30.0
+    found = on_device(text, lists)
+    expected = rw.objective(text)(lists.scores, lists.labels, lists.offsets, lists.stream)
+    assert_same(found, expected, TOLERANCE[torch.float32])
+
+
 @pytest.mark.parametrize("text", ["distil", "distil(temperature=2.5)", "margin_mse", "0.5*distil + 0.5*margin_mse"])
 def test_teachers(text):
     teacher = np.random.default_rng(1).normal(size=TINY.scores.size)
@@ -79,11 +96,9 @@ def test_teachers(text):
     assert_same(on_device(text, TINY, teacher_scores=teacher), expected, TOLERANCE[torch.float32])
     both(rw.objective(text), TINY, teacher_scores=teacher)
     taken = np.array([2, 0])
-    whole, prepared = TINY.on_device(), rw.objective(text).prepare(TINY.labels, TINY.offsets, teacher_scores=teacher)
+    prepared = rw.objective(text).prepare(TINY.labels, TINY.offsets, teacher_scores=teacher)
     rows = np.concatenate((np.arange(TINY.offsets[2], TINY.offsets[3]), [0]))
-    found = place(prepared, whole, torch.float64).take(whole.take(taken))(
-        torch.tensor(TINY.scores[rows], device=DEVICE), None, hessian=True
-    )
+    found = prepared.to(DEVICE, torch.float64).take(taken)(torch.tensor(TINY.scores[rows], device=DEVICE))
     assert_same(found, prepared.take(taken)(TINY.scores[rows]), TOLERANCE[torch.float64])
 
 

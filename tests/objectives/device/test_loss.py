@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.torch import devices
-from tests.objectives.torch.kernels.devices import DEVICE, Lists
+from rankwise.objectives import lists as cpu_lists
+from rankwise.objectives import prepared
+from tests.objectives.device.devices import DEVICE, Lists
 
 FEW = ["softmax_ce", "approx_ndcg", "stochastic(lambdarank, samples=2)", "0.7*xendcg + 0.3*ranknet"]
 
@@ -16,7 +17,7 @@ FEW = ["softmax_ce", "approx_ndcg", "stochastic(lambdarank, samples=2)", "0.7*xe
 @pytest.fixture(autouse=True)
 def by_kernels(monkeypatch):
     """In the interpreter the CPU is the device."""
-    monkeypatch.setattr(devices, "KERNEL_DEVICES", {DEVICE.type})
+    monkeypatch.setattr(prepared, "KERNEL_DEVICES", {DEVICE.type})
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def no_travel(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("the CPU was asked")
 
-    monkeypatch.setattr(rw.objectives.base.Prepared, "_checked", refuse)
+    monkeypatch.setattr(cpu_lists.Lists, "checked_scores", refuse)
 
 
 def tensor(values, dtype=torch.float32):
@@ -42,8 +43,8 @@ def expected(text, lists, queries=None):
     """Value and gradient of the definition."""
     queries = np.arange(lists.n_queries) if queries is None else queries
     rows = np.concatenate([np.arange(lists.offsets[q], lists.offsets[q + 1]) for q in queries])
-    prepared = rw.objective(text).prepare(lists.labels, lists.offsets).take(queries)
-    return rows, prepared(lists.scores[rows], lists.stream.take(queries, lists.n_queries))
+    part = rw.objective(text).prepare(lists.labels, lists.offsets).take(queries)
+    return rows, part(lists.scores[rows], lists.stream.take(queries, lists.n_queries))
 
 
 @pytest.mark.parametrize("text", FEW)
@@ -65,11 +66,11 @@ def test_batches(lists, text, request):
     first, second = np.array([3, 1, 2]), np.array([1, 0])
     rows, wanted = expected(text, lists, first[second])
     request.getfixturevalue("no_travel")
-    prepared = rw.torch_loss(text, "none").prepare(lists.labels, lists.offsets).take(first).take(second)
+    part = rw.torch_loss(text, "none").prepare(lists.labels, lists.offsets).take(first).take(second)
     stream = lists.stream.take(first[second], lists.n_queries)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-11), (torch.float32, 1e-5)):
         scores = tensor(lists.scores[rows], dtype)
-        value = prepared(scores, stream=stream)
+        value = part(scores, stream=stream)
         value.sum().backward()
         assert value.dtype == scores.grad.dtype == dtype
         np.testing.assert_allclose(value.detach().cpu(), wanted.value, rtol=tolerance)
@@ -98,18 +99,19 @@ def test_scores_that_are_not_finite_give_no_number(lists, text, bad, no_travel):
     assert rw.torch_loss(text)(scores, lists.labels, lists.offsets).isnan()
 
 
-def test_it_is_placed_once(lists, monkeypatch):
-    calls = []
+def test_it_is_moved_once(lists, monkeypatch):
+    calls, to = [], prepared.Prepared.to
 
-    def counted(prepared, device, dtype):
+    def counted(self, device, dtype):
         calls.append((device, dtype))
-        return devices.on_device(prepared, device, dtype)
+        return to(self, device, dtype)
 
-    monkeypatch.setattr("rankwise.objectives.torch.loss.on_device", counted)
-    prepared = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
+    monkeypatch.setattr(prepared.Prepared, "to", counted)
+    whole = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
+    whole(torch.zeros(lists.labels.size, device=DEVICE))
     for batch in (np.array([0, 1]), np.array([2]), np.array([4, 3])):
         sizes = np.diff(lists.offsets)[batch]
-        prepared.take(batch)(torch.zeros(int(sizes.sum()), device=DEVICE))
+        whole.take(batch)(torch.zeros(int(sizes.sum()), device=DEVICE))
     assert calls == [(DEVICE, torch.float32)]
 
 
@@ -134,9 +136,9 @@ def test_a_function_goes_through_the_cpu(lists, objective):
     "text", [*FEW, "plrank(samples=2)", "yeti", "clickwise(xendcg)", "approx_ndcg(kernel=laplace)"]
 )
 def test_no_lists_at_all(lists, text):
-    prepared = rw.torch_loss(text).prepare(lists.labels, lists.offsets).take(np.array([], int))
+    nothing = rw.torch_loss(text).prepare(lists.labels, lists.offsets).take(np.array([], int))
     scores = tensor([])
-    value = prepared(scores)
+    value = nothing(scores)
     value.backward()
     assert value.item() == 0.0
     assert scores.grad.shape == (0,)
