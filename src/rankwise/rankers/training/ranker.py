@@ -168,12 +168,13 @@ class Trained(Ranker):
             self.settings_ = settings
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learns.model(), state)
-            if interrupts.asked:  # after the last round
-                self.stopped_ = "interrupted"
-            if self.stopped_ == "interrupted":
-                kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
-                warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
-            return self
+            del learns, loop  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
+        if interrupts.asked:  # after the last round
+            self.stopped_ = "interrupted"
+        if self.stopped_ == "interrupted":
+            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
+            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+        return self
 
     @property
     def loss_compares(self) -> bool:
