@@ -268,6 +268,7 @@ class Growing:
             self.model.set_feature_names(_feature_names(data))
         self.fresh: list[Model] = []
         self.started = start is not None
+        self.waiting = 1 if self.started else _SUMMED  # whether trees can be added to those of another is seen at once
         self.trees = 0 if start is None else start.n_trees
         self.so_far = np.zeros(data.n_docs) if start is None else start.predict(data.features)
         self.held_out = [
@@ -300,7 +301,7 @@ class Growing:
         self.held_out = [scores + scores_of(tree, each) for scores, each in pairs]
         self.fresh.append(strip(tree))
         self.trees += 1
-        if len(self.fresh) >= _SUMMED:
+        if len(self.fresh) >= self.waiting:
             self._sum()
         return True
 
@@ -317,8 +318,12 @@ class Growing:
     def _sum(self) -> None:
         """Add the trees that wait to the model."""
         parts = [*([] if self.model is None else [self.model]), *self.fresh]
-        self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
-        self.fresh = []
+        try:
+            self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
+        except catboost().CatBoostError as failed:
+            hint = "train with the grow_policy of the model that is continued"
+            raise check.error("CatBoost cannot add trees to this model", got=first_line(failed), hint=hint) from None
+        self.fresh, self.waiting = [], _SUMMED
         if self.matrices.data.categorical and self.started:
             some = self.matrices.data.features[:1000]
             if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):
