@@ -185,6 +185,15 @@ class Trained(Ranker):
         """
         return native(self.objective) is not None or not self._objective().held_fixed
 
+    def _objective(self) -> Objective:
+        if native(self.objective) is not None:
+            raise check.error(
+                f"objectives of libraries are for their trees, and {type(self).__name__} has none",
+                got=repr(self.objective),
+                hint="choose one of ours, such as lambdarank, or train a ranker of trees",
+            )
+        return super()._objective()
+
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(
             rounds=getattr(self, self.unit),

@@ -21,6 +21,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Keywords
+from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
     catboost,
@@ -79,6 +80,7 @@ _ELSEWHERE = (
     "input_borders",
     "output_borders",
 )
+_BY_PAIRS = ("YetiRank", "PairLogit")
 _DEEPEST = 16  # CatBoost grows no deeper trees
 _SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
 
@@ -146,6 +148,11 @@ class CatBoost:
             return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
         if native.get("task_type", "CPU") != "CPU":
             return "task_type=GPU would copy the data to the device for every tree"
+        if monotone.NAME in native:
+            if native.get("grow_policy", "SymmetricTree") != "SymmetricTree":
+                return f"grow_policy={native['grow_policy']}, whose trees cannot keep {monotone.NAME} in CatBoost"
+            if str(settings.builtin).startswith(_BY_PAIRS):
+                return f"native:{settings.builtin}, whose scores do not always keep {monotone.NAME} in CatBoost"
         for name in _ACROSS_ROUNDS:
             if name in native:
                 return f"{name} acts across rounds, and here every round is one call"
@@ -222,6 +229,11 @@ class CatBoost:
             parameters |= {"random_strength": 0.0, "boost_from_average": False}
             if not {"subsample", "bagging_temperature", "mvs_reg"} & native.keys():
                 parameters["bootstrap_type"] = "No"
+        if monotone.NAME in native:
+            native[monotone.NAME] = list(native[monotone.NAME])
+            parameters["model_shrink_rate"] = (
+                0.0  # CatBoost would set it for every tree, and say each time that it cannot
+            )
         if native.get("grow_policy") == "Lossguide":
             parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, _DEEPEST)}
         else:

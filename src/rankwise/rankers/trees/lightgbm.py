@@ -13,8 +13,8 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Keywords
+from rankwise.rankers.trees import monotone, sums
 from rankwise.rankers.trees import on_disk as external
-from rankwise.rankers.trees import sums
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -35,6 +35,8 @@ _NOTHING_DRAWN = {
     "extra_trees": False,
     "use_quantized_grad": False,
 }
+_TRIES = 20  # to draw features, or thresholds, with which there is a split
+_METHOD = "monotone_constraints_method"
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
 _REFUSED_AT_ALL = {
     "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
@@ -100,6 +102,10 @@ class LightGBM:
         for mode, why in _REFUSED_AT_ALL.items():
             if mode in modes:
                 return why
+        if monotone.NAME in native and native.get("linear_tree"):
+            return f"linear_tree, whose leaves do not keep {monotone.NAME}"
+        if monotone.NAME in native and (method := native.get(_METHOD, "basic")) != "basic":
+            return f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
         if "dart" in modes and (stopping or checkpoints):
             return _IRREGULAR["dart"] + ", so that the best round cannot be kept and a checkpoint cannot be continued"
         if "goss" in modes and checkpoints:
@@ -143,7 +149,9 @@ class LightGBM:
 
     def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
         """Start growing, from nothing or from the trees of ``start``."""
-        return Growing(self._parameters(settings, seed), matrices, None if start is None else self.forest(start))
+        tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
+        older = None if start is None else self.forest(start)
+        return Growing(self._parameters(settings, seed), matrices, older, tries)
 
     def forest(self, content: bytes) -> "LightGBMForest":
         """Read a model."""
@@ -191,12 +199,17 @@ class Matrices(NamedTuple):
 class Growing:
     """A booster that grows."""
 
-    def __init__(self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None") -> None:
-        self.parameters, self.matrices, self.start = parameters, matrices, start
+    def __init__(
+        self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None", tries: int = 1
+    ) -> None:
+        self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
         self.booster: Booster | None = None
 
     def add(self, derive: Derive | None) -> bool:
-        """Grow one tree; False if LightGBM found no split for it."""
+        """Grow one tree; False if LightGBM found no split for it, with other draws each time that it is tried."""
+        return any(self._grown(derive) for _ in range(self.tries))
+
+    def _grown(self, derive: Derive | None) -> bool:
         import lightgbm
 
         own: Callable[..., Any] | None = None
@@ -222,8 +235,11 @@ class Growing:
                 return False
             raise
         trees = 0 if self.start is None else self.start.n_trees
-        # A first tree without a split is kept as a constant; a later one is dropped.
-        return self.booster.num_trees() > trees and self._splits()
+        if self.booster.num_trees() > trees and self._splits():
+            return True
+        if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
+            self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
+        return False
 
     def _splits(self) -> bool:
         booster: Any = self.booster

@@ -42,7 +42,8 @@ class Settings:
     floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""
     keep_constants: bool = False
-    """Whether a tree without a split counts as a round where the library keeps it: the next may have one."""
+    """Whether a tree without a split is not the last, since other draws may have one: it counts as a round where the
+    library keeps it."""
 
 
 class Forest(Protocol):
