@@ -396,6 +396,12 @@ def test_a_ranker_of_ours_is_what_it_was(train):
     assert rw.wrap(ranker) is ranker
 
 
+@pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker])
+def test_the_librarys_own_object_of_a_ranker_is_wrapped_again(kind, train):
+    ranker = kind("xendcg", rounds=3, leaves=5, threads=1).fit(train)
+    np.testing.assert_array_equal(rw.wrap(ranker.model_.booster).predict(train), ranker.predict(train))
+
+
 def test_a_wrapped_model_is_a_copy(train, rows):
     booster = MODELS["xgb.Booster"](train)
     ranker = rw.wrap(booster)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.stream import Stream
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     import torch
@@ -103,9 +104,10 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
     library: Any = check.extra("sentence_transformers", "rerank")  # noqa: S610
     import torch
 
-    from rankwise.rankers.nets.learner import own_randomness, seed_torch
+    from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
     from rankwise.rankers.nets.processes import seed_of
 
+    openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(
             "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"

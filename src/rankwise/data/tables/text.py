@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, threads
 
 _LINE = "\0line"  # a column that no file has
 
@@ -34,6 +34,7 @@ class TextTable:
 
 def parse(text: bytes, path: Path, *, between: str, header: bool = True, words: Sequence[str] | None = ()) -> TextTable:
     """Read a table from what a file holds; blank lines are left out. Columns of ``words`` (None: all) stay text."""
+    threads.check_tables()
     try:
         table = pl.read_csv(
             text,

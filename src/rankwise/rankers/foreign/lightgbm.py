@@ -21,6 +21,7 @@ def read(model: object) -> ForeignModel | None:
     if library is None or not isinstance(model, library.Booster | library.LGBMModel):
         return None
     kind = type(model).__name__
+    LightGBM().threads()  # trees are written in parallel
     try:
         booster = model.booster_ if isinstance(model, library.LGBMModel) else model
     except library.sklearn.LGBMNotFittedError:

@@ -16,6 +16,7 @@ from rankwise.data.categories import Values
 from rankwise.plain import Json
 from rankwise.rankers.foreign.model import FUNCTION, ONE_SCORE, ForeignModel, refused, untrained
 from rankwise.rankers.schema import Schema
+from rankwise.rankers.trees.xgboost import XGBoost
 
 _RANKING = "rank:ndcg"
 
@@ -26,6 +27,7 @@ def read(model: object) -> ForeignModel | None:
     if library is None or not isinstance(model, library.Booster | library.XGBModel):
         return None
     kind = type(model).__name__
+    XGBoost().threads()  # trees are written in parallel
     booster = _booster(library, model, kind)
     document = json.loads(booster.save_raw("json"))
     learner = document["learner"]

@@ -37,6 +37,7 @@ from rankwise.rankers.trees.protocol import Derive, Library, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.catboost import verify as verify_catboost
 from rankwise.stream import Stream
+from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model
@@ -160,6 +161,10 @@ class CatBoost:
             if name in native:
                 return f"{name} is what rankwise takes care of itself"
         return ""
+
+    def threads(self) -> int:
+        """How many threads it may use; its own begin anew in a forked process."""
+        return thread_count()
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""

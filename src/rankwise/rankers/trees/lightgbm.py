@@ -20,7 +20,7 @@ from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.sparse import dense, for_library, is_sparse
-from rankwise.threads import thread_count
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
@@ -114,6 +114,10 @@ class LightGBM:
             return "the cegb_ penalties remember which features were used, and a checkpoint does not"
         return ""
 
+    def threads(self) -> int:
+        """How many threads it may use."""
+        return openmp(_one_thread)
+
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf holds at least."""
         return settings.min_documents
@@ -157,6 +161,7 @@ class LightGBM:
         """Read a model."""
         import lightgbm
 
+        self.threads()  # trees are read in parallel
         try:
             text = content.decode()
             if not text.startswith("tree\n") or "\nend of trees\n" not in text:
@@ -280,6 +285,7 @@ class LightGBMForest:
         """Give the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
+        openmp(_one_thread)  # trees are written in parallel
         text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
         return LightGBM().forest(text.encode())
 
@@ -297,10 +303,10 @@ class LightGBMForest:
             raise check.error(
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )
-        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=thread_count()))
+        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=openmp(_one_thread)))
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
-        about: Keywords = {**trees, "raw_score": True, "num_threads": thread_count()}
+        about: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
         if is_sparse(features):
             return numbers(self.booster.predict(for_library(features), **about))
         return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
@@ -336,6 +342,13 @@ def _names() -> dict[str, str]:
     return {
         alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
     }
+
+
+def _one_thread() -> None:
+    """Tell LightGBM to use one thread, which it remembers."""
+    import lightgbm
+
+    lightgbm.Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
 def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":

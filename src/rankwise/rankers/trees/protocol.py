@@ -135,6 +135,10 @@ class Library(Protocol):
         """Say why these settings cannot be trained so; empty if they can."""
         ...
 
+    def threads(self) -> int:
+        """How many threads it may use: those of ``rankwise.threads``, or one where a fork allows no more."""
+        ...
+
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf is asked for; None where ``min_documents`` has no effect."""
         ...

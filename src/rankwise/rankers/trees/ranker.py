@@ -178,7 +178,7 @@ class TreeRanker(Trained):
             learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
-            threads=self._thread_count(),
+            threads=self._library_threads(),
             floor_hessian=bool(self.floor_hessian),
             keep_constants=objective is not None and objective.estimator and not self.floor_hessian,
             native=self._native_for(schema, older),
@@ -195,6 +195,10 @@ class TreeRanker(Trained):
             if why := self.library.refusal(settings, **asked):
                 raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
         return settings
+
+    def _library_threads(self) -> int:
+        with self._own_threads():
+            return self.library.threads()
 
     def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
         """The library's own parameters; monotone constraints by column, where there are any."""
