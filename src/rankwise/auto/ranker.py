@@ -93,7 +93,7 @@ class AutoRanker(Ranker):
         *,
         recipes: Sequence[Trained] | None = None,
         max_recipes: int | None = None,
-        monotone_constraints: Mapping[str | int, int] | Sequence[int] | None = None,
+        monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
         folds: int = 5,
         seed: int = 0,
         threads: int | None = None,
@@ -237,7 +237,7 @@ class AutoRanker(Ranker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            notes=(*([why] if why else []), *notes),
+            notes=(*filter(None, (budget.exceeded(), why)), *notes),
         )
 
     # What the taken ranker does.

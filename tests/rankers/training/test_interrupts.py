@@ -3,14 +3,15 @@
 import ctypes
 import signal
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 import rankwise as rw
+from rankwise.data.disk.mapped import blocks
 from rankwise.rankers.training.interrupts import Interrupts, held
-from rankwise.rankers.trees import dense_blocks
 from tests.rankers.training.pressing import ranker
 
 CALLBACK = ctypes.CFUNCTYPE(None)
@@ -126,7 +127,7 @@ def test_an_error_that_a_lost_interruption_caused_is_an_interruption():
 def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monkeypatch):
     """XGBoost reads them in callbacks from C, in several passes."""
     pytest.importorskip("xgboost")
-    blocks, reads = dense_blocks.blocks, []
+    reads: list[int] = []
 
     def pressing(features):
         for block in blocks(features):
@@ -135,7 +136,7 @@ def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monk
             reads.append(len(block))
             yield block
 
-    monkeypatch.setattr(dense_blocks, "blocks", pressing)
+    monkeypatch.setattr("rankwise.rankers.trees.dense_blocks.blocks", pressing)
     monkeypatch.setattr("rankwise.data.disk.mapped.BLOCK", 4 * data.n_features * 300)
     with pytest.raises(KeyboardInterrupt):
         ranker("xgboost", 3).fit(data.with_(features=csr_array(data.features)))
@@ -145,7 +146,7 @@ def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monk
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost"])
 def test_ctrl_c_in_an_objective_of_ones_own_does_not_wait_for_the_tree(kind, data):
     pytest.importorskip(kind)
-    rounds = []
+    rounds: list[Any] = []
 
     def objective(scores, labels, offsets):
         rounds.append(len(rounds))

@@ -74,7 +74,7 @@ def _categories(kind: str, listed: list[list[str | float]], codes: Mapping[int, 
     A list belongs to a column whose codes are places in it. Columns that held plain codes have none.
     """
     first = _first_fit(listed, codes)
-    last = _first_fit(listed[::-1], dict(reversed(codes.items())))
+    last = _first_fit(listed[::-1], dict(reversed(list(codes.items()))))
     if first is None or last is None or first != last[::-1]:
         why = f"categories of {len(listed)} columns of a table, and {len(codes)} categorical columns"
         how = (

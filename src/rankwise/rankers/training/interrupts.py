@@ -24,7 +24,7 @@ class Interrupts:
         """Whether an interruption is waiting."""
         self.any_handler = any_handler
         self._open = False
-        self._raised: BaseException | None = None
+        self._raised: list[BaseException] = []
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -41,18 +41,19 @@ class Interrupts:
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
         """Allow interruptions inside: one that waits, and those that come."""
-        self._open, self._raised = True, None
+        self._raised.clear()
+        self._open = True
         try:
             self.deliver()
             yield
         except Exception as error:
-            if self._raised is None or error is self._raised:
+            if not self._raised or error is self._raised[0]:
                 raise
-            raise self._raised from error  # it was lost, and something else failed for it
+            raise self._raised[0] from error  # it was lost, and something else failed for it
         finally:
             self._open = False
-        if self._raised is not None:  # lost, as while an object is freed
-            raise self._raised
+        if self._raised:  # lost, as while an object is freed
+            raise self._raised[0]
 
     def deliver(self) -> None:
         """Hand an interruption that waits to the handler that was there before."""
@@ -68,7 +69,7 @@ class Interrupts:
         try:
             self._before(number, frame)
         except BaseException as interruption:
-            self._raised = interruption
+            self._raised.append(interruption)
             raise
         self._open = True
 
