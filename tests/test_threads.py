@@ -1,6 +1,10 @@
 """Ranges of queries: every query once, the same result for any number of threads, errors that arrive."""
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankwise import threads
-from tests.processes import HANG
+from tests.processes import HANG, environment
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +124,17 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
         threads.thread_count()
     with pytest.raises(ValueError, match="threads must be a whole number of at least 1: got 0"), threads.use_threads(0):
         pass
+
+
+# Forks.
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost", "neural", "tables"])
+def test_a_forked_process_does_not_wait_for_threads_that_are_gone(kind):
+    pytest.importorskip({"neural": "torch", "tables": "polars"}.get(kind, kind))
+    if kind == "tables" and not Path("/proc/self/task").is_dir():
+        pytest.skip("threads have no names here")
+    command = [sys.executable, "-m", "tests.forking", kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
+    assert done.returncode == 0, done.stderr[-3000:]

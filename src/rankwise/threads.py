@@ -1,4 +1,4 @@
-"""The loop over queries: serial or in threads, decided in one place.
+"""The loop over queries: serial or in threads, decided in one place; and threads of libraries, which no fork survives.
 
 A kernel is a module-level Numba function compiled with ``nogil=True`` that handles queries ``first`` to ``last`` and
 writes into arrays given to it. Ranges of queries are handed to Python threads, which run side by side because compiled
@@ -9,9 +9,14 @@ call kernels at once (Dask workers do), an error in a kernel is an ordinary exce
 import contextlib
 import functools
 import os
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +34,43 @@ _RANGES_PER_THREAD = 8  # if all were as small as the last ones
 
 _chosen: ContextVar[int | None] = ContextVar("rankwise_threads", default=None)
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)
+
+
+@dataclass
+class _Fork:
+    """What a process knows of the one that it was forked from; nothing where it was started in another way."""
+
+    loaded: tuple[str, ...] = ()
+    """Libraries that were loaded there and use OpenMP."""
+    polars: bool = False
+    """Whether polars had started threads there."""
+    warned: bool = False
+    limited: threading.local = field(default_factory=threading.local)
+    """The libraries that were told to use one thread; each thread tells them for itself."""
+    running: bool = False
+    """Whether threads of polars run here, when this process is forked."""
+
+    def before(self) -> None:
+        """Look at the threads of this process; on systems that do not name them, none are found."""
+        names = [_text(task) for task in Path("/proc/self/task").glob("*/comm")]
+        self.running = any(name.startswith("polars-") and name[7:].isdecimal() for name in names)
+
+    def after(self) -> None:
+        """Begin a forked process."""
+        _pools.clear()
+        loaded = tuple(name for name in ("lightgbm", "torch", "xgboost") if name in sys.modules)
+        self.__init__(loaded, self.running)  # type: ignore[misc]
+
+
+def _text(task: Path) -> str:
+    try:
+        return task.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # it has ended
+        return ""
+
+
+_fork = _Fork()
+os.register_at_fork(before=_fork.before, after_in_child=_fork.after)
 
 
 def thread_count() -> int:
@@ -43,6 +84,41 @@ def thread_count() -> int:
     if not named.isdecimal() or not 1 <= int(named) <= MOST:
         raise check.error(f"RANKWISE_THREADS must be a whole number from 1 to {MOST}", got=repr(named))
     return int(named)
+
+
+def openmp(limit: Callable[[], object]) -> int:
+    """Return how many threads a library that uses OpenMP may use; :func:`thread_count`, but for forked processes.
+
+    Threads do not survive a fork, and OpenMP waits for them. So in a process that was forked after such a library was
+    loaded, ``limit`` tells the library to use one thread from now on, and a warning says so where there would be more.
+    """
+    count = thread_count()
+    if not _fork.loaded:
+        return count
+    limited: set[object] = _fork.limited.__dict__.setdefault("libraries", set())
+    if limit not in limited:
+        limit()
+        limited.add(limit)
+    if count > 1 and not _fork.warned:
+        _fork.warned = True
+        warnings.warn(
+            f"this process was forked from one that had loaded {' and '.join(_fork.loaded)}, whose threads do not "
+            "survive that: one thread is used. Hint: set threads=1, or start processes with "
+            'multiprocessing.get_context("spawn").',
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return 1
+
+
+def check_tables() -> None:
+    """Raise where reading a table would never end: polars had started threads before this process was forked."""
+    if _fork.polars:
+        raise RuntimeError(
+            "polars, which reads tables here, had started threads before this process was forked, and would wait for "
+            "them forever. Hint: pass arrays or a RankingDataset, or start processes with "
+            'multiprocessing.get_context("spawn").'
+        )
 
 
 def checked(count: object) -> int:

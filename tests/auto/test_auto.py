@@ -138,11 +138,52 @@ def test_long_rounds_after_short_ones_keep_the_time(data, trainings):
     assert model.stopped_ == "minutes"
 
 
+@pytest.mark.parametrize("seconds", [30, 45, 60])
+def test_the_end_of_a_training_takes_longer_the_more_trees_there_are(seconds, data, trainings, monkeypatch):
+    ready = rw.bagged.scorer
+
+    def slow(bag: Any) -> Any:
+        trainings.now += 0.004 * bag.model_.booster.feature_importance().sum()  # for each split
+        return ready(bag)
+
+    monkeypatch.setattr(rw.bagged, "scorer", slow)
+    trainings.seconds = lambda calls: 0.2
+    both = [*recipes(1, rounds=20), *recipes(2, rounds=2000)[1:]]
+    assert auto(minutes=seconds / 60, recipes=both).fit(data).stopped_ == "minutes"
+    assert 0.8 * seconds < trainings.now <= 1.05 * seconds
+
+
+def test_the_longest_of_the_latest_rounds_says_how_long_the_next_may_take(data, trainings):
+    trainings.seconds = lambda calls: 4.0 if calls % 4 == 3 else 1.0
+    model = auto(minutes=26 / 60, recipes=recipes(1, rounds=40)).fit(data)
+    assert model.stopped_ == "minutes"
+    assert 21.0 <= trainings.now <= 26.0  # 28 if only the last one counted
+
+
+def test_a_recipe_whose_first_round_would_be_too_late_is_passed_over(data, trainings):
+    """An epoch sees all lists: what the first round of trees took says how long it may take."""
+    pytest.importorskip("torch")
+    net = rw.NeuralRanker("softmax_ce", hidden=(4,), epochs=12, device="cpu")
+    model = auto(minutes=20 / 60, recipes=[recipes(1)[0], net, recipes(2)[1]]).fit(data)
+    states = {entry.recipe: entry.state for entry in model.leaderboard_.entries}
+    assert states["neural(softmax_ce)"] == "not tried"  # eight seconds are left, and ten are expected
+    assert states["lightgbm(lambdarank)"] != "not tried"
+    assert model.stopped_ == "minutes"
+    assert trainings.now <= 20.0
+
+
 def test_there_is_a_ranker_after_one_round_however_late(data, trainings):
     late = auto(minutes=0.5 / 60).fit(data)
     assert trainings.calls == [0]
     assert late.leaderboard_.chosen.state == "minutes"
     assert np.isfinite(late.predict(data)).all()
+    (note,) = late.leaderboard_.notes
+    assert note.startswith("The limit of 0.5 s was exceeded by 0.5 s: there is no ranker before 1 s with these data")
+    assert note in str(late.leaderboard_.table().notes)
+
+
+def test_a_limit_that_was_kept_is_not_spoken_of(data, trainings):
+    assert not any("exceeded" in note for note in auto(minutes=20 / 60).fit(data).leaderboard_.notes)
 
 
 def test_nets_that_look_at_whole_lists_are_measured_list_by_list(data):

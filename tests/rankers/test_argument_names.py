@@ -87,3 +87,27 @@ def test_parameters_of_any_library_are_told_by_the_name_here(name: str):
             make(**{theirs: 1})
     with pytest.raises(ValueError, match="Hint: pass valid="):
         make(eval_set=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "native"),
+    [
+        ("XGBoostRanker", "rank:ndcg", "native:rank:ndcg"),
+        ("XGBoostRanker", "rank:pairwise", "native:rank:pairwise"),
+        ("LightGBMRanker", "rank_xendcg", "native:rank_xendcg"),
+        ("CatBoostRanker", "YetiRank", "native:YetiRank"),
+        ("CatBoostRanker", "yetirank", "native:YetiRank"),
+        ("CatBoostRanker", "YetiRank:mode=NDCG;top=10", "native:YetiRank:mode=NDCG;top=10"),
+    ],
+)
+def test_objectives_of_the_libraries_are_told_with_their_prefix(name: str, objective: str, native: str):
+    settings: dict[str, Any] = {"rounds": 2, "leaves": 4, "min_documents": 1, "threads": 1}
+    make: Any = getattr(rw, name)
+    with pytest.raises(ValueError, match=f"written with native: before it: got '{objective}'. Hint: write {native}"):
+        make(objective, **settings).fit(DATA)
+    assert make(native, **settings).fit(DATA).objective == native  # as the hint says
+
+
+def test_objectives_of_the_libraries_are_not_for_nets():
+    with pytest.raises(ValueError, match="for their trees, and NeuralRanker has none.* Hint: choose one of ours"):
+        rw.NeuralRanker("native:lambdarank", epochs=1).fit(DATA)

@@ -79,7 +79,15 @@ MODELS: dict[str, Any] = {
         lgb.Dataset(data.features, data.labels),
         num_boost_round=5,
     ),
+    "lightgbm one leaf": lambda data: of_lightgbm(lgb.LGBMRegressor, data, min_child_samples=data.n_docs),
+    "lightgbm one leaf read again": lambda data: lgb.Booster(
+        model_str=of_lightgbm(lgb.LGBMRegressor, data, min_child_samples=data.n_docs).booster_.model_to_string()
+    ),
+    "lightgbm forest of single leaves": lambda data: of_lightgbm(
+        lgb.LGBMRegressor, data, boosting_type="rf", subsample=0.5, subsample_freq=1, min_child_samples=data.n_docs
+    ),
     "rank:ndcg": lambda data: of_xgboost(xgb.XGBRanker, data),
+    "xgboost one leaf": lambda data: of_xgboost(xgb.XGBRegressor, data, gamma=1e9),
     "xgboost poisson": lambda data: of_xgboost(xgb.XGBRegressor, data, objective="count:poisson"),
     "xgboost dart": lambda data: of_xgboost(xgb.XGBRanker, data, booster="dart", rate_drop=0.3, random_state=1),
     "xgboost dart around a mean": lambda data: of_xgboost(
@@ -96,6 +104,9 @@ MODELS: dict[str, Any] = {
     ),
     "YetiRank": lambda data: of_catboost(cb.CatBoostRanker, data),
     "catboost regressor": lambda data: of_catboost(cb.CatBoostRegressor, data, grow_policy="Lossguide"),
+    "catboost one leaf": lambda data: of_catboost(
+        cb.CatBoostRegressor, data, grow_policy="Lossguide", min_data_in_leaf=data.n_docs
+    ),
     "catboost classifier": lambda data: of_catboost(cb.CatBoostClassifier, data),
     "catboost scaled": lambda data: scaled(of_catboost(cb.CatBoostRegressor, data)),
     "CatBoost": lambda data: cb.CatBoost(CAT | {"loss_function": "RMSE"}).fit(data.features, data.labels),
@@ -127,6 +138,15 @@ def test_scores_are_those_of_the_library_to_the_last_bit(theirs, rows, tmp_path)
     np.testing.assert_array_equal(loaded.predict(rows), expected)
     np.testing.assert_array_equal(loaded.scorer()(rows), expected)
     assert repr(loaded) == repr(ranker)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "leaf" in name])
+def test_trees_of_one_leaf_are_explained(name, train, rows, tmp_path):
+    ranker = rw.load(rw.wrap(MODELS[name](train)).save(tmp_path / "model"))
+    parts = ranker.explain(rows)
+    assert not parts[:, :-1].any()
+    np.testing.assert_allclose(parts[:, -1], ranker.predict(rows), atol=1e-6)
+    assert not ranker.feature_importances_.any()
 
 
 def test_evaluation_and_ranking_go_through_the_same_door(theirs, train):
@@ -241,6 +261,82 @@ def test_categories_of_a_table_are_found_by_their_values(library, train):
     np.testing.assert_array_equal(ranker.scorer()(table), model.predict(table))
 
 
+def shops(*, constant: bool) -> pd.DataFrame:
+    """Categories as pandas has them, beside codes that are plain numbers."""
+    rng = np.random.default_rng(4)
+    kinds = np.array(["north"] if constant else ["north", "south", "west"])
+    return pd.DataFrame(
+        {
+            "shop": pd.Categorical(kinds[rng.integers(0, len(kinds), 400)]),
+            "price": rng.random(400),
+            "colour": pd.Categorical(np.array(["red", "green", "blue"])[rng.integers(0, 3, 400)]),
+            "brand": rng.integers(0, 8, 400),
+        }
+    )
+
+
+@pytest.mark.parametrize("codes", [False, True], ids=["categories", "codes too"])
+def test_categories_stay_with_their_columns_where_lightgbm_dropped_a_constant_one(codes):
+    table = shops(constant=True)
+    labels = (table["colour"] == "red") + 2 * (table["brand"] % 3 == 0)
+    chosen: Any = ["shop", "colour", "brand"] if codes else "auto"
+    model = lgb.train(
+        {"num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5},
+        lgb.Dataset(table, labels, categorical_feature=chosen),
+        num_boost_round=8,
+    )
+    ranker = rw.wrap(model)
+    assert ranker.categories_ == {"shop": ("north",), "colour": ("blue", "green", "red")}
+    np.testing.assert_array_equal(ranker.predict(table), model.predict(table))
+    turned = table[["colour", "brand", "price", "shop"]]
+    np.testing.assert_array_equal(ranker.predict(turned), model.predict(table))
+
+
+@pytest.mark.parametrize(
+    ("change", "chosen", "why"),
+    [
+        ({"brand": lambda table: table["brand"] % 3}, ["shop", "brand"], "whose they are is not known"),
+        ({}, ["brand"], "ordered categories and plain codes are not told apart"),
+        ({"colour": lambda table: table["colour"].cat.as_ordered()}, "auto", "ordered categories and plain codes"),
+    ],
+    ids=["codes that fit too", "categories as numbers", "ordered"],
+)
+def test_categories_whose_columns_are_not_known_are_refused(change, chosen, why):
+    table = shops(constant=False).assign(**change)
+    if chosen == ["shop", "brand"]:
+        table = table.drop(columns="colour")
+    model = lgb.train(
+        {"num_threads": 1, "verbosity": -1},
+        lgb.Dataset(table, table["price"], categorical_feature=chosen),
+        num_boost_round=2,
+    )
+    with pytest.raises(ValueError, match=f"{why}.* Hint: train it on unordered categories alone, or evaluate it"):
+        rw.wrap(model)
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic"])
+def test_names_of_features_that_are_not_ascii_are_kept_by_xgboost(objective, train, tmp_path):
+    names = ["prix en €", "größe", "名", 'a"b', "e", "f"]
+    table = pd.DataFrame(train.features, columns=names)
+    own = xgb.DMatrix(table, train.labels > 0, qid=train.qids(), nthread=1)
+    model = xgb.train({"objective": objective, "nthread": 1}, own, num_boost_round=3)
+    ranker = rw.load(rw.wrap(model).save(tmp_path / "model"))
+    assert ranker.feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(ranker.predict(table), model.predict(own, output_margin=True))
+
+
+def test_linear_leaves_of_a_model_that_was_wrapped_cannot_be_explained(train, rows):
+    with pytest.raises(ValueError, match="LightGBM cannot explain these trees: got linear leaves"):
+        rw.wrap(MODELS["lightgbm linear"](train)).explain(rows)
+
+
+def test_trees_that_catboost_cannot_add_are_an_error_in_the_first_round(train):
+    older = rw.wrap(MODELS["catboost regressor"](train))
+    newer = rw.CatBoostRanker("xendcg", rounds=5, leaves=8, threads=1)
+    with pytest.raises(ValueError, match=r"cannot add trees to this model.* Hint: train with the grow_policy"):
+        newer.fit(train, init_model=older)
+
+
 def multiclass(library: str, train: rw.RankingDataset) -> Any:
     labels = np.minimum(train.labels, 2).astype(int)
     kinds: dict[str, Any] = {
@@ -298,6 +394,12 @@ def test_linear_leaves_are_scored_by_the_library_and_not_exported(train, tmp_pat
 def test_a_ranker_of_ours_is_what_it_was(train):
     ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=5, threads=1).fit(train)
     assert rw.wrap(ranker) is ranker
+
+
+@pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker, rw.CatBoostRanker])
+def test_the_librarys_own_object_of_a_ranker_is_wrapped_again(kind, train):
+    ranker = kind("xendcg", rounds=3, leaves=5, threads=1).fit(train)
+    np.testing.assert_array_equal(rw.wrap(ranker.model_.booster).predict(train), ranker.predict(train))
 
 
 def test_a_wrapped_model_is_a_copy(train, rows):

@@ -55,9 +55,9 @@ def _groups(best: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
 
 
 def expected(candidates: Sequence[Candidate], data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
-    """Seconds that all blends may take."""
+    """Seconds that all blends may take; one bag will be blended with the next."""
     bags = sum(len(members) for _, members in _groups(sorted(candidates, key=lambda one: -one.mean)))
-    return bags * _seconds(candidates[0], data, metric, budget) if bags else 0.0
+    return max(bags, 2) * _seconds(candidates[0], data, metric, budget)
 
 
 def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:

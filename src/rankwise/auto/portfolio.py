@@ -7,6 +7,8 @@ from rankwise.evaluation.verdict import listed
 from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import extra, installed, ranker_class
+from rankwise.rankers.trees import monotone
+from rankwise.rankers.trees.ranker import TreeRanker
 
 MIDDLE = 60_000
 """Documents from which trees may have more leaves, and need fewer tricks against noise."""
@@ -92,6 +94,34 @@ def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
     extras = ",".join(sorted(map(extra, missing)))
     left_out = f"Left out: recipes of {listed(missing)}, not installed; pip install 'rankwise[{extras}]' adds them."
     return found, [left_out] if missing else []
+
+
+def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:
+    """Return the recipes of trees with monotone constraints, and a note of the others, or an error where ``strict``.
+
+    >>> import rankwise as rw
+    >>> found, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
+    >>> found
+    [LightGBMRanker(objective='xendcg', monotone_constraints={'price': -1})]
+    >>> notes
+    ['Left out: recipes of neural, which cannot keep monotone_constraints.']
+    """
+    found: list[Ranker] = []
+    others: list[str] = []
+    for number, one in enumerate(recipes):
+        if isinstance(one, TreeRanker) and one.monotone_constraints is None:
+            found.append(one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}))
+        elif strict:
+            got = "constraints of its own" if isinstance(one, TreeRanker) else type(one).__name__
+            hint = f"leave it out of recipes, or set {monotone.NAME} of each recipe of trees"
+            where = f"recipe {number + 1}"
+            raise check.error(
+                f"a recipe cannot have the {monotone.NAME} of the search", got=got, where=where, hint=hint
+            )
+        else:
+            others.append(one.name)
+    kinds = listed(list(dict.fromkeys(others)))
+    return found, [f"Left out: recipes of {kinds}, which cannot keep {monotone.NAME}."] if others else []
 
 
 def names(recipes: Sequence[Ranker]) -> list[str]:

@@ -1,7 +1,7 @@
 """The ranker that chooses itself: a time and a metric in, the best of a portfolio out."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
@@ -28,7 +28,8 @@ from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.pooling import pooled
-from rankwise.rankers.schema import Documents
+from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.trees import monotone
 
 if TYPE_CHECKING:
     from rankwise.rankers.contributions import Contributions
@@ -56,6 +57,8 @@ class AutoRanker(Ranker):
         recipes: Rankers of trees or nets, or of one's own, not trained, in the order in which they are tried, instead
             of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
         max_recipes: How many of them are tried at most.
+        monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
+            from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
         folds: Into how many parts queries fall; those of :func:`rw.cross_validate
             <rankwise.evaluation.cross_validate.cross_validate>`.
         seed: Of folds and of all trainings.
@@ -90,6 +93,7 @@ class AutoRanker(Ranker):
         *,
         recipes: Sequence[Ranker] | None = None,
         max_recipes: int | None = None,
+        monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
         folds: int = 5,
         seed: int = 0,
         threads: int | None = None,
@@ -102,6 +106,7 @@ class AutoRanker(Ranker):
         self.metric = metric
         self.recipes = recipes
         self.max_recipes = max_recipes
+        self.monotone_constraints = monotone_constraints
         self.folds = folds
         self.seed = seed
         self.threads = threads
@@ -176,6 +181,14 @@ class AutoRanker(Ranker):
 
     def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
         """What is tried, and what is said about what is not."""
+        if self.monotone_constraints is None:
+            return self._unconstrained(data)
+        monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
+        recipes, notes = self._unconstrained(data)
+        recipes, left_out = portfolio.constrained(recipes, self.monotone_constraints, strict=self.recipes is not None)
+        return recipes, [*notes, *left_out]
+
+    def _unconstrained(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
         if self.recipes is None:
             return portfolio.portfolio(data.n_docs)
         if not isinstance(self.recipes, Sequence) or not self.recipes:
@@ -227,7 +240,11 @@ class AutoRanker(Ranker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            notes=(*([WEIGHTED] if varies(leader.evaluation.weights) else []), *([why] if why else []), *notes),
+            notes=(
+                *([WEIGHTED] if varies(leader.evaluation.weights) else []),
+                *filter(None, (budget.exceeded(), why)),
+                *notes,
+            ),
         )
 
     # What the taken ranker does.
@@ -237,6 +254,13 @@ class AutoRanker(Ranker):
         """How good it is on queries that members have not seen; a little too good, being the choice of several."""
         self._check_fitted()
         found: Evaluation = self.ranker_.out_of_fold_
+        return found
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Those of the ranker that was taken; where nets are part of it, there are none."""
+        self._check_fitted()
+        found: Array = self.ranker_.feature_importances_
         return found
 
     def contributions(self, data: Documents) -> "Contributions":

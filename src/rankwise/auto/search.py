@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 QUARTERS = (1, 2, 4)
 """How many quarters of its rounds a recipe is trained for before the better half of them goes on."""
+_FIRST_ROUND = {"lightgbm": 1.0, "xgboost": 2.0, "catboost": 2.0, "neural": 10.0}
+"""How long the first round of a library takes beside that of another, until it was seen: an epoch sees all lists."""
 _FAILURES = (ValueError, RuntimeError, MemoryError)
 """What ends one recipe, and not the search."""
 
@@ -50,6 +52,8 @@ class Tried:
     """Seconds until its first round was done."""
     closing: float = 0.0
     """Seconds after its last round, until all about the bag was known and kept."""
+    leaves: float = 0.0
+    """Of its trees up to the best round, which the end of a training takes time for."""
     evaluation: "Evaluation | None" = None
     """Of its bag, out of fold; one that was read from a folder has none yet."""
     microseconds: float = math.nan
@@ -87,6 +91,7 @@ class Tried:
             "seconds": self.seconds,
             "first": self.first,
             "closing": self.closing,
+            "leaves": self.leaves,
             "microseconds": None if math.isnan(self.microseconds) else self.microseconds,
             "reason": self.reason,
         }
@@ -96,7 +101,8 @@ class Tried:
         self.values = {int(quarters): float(value) for quarters, value in record["values"].items()}
         self.finished, self.state = bool(record["finished"]), str(record["state"])
         self.seconds, self.first = float(record["seconds"]), float(record["first"])
-        self.closing, self.reason = float(record["closing"]), str(record["reason"])
+        self.closing, self.leaves = float(record["closing"]), float(record.get("leaves", 0.0))
+        self.reason = str(record["reason"])
         self.microseconds = math.nan if record["microseconds"] is None else float(record["microseconds"])
 
     def measure(self, data: RankingDataset) -> None:
@@ -135,12 +141,14 @@ class Search:
 
     def run(self) -> str:
         """Search; gives why it ended: ``recipes``, ``minutes`` or ``interrupted``."""
+        ended = "recipes"
         try:
             for one, quarters in self._schedule():
                 if one.finished or quarters in one.values:
                     continue
-                if self.usable and self.budget.left <= self._least:
-                    return OVER
+                if self.usable and self.budget.left <= self._least(one):
+                    ended = OVER  # others may begin faster
+                    continue
                 self._train(one, quarters)
                 if one.state in (OVER, "interrupted"):
                     return one.state
@@ -148,12 +156,16 @@ class Search:
             if not self.usable:
                 raise
             return "interrupted"
-        return "recipes"
+        return ended
 
-    @property
-    def _least(self) -> float:
-        """Seconds that a training needs at least."""
-        return longest([one.first for one in self.tried if one.first > 0.0])
+    def _least(self, one: Tried) -> float:
+        """Seconds until the first round of a recipe: as with others of its library, or by what those of others took."""
+        begun = [other for other in self.tried if other.first > 0.0]
+        alike = [other.first for other in begun if other.recipe.name == one.recipe.name]
+        if alike:
+            return longest(alike)
+        pace = _FIRST_ROUND.get(one.recipe.name, 1.0)
+        return longest([other.first * pace / _FIRST_ROUND.get(other.recipe.name, 1.0) for other in begun])
 
     @property
     def usable(self) -> bool:
@@ -190,7 +202,8 @@ class Search:
         """Train a recipe on from where it is."""
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
-        bag, timer = bagged(one.recipe.__sklearn_clone__(), **self.bags), self.budget.timer()
+        recipe = one.recipe.__sklearn_clone__()
+        bag, timer = bagged(recipe, **self.bags), self.budget.timer(lambda rounds: rounds * self._leaves(recipe))
         own = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
         checkpoint = self.kept.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)
@@ -221,15 +234,26 @@ class Search:
         one.measure(self.data)
         self.kept.write(one, self.budget.spent)
         one.closing = timer.since
+        if one.bag is not None:
+            one.leaves = one.bag.best_round_ * self._leaves(recipe)
         self._reserve()
+        if not self.budget.least and one.bag is not None:
+            self.budget.least = timer.began - self.budget.began + (timer.first or 0.0) + one.closing
         if one.bag is not None and one.evaluation is not None:
             self._say(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
         else:
             self._say(one, 0, math.nan, one.state)
 
+    def _leaves(self, recipe: Ranker) -> float:
+        """How many leaves a bag of trees gains in a round; a net stays as it is."""
+        if not isinstance(recipe, TreeRanker):
+            return 0.0
+        leaves: int = recipe.settings_for(self.data.n_docs)["leaves"]
+        return float(leaves * self.bags["folds"])
+
     def _reserve(self) -> None:
         """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
-        self.budget.closings = [one.closing for one in self.tried if one.closing > 0.0]
+        self.budget.closings = [(one.leaves, one.closing) for one in self.tried if one.closing > 0.0]
         bags = [one.candidate(str(self.metric)) for one in self.tried if one.bag is not None]
         self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
 

@@ -48,6 +48,14 @@ def auto(
         int | None,
         typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes 0 the result repeats."),
     ] = None,
+    monotone: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SIGN",
+            help="A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, which "
+            "cannot be told, are left out.",
+        ),
+    ] = None,
     bag: Annotated[
         int, typer.Option(min=2, metavar="N", help="Members of the bag that each recipe is trained as, and folds.")
     ] = 5,
@@ -108,6 +116,7 @@ def auto(
         minutes or None,
         metric,
         max_recipes=max_recipes,
+        monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]
         folds=bag,
         seed=seed,
         threads=threads,

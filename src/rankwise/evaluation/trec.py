@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, threads
 from rankwise.data import compressed as files
 from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
@@ -207,6 +207,7 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
     import polars as pl
 
     check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
+    threads.check_tables()
     lines = pl.read_csv(
         content,
         has_header=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Column
+from rankwise.arrays import Array, Column
 
 if TYPE_CHECKING:
     from rankwise.rankers.schema import Schema
@@ -32,6 +32,14 @@ class Estimator:
         if names is None:
             raise AttributeError(f"this {type(self).__name__} was trained on features without names, or not at all")
         return np.array(names, dtype=object)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in what was learned, of rankers that know it: trees, and what is made of them."""
+        raise AttributeError(
+            f"{type(self).__name__} has no feature_importances_, which are shares in the gain of splits. Hint: "
+            "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
+        )
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
         """Say which columns scikit-learn routes to ``fit``: ``qid=True``."""

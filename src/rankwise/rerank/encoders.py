@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise import check
 from rankwise.rankers.verify import refusing
 from rankwise.stream import Stream
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     import torch
@@ -105,10 +106,11 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
     library: Any = check.extra("sentence_transformers", "rerank")  # noqa: S610
     import torch
 
-    from rankwise.rankers.nets.learner import own_randomness, seed_torch
+    from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
     from rankwise.rankers.nets.processes import seed_of
     from rankwise.rerank import sizes
 
+    openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(
             "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"

@@ -131,11 +131,11 @@ def fit(
             best_scores = scores(reranker, valid) if best_scores is None else best_scores
             reranker.evaluation_ = evaluate(best_scores, valid, metrics)
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
-        if interrupts.asked:  # after the last part
-            reranker.stopped_ = "interrupted"
-        if reranker.stopped_ == "interrupted":
-            kept = f"the best model so far, of {state.best} {UNIT}, is kept"
-            warnings.warn(f"interrupted after part {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+    if interrupts.asked:  # after the last part
+        reranker.stopped_ = "interrupted"
+    if reranker.stopped_ == "interrupted":
+        kept = f"the best model so far, of {state.best} {UNIT}, is kept"
+        warnings.warn(f"interrupted after part {state.done}: {kept}", RuntimeWarning, stacklevel=3)
 
 
 def _learner(reranker: "Reranker", train: Lists, valid: Lists | None, steps: Steps) -> "RerankLearner":

@@ -13,6 +13,7 @@ from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import built, ranker_class
+from rankwise.rankers.trees import monotone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -224,7 +225,7 @@ def build(ranker: str, bag: int | None, parameters: Keywords) -> "Trained":
     return single if bag is None else bagged(single, bag)
 
 
-_PLAIN = (str, int, float, bool, list, tuple, type(None))
+_PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 
 
 def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
@@ -232,7 +233,7 @@ def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
     file = settings_files.load(check.readable(path), "a file of parameters")
     flat = dict(file.keys)
     flat.pop("tuning", None)
-    nested = [name for name, value in flat.items() if isinstance(value, dict)]
+    nested = [name for name, value in flat.items() if isinstance(value, dict) and name != monotone.NAME]
     if nested:
         hint = "write every parameter as name = value"
         raise check.error(
@@ -261,6 +262,8 @@ def _value(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(str(name))} = {_value(one)}" for name, one in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

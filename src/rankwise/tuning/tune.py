@@ -1,6 +1,5 @@
 """The search itself: ask for parameters, train on the training data, measure on the validation data, tell."""
 
-import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from rankwise.tuning.progress import Report, showing
 from rankwise.tuning.result import COMPLETE, Tuning
 from rankwise.tuning.search import DEFAULT, Search, checked_search
 from rankwise.tuning.study import ended_trials, mend, opened, process
-from rankwise.tuning.watch import Watch
+from rankwise.tuning.watch import Watch, clock
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -117,6 +116,7 @@ def _search(
     """Run trials until the limit or the time is reached; gives the reason to stop."""
     states = optuna.trial.TrialState
     mend(optuna, study)
+    ended_by = ""
     while True:
         ended = ended_trials(optuna, study, search)
         spent = sum(trial.seconds for trial in ended)
@@ -125,27 +125,27 @@ def _search(
             return "trials"
         left = np.inf if minutes is None else 60.0 * minutes - spent
         complete = any(trial.state == COMPLETE for trial in ended)
-        if left <= 0 and (complete or len(ended) >= TRIALS):
+        if ended_by or (left <= 0 and (complete or len(ended) >= TRIALS)):
             return "minutes"
         # Seeded by how many trials ended before: a search that is resumed asks for what it would have asked for.
         study.sampler = _sampler(optuna, search.seed, len(ended))
         if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
             study.enqueue_trial(search.start())
         # The first complete trial is never ended early: without it there would be no result.
-        deadline = time.monotonic() + left if complete else np.inf
+        deadline = clock() + left if complete else np.inf
         trial = study.ask()
         trial.set_user_attr("process", process())
         try:
-            interrupted = _run(optuna, study, trial, search, deadline)
+            ended_by = _run(optuna, study, trial, search, deadline)
         except KeyboardInterrupt:
-            interrupted = True
-        if interrupted:
+            ended_by = "interrupted"
+        if ended_by == "interrupted":
             study.tell(trial, state=states.FAIL, skip_if_finished=True)
-            return "interrupted"
+            return ended_by
 
 
-def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> bool:
-    """Train with the parameters of a trial and tell the study; True if the user interrupted."""
+def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> str:
+    """Train with the parameters of a trial and tell the study; return why the search ends, or nothing."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
     ranker = search.built(parameters)
     pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
@@ -160,16 +160,16 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        return False
+        return "minutes" if watch.out_of_time else ""
     except ValueError as why:  # these parameters cannot be trained; others may
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        return False
+        return ""
     if ranker.stopped_ == "interrupted":
-        return True
+        return "interrupted"
     trial.set_user_attr("best_round", ranker.best_round_)
     study.tell(trial, ranker.history_[search.measured][ranker.best_round_ - 1])
-    return False
+    return ""
 
 
 def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":

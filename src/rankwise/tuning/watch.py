@@ -10,6 +10,12 @@ from rankwise.rankers.training.loop import History
 if TYPE_CHECKING:
     from optuna import Trial
 
+
+def clock() -> float:
+    """Seconds since some moment."""
+    return time.monotonic()
+
+
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 
 
@@ -23,6 +29,9 @@ class Watch:
     def __init__(self, trial: "Trial", metric: str, *, rate: float, middle: float, deadline: float) -> None:
         self.trial, self.rate, self.unit, self.deadline = trial, rate, _ROUNDS * middle, deadline
         self.metric, self.step, self.best = metric, 0, -np.inf
+        self.last: float | None = None
+        self.out_of_time = False
+        """Whether the trial was ended since another round would have come too late."""
 
     def __call__(self, round: int, history: History) -> None:
         """Look at the metric after a round; raises Optuna's TrialPruned to end the trial."""
@@ -35,5 +44,8 @@ class Watch:
             self.trial.report(self.best, step)
             if self.trial.should_prune():
                 raise optuna.TrialPruned(f"behind the others after round {round}")
-        if time.monotonic() > self.deadline:
+        now = clock()
+        takes, self.last = 0.0 if self.last is None else now - self.last, now
+        if now + takes > self.deadline:
+            self.out_of_time = True
             raise optuna.TrialPruned(f"out of time after round {round}")

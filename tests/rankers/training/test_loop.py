@@ -196,9 +196,14 @@ def test_ctrl_c_at_every_moment_finds_whole_rounds():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["lightgbm", "neural"])
-def test_ctrl_c_at_any_moment_of_fit_keeps_the_best_model_so_far(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "features"),
+    [("lightgbm", "dense"), ("xgboost", "on disk"), ("catboost", "dense"), ("neural", "dense")],
+)
+def test_ctrl_c_at_any_moment_of_fit_keeps_the_best_model_so_far(kind, features, tmp_path):
     """In a process of its own: libraries may be left in the middle of something."""
-    command = [sys.executable, "-m", "tests.rankers.training.pressing", kind, str(tmp_path)]
+    if kind != "neural":
+        pytest.importorskip(kind)
+    command = [sys.executable, "-m", "tests.rankers.training.pressing", kind, str(tmp_path), features]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
     assert done.returncode == 0, done.stderr[-5000:]

@@ -8,7 +8,7 @@ from typing import Any, Unpack, cast
 
 import polars as pl
 
-from rankwise import check
+from rankwise import check, threads
 from rankwise.data import frames
 from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
@@ -42,6 +42,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
 
     The file appears only once it is complete, and replaces another only with ``force``.
     """
+    threads.check_tables()
     path = Path(path)
     if is_known(path) and TABLES.get(path.suffix.lower()) != "parquet":
         hint = "end its name in .parquet, or write LETOR text with rw.write_letor"

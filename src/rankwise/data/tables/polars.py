@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import check, threads
 from rankwise.data.categories import Values, is_numeric
 from rankwise.data.categories import values as category_values
 from rankwise.data.tables.columns import of_values
@@ -15,6 +15,7 @@ from rankwise.data.tables.table import ArrowTable, Table
 
 def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
     """Take any table as a polars one; and the categories of columns that polars has no type of categories for."""
+    threads.check_tables()
     if isinstance(frame, pl.LazyFrame):
         return frame, {}
     if isinstance(frame, pl.DataFrame):

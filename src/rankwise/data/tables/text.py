@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, threads
 
 _LINE = "\0line"  # a column that no file has
 _HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
@@ -44,6 +44,7 @@ def parse(
     Every line must have as many columns as the first, and a header must name each of them once. A column of numbers
     that are too long for polars is text.
     """
+    threads.check_tables()
     first = header_of(text, path, between)[1] if header else 1
     try:
         table = _read(text, between, header, words)

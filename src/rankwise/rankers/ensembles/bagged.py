@@ -108,6 +108,8 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     def __getattr__(self, name: str) -> Any:
         """Return a parameter of the ranker, or of the training where the ranker has none."""
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property, which says itself what is missing
         ranker = self.__dict__.get("ranker")
         if ranker is not None and name in (usual := self._of_training(ranker)):
             return self._training.get(name, usual[name])
@@ -282,7 +284,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     def feature_importances_(self) -> Array:
         """The share of each feature in the total gain of all splits, of trees."""
         self._check_fitted()
-        return self.ranker_.feature_importances_
+        return self._combined.importances
 
     def importances(self, kind: str = "gain") -> Array:
         """Give one number per feature, of trees: see ``TreeRanker``."""

@@ -287,7 +287,10 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
         self._check_fitted()
         if self._mixture.importances is None:
-            raise AttributeError("a net tells no importances of features, nor does a blend with one")
+            raise AttributeError(
+                "a net tells no importances of features, nor does a blend with one. Hint: "
+                "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
+            )
         return self._mixture.importances
 
     def contributions(self, data: Documents) -> Contributions:

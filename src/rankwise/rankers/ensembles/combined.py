@@ -67,6 +67,13 @@ class Combined:
         """Whether a score depends on the other documents of its query."""
         return any(one.needs_lists for one in self.rankers)
 
+    @property
+    def importances(self) -> Array:
+        """The shares of features in the gain of splits, of the one forest or the mean over rankers."""
+        if self.forest is not None:
+            return self.forest.feature_importances_
+        return self._sum([one.feature_importances_ for one in self.rankers])
+
     def score(self, features: Floats, offsets: Offsets | None) -> Array:
         """Score documents of these queries."""
         if self.forest is not None:

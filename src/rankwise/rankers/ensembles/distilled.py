@@ -195,6 +195,12 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
 
     # What the student does.
 
+    @property
+    def feature_importances_(self) -> Array:
+        """Those of the student."""
+        self._check_fitted()
+        return self.ranker_.feature_importances_
+
     def contributions(self, data: Documents) -> "Contributions":
         """Give those of the student."""
         self._check_fitted()

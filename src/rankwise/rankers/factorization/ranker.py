@@ -27,6 +27,7 @@ from rankwise.rankers.recommenders.factors import Factors
 from rankwise.rankers.recommenders.known import UNKNOWN, Liked
 from rankwise.rankers.training.loop import History, State
 from rankwise.stream import Stream
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     import polars as pl
@@ -267,8 +268,9 @@ class FactorizationRanker(Recommends, TorchRanker):
         check.extra("safetensors", "torch")  # noqa: S610
         from rankwise.device import to_device
         from rankwise.rankers.factorization.net import FactorNet, factor_arrays, factor_weights
-        from rankwise.rankers.nets.learner import NetLearner
+        from rankwise.rankers.nets.learner import NetLearner, one_thread
 
+        openmp(one_thread)
         device, seed = self._device(), check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
         vectors = self._first(source, seed)

@@ -44,5 +44,6 @@ def read(model: object) -> ForeignModel | None:
 def _loss(model: Any) -> str:
     """What it was trained with, if the model says so."""
     notes = model.get_metadata()
-    about = json.loads(notes["params"]) if "params" in notes.keys() else {}  # noqa: SIM118 (not a dictionary)
+    text = notes["params"] if "params" in notes.keys() else ""  # noqa: SIM118 (not a dictionary)
+    about = json.loads(text or "{}")  # it may be empty
     return str(about.get("loss_function", {}).get("type", "custom"))

@@ -25,8 +25,9 @@ def wrap(model: object) -> Any:
     float32 here: a model that was trained on doubles may see a value on the other side of a threshold that lies
     between the double and its float32.
 
-    Refused with what to do instead: models of several scores per document (multiclass), XGBoost's linear booster, and
-    CatBoost's categories, of which it keeps hashes.
+    Refused with what to do instead: models of several scores per document (multiclass), XGBoost's linear booster,
+    CatBoost's categories, of which it keeps hashes, and LightGBM's categories of a table where it does not say whose
+    they are (ordered categories, or plain codes beside them).
 
     >>> import lightgbm as lgb, numpy as np, rankwise as rw
     >>> data = rw.synthetic(n_queries=30, n_docs=20, seed=1)

@@ -16,6 +16,7 @@ from rankwise.data.categories import Values
 from rankwise.plain import Json
 from rankwise.rankers.foreign.model import FUNCTION, ONE_SCORE, ForeignModel, refused, untrained
 from rankwise.rankers.schema import Schema
+from rankwise.rankers.trees.xgboost import XGBoost
 
 _RANKING = "rank:ndcg"
 
@@ -26,6 +27,7 @@ def read(model: object) -> ForeignModel | None:
     if library is None or not isinstance(model, library.Booster | library.XGBModel):
         return None
     kind = type(model).__name__
+    XGBoost().threads()  # trees are written in parallel
     booster = _booster(library, model, kind)
     document = json.loads(booster.save_raw("json"))
     learner = document["learner"]
@@ -47,7 +49,7 @@ def read(model: object) -> ForeignModel | None:
     if categories:
         trees["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
     if categories or not objective.startswith("rank:"):
-        booster = library.Booster(model_file=bytearray(json.dumps(document).encode()))
+        booster = library.Booster(model_file=bytearray(json.dumps(document, ensure_ascii=False).encode()))
     names, types = booster.feature_names, booster.feature_types or []
     return ForeignModel(
         ranker="xgboost",
@@ -83,7 +85,7 @@ def _base(library: Any, document: Json) -> np.float32:
     for tree in inside.get("gbtree", inside)["model"]["trees"]:
         sides = zip(tree["left_children"], tree["split_conditions"], strict=True)
         tree["split_conditions"] = [0.0 if left == -1 else limit for left, limit in sides]
-    empty = library.Booster(model_file=bytearray(json.dumps(copy).encode()))
+    empty = library.Booster(model_file=bytearray(json.dumps(copy, ensure_ascii=False).encode()))
     nothing = np.full((1, empty.num_features()), np.nan, np.float32)
     margin: np.float32 = empty.inplace_predict(nothing, predict_type="margin", validate_features=False)[0]
     return margin

@@ -53,7 +53,7 @@ from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
-from rankwise.threads import thread_count
+from rankwise.threads import openmp
 
 TRAINING = "training.safetensors"
 
@@ -214,11 +214,17 @@ def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
+def one_thread() -> None:
+    """Tell torch to use one thread."""
+    torch.set_num_threads(1)
+
+
 @contextlib.contextmanager
 def torch_threads() -> Iterator[None]:
     """Let torch use as many threads as kernels do."""
+    count = openmp(one_thread)
     before = torch.get_num_threads()
-    torch.set_num_threads(thread_count())
+    torch.set_num_threads(count)
     try:
         yield
     finally:

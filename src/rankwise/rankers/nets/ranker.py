@@ -20,6 +20,7 @@ from rankwise.rankers.schema import Documents
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.stream import Stream
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     import torch
@@ -211,9 +212,10 @@ class NeuralRanker(TorchRanker):
         _check_installed()
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.inputs import Inputs
-        from rankwise.rankers.nets.learner import NetLearner
+        from rankwise.rankers.nets.learner import NetLearner, one_thread
         from rankwise.rankers.nets.mlp import optimizer
 
+        openmp(one_thread)
         settings, device, objective = self.settings, self._device(), self._objective()
         if train.categorical:
             raise check.error(

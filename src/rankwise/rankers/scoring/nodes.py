@@ -137,6 +137,7 @@ def nodes_of(model: "TreeRanker") -> Nodes:
         "catboost": _catboost,
     }
     forest = model.model_
+    model.library.threads()  # XGBoost writes trees in parallel
     return readers[model.library.name](forest, model.n_features_in_)
 
 

@@ -1,4 +1,8 @@
-"""Ctrl-C during a training: it ends a round at once, and never comes in the middle of keeping what was learned."""
+"""Ctrl-C during a training: it ends a round at once, and never comes in the middle of keeping what was learned.
+
+Nor does it come in the middle of a library's call: Python loses what is raised in a callback from C, where a library
+then fails in its own way, or goes on, or ends the process.
+"""
 
 import contextlib
 import signal
@@ -12,19 +16,22 @@ class Interrupts:
     """While this is entered, Ctrl-C raises KeyboardInterrupt only inside :meth:`allowed`, and else waits for it.
 
     So what lies between two such places happens as a whole. Handlers of SIGINT other than Python's own are left alone,
-    as are threads other than the main one, to which no signal comes.
+    unless ``any_handler``, as are threads other than the main one, to which no signal comes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_handler: bool = False) -> None:
         self.asked = False
         """Whether an interruption is waiting."""
+        self.any_handler = any_handler
         self._open = False
+        self._raised: list[BaseException] = []
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        main = threading.current_thread() is threading.main_thread()
-        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._handle)
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if handler is signal.default_int_handler or (self.any_handler and callable(handler)):
+                self._before = signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -33,19 +40,46 @@ class Interrupts:
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """Let interruptions in: one that waits, and those that come."""
+        """Allow interruptions inside: one that waits, and those that come."""
+        self._raised.clear()
         self._open = True
         try:
-            if self.asked:
-                self.asked = False
-                raise KeyboardInterrupt
+            self.deliver()
             yield
+        except Exception as error:
+            if not self._raised or error is self._raised[0]:
+                raise
+            raise self._raised[0] from error  # it was lost, and something else failed for it
         finally:
             self._open = False
+        if self._raised:  # lost, as while an object is freed
+            raise self._raised[0]
+
+    def deliver(self) -> None:
+        """Hand an interruption that waits to the handler that was there before."""
+        if self.asked:
+            self.asked = False
+            self._before(signal.SIGINT, None)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._open:
             self.asked = True
             return
         self._open = False  # here, since the interruption may come in the middle of leaving the place where it may
-        signal.default_int_handler(number, frame)
+        try:
+            self._before(number, frame)
+        except BaseException as interruption:
+            self._raised.append(interruption)
+            raise
+        self._open = True
+
+
+@contextlib.contextmanager
+def held() -> Iterator[Interrupts]:
+    """Hold Ctrl-C until a library's call is over; ``allowed()`` of what is given lets it in where Python runs."""
+    interrupts = Interrupts(any_handler=True)
+    try:
+        with interrupts:
+            yield interrupts
+    finally:
+        interrupts.deliver()

@@ -155,12 +155,13 @@ class Trained(Ranker):
             self.settings_ = settings
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learns.model(), state)
-            if interrupts.asked:  # after the last round
-                self.stopped_ = "interrupted"
-            if self.stopped_ == "interrupted":
-                kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
-                warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
-            return self
+            del learns, loop  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
+        if interrupts.asked:  # after the last round
+            self.stopped_ = "interrupted"
+        if self.stopped_ == "interrupted":
+            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
+            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+        return self
 
     @property
     def loss_compares(self) -> bool:
@@ -170,6 +171,15 @@ class Trained(Ranker):
         the spread of its scores, so that the loss may rise while the ranker learns.
         """
         return native(self.objective) is not None or not self._objective().held_fixed
+
+    def _objective(self) -> Objective:
+        if native(self.objective) is not None:
+            raise check.error(
+                f"objectives of libraries are for their trees, and {type(self).__name__} has none",
+                got=repr(self.objective),
+                hint="choose one of ours, such as lambdarank, or train a ranker of trees",
+            )
+        return super()._objective()
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(

@@ -21,6 +21,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Keywords
+from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
     catboost,
@@ -36,6 +37,7 @@ from rankwise.rankers.trees.protocol import Derive, Library, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.catboost import verify as verify_catboost
 from rankwise.stream import Stream
+from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model
@@ -79,6 +81,7 @@ _ELSEWHERE = (
     "input_borders",
     "output_borders",
 )
+_BY_PAIRS = ("YetiRank", "PairLogit")
 _DEEPEST = 16  # CatBoost grows no deeper trees
 _SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
 
@@ -146,6 +149,11 @@ class CatBoost:
             return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
         if native.get("task_type", "CPU") != "CPU":
             return "task_type=GPU would copy the data to the device for every tree"
+        if monotone.NAME in native:
+            if native.get("grow_policy", "SymmetricTree") != "SymmetricTree":
+                return f"grow_policy={native['grow_policy']}, whose trees cannot keep {monotone.NAME} in CatBoost"
+            if str(settings.builtin).startswith(_BY_PAIRS):
+                return f"native:{settings.builtin}, whose scores do not always keep {monotone.NAME} in CatBoost"
         for name in _ACROSS_ROUNDS:
             if name in native:
                 return f"{name} acts across rounds, and here every round is one call"
@@ -153,6 +161,10 @@ class CatBoost:
             if name in native:
                 return f"{name} is what rankwise takes care of itself"
         return ""
+
+    def threads(self) -> int:
+        """How many threads it may use; its own begin anew in a forked process."""
+        return thread_count()
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""
@@ -222,6 +234,11 @@ class CatBoost:
             parameters |= {"random_strength": 0.0, "boost_from_average": False}
             if not {"subsample", "bagging_temperature", "mvs_reg"} & native.keys():
                 parameters["bootstrap_type"] = "No"
+        if monotone.NAME in native:
+            native[monotone.NAME] = list(native[monotone.NAME])
+            parameters["model_shrink_rate"] = (
+                0.0  # CatBoost would set it for every tree, and say each time that it cannot
+            )
         if native.get("grow_policy") == "Lossguide":
             parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, _DEEPEST)}
         else:
@@ -268,6 +285,7 @@ class Growing:
             self.model.set_feature_names(_feature_names(data))
         self.fresh: list[Model] = []
         self.started = start is not None
+        self.waiting = 1 if self.started else _SUMMED  # whether trees can be added to those of another is seen at once
         self.trees = 0 if start is None else start.n_trees
         self.so_far = np.zeros(data.n_docs) if start is None else start.predict(data.features)
         self.held_out = [
@@ -300,7 +318,7 @@ class Growing:
         self.held_out = [scores + scores_of(tree, each) for scores, each in pairs]
         self.fresh.append(strip(tree))
         self.trees += 1
-        if len(self.fresh) >= _SUMMED:
+        if len(self.fresh) >= self.waiting:
             self._sum()
         return True
 
@@ -317,8 +335,12 @@ class Growing:
     def _sum(self) -> None:
         """Add the trees that wait to the model."""
         parts = [*([] if self.model is None else [self.model]), *self.fresh]
-        self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
-        self.fresh = []
+        try:
+            self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
+        except catboost().CatBoostError as failed:
+            hint = "train with the grow_policy of the model that is continued"
+            raise check.error("CatBoost cannot add trees to this model", got=first_line(failed), hint=hint) from None
+        self.fresh, self.waiting = [], _SUMMED
         if self.matrices.data.categorical and self.started:
             some = self.matrices.data.features[:1000]
             if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):

@@ -57,6 +57,10 @@ class CatBoostForest:
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
         pool = self._pool(features)
+        if not self.importances("split").any():  # which would end CatBoost, and the process
+            parts = np.zeros((pool.num_row(), pool.num_col() + 1))
+            parts[:, -1] = scores_of(self.booster, pool)
+            return parts
         parts = numbers(self.booster.get_feature_importance(pool, "ShapValues", thread_count=thread_count()))
         if not np.allclose(parts.sum(axis=1), scores_of(self.booster, pool), atol=1e-6):  # seen with other trees
             what = "CatBoost's contributions do not add up to the scores of these trees"

@@ -13,6 +13,7 @@ from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
@@ -105,7 +106,13 @@ class TreeLearner(Trees):
         step = cast("Step", self._step)
         step.stream = stream
         try:
-            grown = self._growth.add(None if self.objective is None else step)
+            with held() as interrupts:
+
+                def derive(scores: Array) -> tuple[Any, Any]:
+                    with interrupts.allowed():
+                        return step(scores)
+
+                grown = self._growth.add(None if self.objective is None else derive)
         except FlatError:
             raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective)) from None
         if not grown:
@@ -115,7 +122,8 @@ class TreeLearner(Trees):
 
     def scores(self, number: int) -> Array:
         """Give the scores that the library keeps up to date."""
-        return cast("Growth", self._growth).scores(number)
+        with held():
+            return cast("Growth", self._growth).scores(number)
 
     def content(self) -> bytes:
         """Give all trees so far; they are written once, whoever asks for them."""
@@ -127,11 +135,13 @@ class TreeLearner(Trees):
 
     def _fresh(self) -> Growth:
         if self._matrices is None:
-            self._matrices = self.library.matrices(self.settings, self.train, self.held_out)
+            with held():
+                self._matrices = self.library.matrices(self.settings, self.train, self.held_out)
             self._step = Step(self)
         start = self.start if self._growth is None else self.content()
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)
-        return self.library.grow(self.settings, self._matrices, seed, start)
+        with held():
+            return self.library.grow(self.settings, self._matrices, seed, start)
 
     def nothing_learned(self) -> NothingLearnedError:
         """Say why no tree has a split."""

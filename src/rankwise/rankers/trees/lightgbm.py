@@ -13,15 +13,15 @@ from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.plain import Keywords
+from rankwise.rankers.trees import monotone, sums
 from rankwise.rankers.trees import on_disk as external
-from rankwise.rankers.trees import sums
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.refusals import without_lines
 from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.sparse import dense, for_library, is_sparse
-from rankwise.threads import thread_count
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
@@ -39,6 +39,8 @@ _NOTHING_DRAWN = {
 _MACHINES = "num_machines"
 _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
 _FATAL = b"[LightGBM] [Fatal]"
+_TRIES = 20  # to draw features, or thresholds, with which there is a split
+_METHOD = "monotone_constraints_method"
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
 _REFUSED_AT_ALL = {
     "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
@@ -104,6 +106,10 @@ class LightGBM:
         for mode, why in _REFUSED_AT_ALL.items():
             if mode in modes:
                 return why
+        if monotone.NAME in native and native.get("linear_tree"):
+            return f"linear_tree, whose leaves do not keep {monotone.NAME}"
+        if monotone.NAME in native and (method := native.get(_METHOD, "basic")) != "basic":
+            return f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
         if "dart" in modes and (stopping or checkpoints):
             return _IRREGULAR["dart"] + ", so that the best round cannot be kept and a checkpoint cannot be continued"
         if "goss" in modes and checkpoints:
@@ -111,6 +117,10 @@ class LightGBM:
         if checkpoints and any(name.startswith("cegb_") for name in native):
             return "the cegb_ penalties remember which features were used, and a checkpoint does not"
         return ""
+
+    def threads(self) -> int:
+        """How many threads it may use."""
+        return openmp(_one_thread)
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf holds at least."""
@@ -148,12 +158,15 @@ class LightGBM:
 
     def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
         """Start growing, from nothing or from the trees of ``start``."""
-        return Growing(self._parameters(settings, seed), matrices, None if start is None else self.forest(start))
+        tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
+        older = None if start is None else self.forest(start)
+        return Growing(self._parameters(settings, seed), matrices, older, tries)
 
     def forest(self, content: bytes) -> "LightGBMForest":
         """Read a model."""
         import lightgbm
 
+        self.threads()  # trees are read in parallel
         try:
             text = content.decode()
             if not text.startswith("tree\n") or "\nend of trees\n" not in text:
@@ -197,12 +210,17 @@ class Matrices(NamedTuple):
 class Growing:
     """A booster that grows."""
 
-    def __init__(self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None") -> None:
-        self.parameters, self.matrices, self.start = parameters, matrices, start
+    def __init__(
+        self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None", tries: int = 1
+    ) -> None:
+        self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
         self.booster: Booster | None = None
 
     def add(self, derive: Derive | None) -> bool:
-        """Grow one tree; False if LightGBM found no split for it."""
+        """Grow one tree; False if LightGBM found no split for it, with other draws each time that it is tried."""
+        return any(self._grown(derive) for _ in range(self.tries))
+
+    def _grown(self, derive: Derive | None) -> bool:
         import lightgbm
 
         own: Callable[..., Any] | None = None
@@ -231,8 +249,11 @@ class Growing:
                 return False
             raise
         trees = 0 if self.start is None else self.start.n_trees
-        # A first tree without a split is kept as a constant; a later one is dropped.
-        return self.booster.num_trees() > trees and self._splits()
+        if self.booster.num_trees() > trees and self._splits():
+            return True
+        if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
+            self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
+        return False
 
     def _splits(self) -> bool:
         booster: Any = self.booster
@@ -273,6 +294,7 @@ class LightGBMForest:
         """Give the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
+        openmp(_one_thread)  # trees are written in parallel
         text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
         return LightGBM().forest(text.encode())
 
@@ -286,16 +308,14 @@ class LightGBMForest:
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        import lightgbm
-
-        try:
-            return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=thread_count()))
-        except lightgbm.basic.LightGBMError as failed:  # it says so of linear leaves
-            hint = "train without linear_tree"
-            raise check.error("LightGBM cannot explain these trees", got=str(failed).rstrip("."), hint=hint) from None
+        if "\nis_linear=1\n" in self._text:  # of a model that was read from a file LightGBM explains them wrongly
+            raise check.error(
+                "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
+            )
+        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=openmp(_one_thread)))
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
-        about: Keywords = {**trees, "raw_score": True, "num_threads": thread_count()}
+        about: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
         if is_sparse(features):
             return numbers(self.booster.predict(for_library(features), **about))
         return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
@@ -347,6 +367,13 @@ def _names() -> dict[str, str]:
     return {
         alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
     }
+
+
+def _one_thread() -> None:
+    """Tell LightGBM to use one thread, which it remembers."""
+    import lightgbm
+
+    lightgbm.Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
 def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":

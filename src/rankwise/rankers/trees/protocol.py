@@ -42,7 +42,8 @@ class Settings:
     floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""
     keep_constants: bool = False
-    """Whether a tree without a split counts as a round where the library keeps it: the next may have one."""
+    """Whether a tree without a split is not the last, since other draws may have one: it counts as a round where the
+    library keeps it."""
 
 
 class Forest(Protocol):
@@ -132,6 +133,10 @@ class Library(Protocol):
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
         """Say why these settings cannot be trained so; empty if they can."""
+        ...
+
+    def threads(self) -> int:
+        """How many threads it may use: those of ``rankwise.threads``, or one where a fork allows no more."""
         ...
 
     def least_documents(self, settings: Settings) -> int | None:

@@ -1,6 +1,7 @@
 """Rankers made of boosted trees: the same arguments for every library."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.defaults import defaults, small
 from rankwise.rankers.trees.learner import TreeLearner
@@ -56,7 +58,9 @@ class TreeRanker(Trained):
         checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.
         checkpoint_every: How many rounds lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
-        **native: The library's own parameters by their own names.
+        **native: The library's own parameters by their own names. One has the same form for every library:
+            ``monotone_constraints={"price": -1, "rating": 1}``, by the names of features or their numbers from 0, says
+            with which of them scores only fall (−1) or only rise (1), all else being equal.
     """
 
     library: trees.Library
@@ -165,8 +169,8 @@ class TreeRanker(Trained):
             schema=self._schema,
         )
 
-    def _settings(self, *, stopping: bool) -> trees.Settings:
-        """Check what the library is told."""
+    def _settings(self, schema: Schema, older: "TreeRanker | None", *, stopping: bool) -> trees.Settings:
+        """Check what the library is told, for data of these columns."""
         self._check_losses()  # the objective may be another one by now
         builtin, objective = self._chosen()
         settings = trees.Settings(
@@ -174,11 +178,15 @@ class TreeRanker(Trained):
             learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
-            threads=self._thread_count(),
+            threads=self._library_threads(),
             floor_hessian=bool(self.floor_hessian),
             keep_constants=objective is not None and objective.estimator and not self.floor_hessian,
-            native=dict(self.native),
+            native=self._native_for(schema, older),
         )
+        if monotone.NAME in settings.native and self.library.draws(settings):
+            settings = replace(
+                settings, keep_constants=True
+            )  # features that may not be split may be all that was drawn
         for hint, asked in (
             ("leave that parameter out", {"stopping": False, "checkpoints": False}),
             ("train without valid", {"stopping": stopping, "checkpoints": False}),
@@ -188,6 +196,27 @@ class TreeRanker(Trained):
                 raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
         return settings
 
+    def _library_threads(self) -> int:
+        with self._own_threads():
+            return self.library.threads()
+
+    def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
+        """The library's own parameters; monotone constraints by column, where there are any."""
+        native = {name: value for name, value in self.native.items() if self.library.canonical(name) != monotone.NAME}
+        constraints = monotone.by_column(self.monotone_constraints, schema)
+        if any(constraints):
+            if older is not None:
+                monotone.check_continued(constraints, older.monotone_constraints, schema)
+            native[monotone.NAME] = constraints
+        return native
+
+    @property
+    def monotone_constraints(self) -> Any:
+        """The constraints that were set, by whatever name the library has for them; None if there are none."""
+        return next(
+            (value for name, value in self.native.items() if self.library.canonical(name) == monotone.NAME), None
+        )
+
     def _learner(
         self,
         train: RankingDataset,
@@ -195,7 +224,8 @@ class TreeRanker(Trained):
         older: "TreeRanker | None",
         others: Sequence[RankingDataset] = (),
     ) -> TreeLearner:
-        settings, objective = self._settings(stopping=valid is not None), self._chosen()[1]
+        settings = self._settings(Schema.of(train), older, stopping=valid is not None)
+        objective = self._chosen()[1]
         held_out = (*others,) if valid is None else (valid, *others)
         for data in (train, *held_out):
             Schema.of(data).check_codes(data.features, self._least_code)
@@ -219,6 +249,22 @@ class TreeRanker(Trained):
         if builtin is None:
             return None, self._objective()
         return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
+
+    def _objective(self) -> Objective:
+        """The objective as an object; an error says how one of this name of the library itself is written."""
+        try:
+            return super()._objective()
+        except ValueError:
+            text = str(self.objective)
+            for builtin in self.library.builtins:
+                rest = text[len(builtin) :]  # CatBoost's have options behind a colon
+                if text.lower().startswith(builtin.lower()) and rest[:1] in ("", ":"):
+                    raise check.error(
+                        f"an objective of {self.library.name} itself is written with native: before it",
+                        got=repr(text),
+                        hint=f"write native:{builtin}{rest}",
+                    ) from None
+            raise
 
     def _check_weighs_documents(self) -> None:
         if not self.library.weighs_documents:

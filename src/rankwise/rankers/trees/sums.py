@@ -52,7 +52,7 @@ def xgboost(models: Sequence[bytes], factors: Sequence[float]) -> bytes:
     about = _gbtree(whole)
     about |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
     about["gbtree_model_param"]["num_trees"] = str(len(trees))
-    return json.dumps(whole).encode()
+    return json.dumps(whole, ensure_ascii=False).encode()  # XGBoost reads no escapes
 
 
 def _field(head: str, name: str) -> str:

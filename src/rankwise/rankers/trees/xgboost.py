@@ -20,7 +20,7 @@ from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.verify.xgboost import verify as verify_xgboost
 from rankwise.sparse import dense
-from rankwise.threads import thread_count
+from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,6 +105,10 @@ class XGBoost:
             return "base_score moves all scores alike, which changes no ranking"
         return ""
 
+    def threads(self) -> int:
+        """How many threads it may use."""
+        return openmp(_one_thread)
+
     def least_documents(self, settings: Settings) -> int | None:
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
         own = settings.builtin is not None or "min_child_weight" in self._canonical(settings)
@@ -131,6 +135,7 @@ class XGBoost:
     def forest(self, content: bytes) -> "XGBoostForest":
         """Read a model."""
         xgboost = _xgboost()
+        self.threads()  # trees are read in parallel
         try:
             if not content.startswith(b"{"):
                 raise ValueError("a file that does not begin as a model")
@@ -140,6 +145,7 @@ class XGBoost:
 
     def sum(self, forests: "Sequence[XGBoostForest]", factors: Sequence[float]) -> "XGBoostForest":
         """Make one forest that scores as their weighted sum."""
+        self.threads()  # trees are written in parallel
         joined = sums.xgboost([bytes(one.booster.save_raw("json")) for one in forests], factors)
         return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
@@ -247,23 +253,23 @@ class XGBoostForest:
 
     def predict(self, features: Floats) -> Array:
         """Score documents; XGBoost adds up in float32."""
-        self.booster.set_param({"nthread": thread_count()})
+        self.booster.set_param({"nthread": openmp(_one_thread)})
         return numbers(_margins(self.booster, features))
 
     def tree(self, features: Floats, number: int) -> Array:
         """Give what one tree, counted from 0, adds to the scores."""
-        self.booster.set_param({"nthread": thread_count()})
+        self.booster.set_param({"nthread": openmp(_one_thread)})
         return numbers(_margins(self.booster, features, (number, number + 1)))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""
-        self.booster.set_param({"nthread": thread_count()})
+        self.booster.set_param({"nthread": openmp(_one_thread)})
         own = _xgboost().DMatrix(
             dense(features),
             feature_names=self.booster.feature_names,
             feature_types=self.booster.feature_types,
             enable_categorical=True,
-            nthread=thread_count(),
+            nthread=openmp(_one_thread),
         )
         try:
             return numbers(self.booster.predict(own, pred_contribs=True))
@@ -308,6 +314,11 @@ class XGBoostRanker(TreeRanker):
 
 def _xgboost() -> ModuleType:
     return check.extra("xgboost", "xgboost")  # noqa: S610 (not a query of Django)
+
+
+def _one_thread() -> None:
+    """Tell XGBoost to use one thread, also where it is told no number."""
+    _xgboost().set_config(nthread=1)
 
 
 @functools.cache
@@ -395,6 +406,7 @@ def _total(*values: float) -> Array:
 
 
 def _content(booster: "Booster", n_trees: int) -> bytes:
+    openmp(_one_thread)  # trees are written in parallel
     kept = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
     return bytes(kept.save_raw("ubj"))
 

@@ -116,7 +116,9 @@ def _trees(trees: Table, n_answers: int, n_buckets: int) -> None:
         raise ForgedError("sizes of trees that are not those of their splits")
     if not np.array_equal(starts, offsets_of(sizes)[:-1]):
         raise ForgedError("trees that do not begin where the one before ends")
-    if splits.size and not 0 <= splits.min() <= splits.max() < n_answers:
+    # A leaf of a tree that is not symmetric names the first split, also where there is none.
+    leaf = (steps["left"] == 0) & (steps["right"] == 0) if steps.size == splits.size else np.zeros(splits.size, bool)
+    if ((splits < 0) | (splits >= np.where(leaf, max(n_answers, 1), n_answers))).any():
         raise ForgedError(f"a split that is not among the {n_answers}")
     if bins.size != splits.size or (bins.size and bins["feature"].max() >= max(n_buckets, 1)):
         raise ForgedError("splits by features that are not there")

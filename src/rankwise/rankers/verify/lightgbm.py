@@ -87,11 +87,11 @@ class _Forest:
 
     def verify(self) -> None:
         """Check everything that LightGBM looks up by number."""
-        for name in ("leaf_value", "leaf_weight"):
-            self.real(name, self.leaves)
+        self.real("leaf_value", self.leaves)
+        self.real("leaf_weight", self._unless_constant("leaf_weight"))
         for name in ("split_gain", "internal_value", "internal_weight"):
             self.real(name, self.splits)
-        for name, counts in (("leaf_count", self.leaves), ("internal_count", self.splits)):
+        for name, counts in (("leaf_count", self._unless_constant("leaf_count")), ("internal_count", self.splits)):
             self.whole(name, counts, -(1 << 60), 1 << 60)
         self.whole("split_feature", self.splits, 0, self.n_features - 1)
         self._nodes()
@@ -144,6 +144,11 @@ class _Forest:
             total = int(alone.whole("num_features", [n_leaves], 0, self.n_features).sum())
             alone.whole("leaf_features", [total], 0, self.n_features - 1)
             alone.real("leaf_coeff", [total])
+
+    def _unless_constant(self, name: str) -> Whole:
+        """One number of each leaf; of a tree that is one plain leaf, LightGBM need not write it and never reads it."""
+        absent = [fields.get(name.encode()) == b"" and fields.get(b"is_linear") == b"0" for fields in self.trees]
+        return np.where((self.splits == 0) & absent, 0, self.leaves)
 
     def whole(self, name: str, counts: Sequence[int] | Whole, least: int, most: int) -> Whole:
         """Read whole numbers, so many in each tree."""

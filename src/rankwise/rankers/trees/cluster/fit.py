@@ -143,7 +143,7 @@ def _learner(
     ranker: TreeRanker, sample: RankingDataset, valid: RankingDataset | None, older: TreeRanker | None, parts: Parts
 ) -> ClusterLearner:
     """Check every parameter and give what learns on the cluster."""
-    settings = ranker._settings(stopping=valid is not None)
+    settings = ranker._settings(Schema.of(sample), older, stopping=valid is not None)
     for data in (sample, valid):
         if data is not None:
             Schema.of(data).check_codes(data.features, ranker._least_code)
