@@ -1,29 +1,41 @@
 """An objective of one's own, fast and with everything that ours have: the squared hinge of every pair.
 
 python examples/squared_hinge.py
+
+The kernel for the CPU is all that is needed. One for GPUs is in ``squared_hinge_gpu.py`` beside this file: without it
+losses on a GPU are computed on the CPU, with a warning.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import rankwise as rw
 from rankwise.compiling import kernel
-from rankwise.objectives.prepared import PreparedKernel, checked_lists, refuse_columns
+from rankwise.objectives.prepared import PerDocument, PreparedKernel, checked_lists, reject_columns
+
+
+class Arguments(NamedTuple):
+    """What the kernels read beside the scores, by name; a mini-batch takes its documents' part of the labels."""
+
+    labels: PerDocument
+    margin: float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SquaredHinge(rw.Objective):
-    """Σ max(0, margin − (s_i − s_j))² over pairs of one list with y_i > y_j."""
+    """Σ max(0, margin − (s_i − s_j))² over pairs of one query with y_i > y_j."""
 
     margin: float = 1.0
     exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "squared_hinge"
 
-    def prepare(self, labels, offsets, **documents):
-        refuse_columns(self, documents)
-        lists = checked_lists(labels, offsets)
-        columns = {"per_document": (lists.labels,), "settings": (float(self.margin),)}
-        return PreparedKernel(objective=self, kernel=squared_hinge, offsets=lists.offsets, **columns)
+    def prepare(self, labels: Any, offsets: Any, **columns: Any) -> rw.Prepared:
+        reject_columns(self, columns)
+        labels, lists = checked_lists(labels, offsets)
+        arguments = Arguments(labels, float(self.margin))
+        kernels = {"kernel": squared_hinge, "device_kernel": "squared_hinge_gpu:squared_hinge"}
+        return PreparedKernel(objective=self, lists=lists, arguments=arguments, **kernels)
 
 
 @kernel
@@ -31,7 +43,7 @@ def squared_hinge(first, last, offsets, scores, labels, margin, value, gradient,
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         value[q], gradient[start:stop] = 0.0, 0.0
-        hessian[start:stop] = 0.0  # nothing happens where the Hessian was not asked for: it is empty then
+        hessian[start:stop] = 0.0  # empty where no Hessian is wanted
         for i in range(start, stop):
             for j in range(start, stop):
                 gap = margin - (scores[i] - scores[j])

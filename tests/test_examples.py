@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import Ridge
 
 import rankwise as rw
@@ -26,6 +27,7 @@ PRINTED = {
 }
 ELSEWHERE = {
     "squared_hinge.py": "test_an_objective_of_ones_own_in_forty_lines",
+    "squared_hinge_gpu.py": "test_an_objective_of_ones_own_brings_a_kernel_for_gpus",
     "train_distributed.py": "test_a_net_on_two_processes",
 }
 
@@ -63,6 +65,19 @@ def test_an_objective_of_ones_own_in_forty_lines(capsys):
         hinge(scores, data.labels, data.offsets), ours(scores, data.labels, data.offsets), strict=True
     ):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+
+
+def test_an_objective_of_ones_own_brings_a_kernel_for_gpus(monkeypatch):
+    pytest.importorskip("triton")
+    from tests.objectives.device.devices import DEVICE, Lists, assert_same
+
+    monkeypatch.syspath_prepend(EXAMPLES)
+    hinge = runpy.run_path(str(EXAMPLES / "squared_hinge.py"))["SquaredHinge"](margin=0.25)
+    lists = Lists([1, 5, 40, 3])
+    prepared = (0.5 * hinge + rw.SoftmaxCE()).prepare(lists.labels, lists.offsets)
+    with np.errstate(all="ignore"):  # of lanes that are masked out, in Triton's interpreter
+        found = prepared.to(DEVICE, torch.float64)(torch.tensor(lists.scores, device=DEVICE))
+    assert_same(found, prepared(lists.scores), 1e-11)
 
 
 def test_a_ranker_of_ones_own_in_sixty_lines():

@@ -1,5 +1,6 @@
-"""Tensors of other devices: they travel and come back, unless there are kernels."""
+"""Tensors of other devices: they are copied to the CPU and back, unless there are kernels."""
 
+import dataclasses
 import runpy
 import warnings
 from pathlib import Path
@@ -63,7 +64,7 @@ def device(monkeypatch):
         yield "meta"
 
 
-TRAVEL = "softmax_ce has no kernel for the device 'meta': scores travel to the CPU and gradients back"
+TRAVEL = "softmax_ce has no kernel for the device 'meta': scores are copied to the CPU and gradients back"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
@@ -87,7 +88,7 @@ def test_tensors_travel_and_come_back(device, dtype):
         assert padded.inside == expected
 
 
-def test_the_travel_is_said_once(device):
+def test_copies_are_warned_of_once(device):
     scores, labels, offsets = given()
     with pytest.warns(UserWarning, match=TRAVEL):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
@@ -110,7 +111,19 @@ def squared_error(scores, labels, offsets):
     return np.add.reduceat(gap**2, offsets[:-1]), 2.0 * gap, np.full_like(gap, 2.0)
 
 
-OWN = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "squared_hinge.py"))["SquaredHinge"]()
+HINGE: Any = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "squared_hinge.py"))["SquaredHinge"]
+
+
+class WithoutKernel(HINGE):  # type: ignore[misc]
+    """An objective of one's own that brings no kernel for GPUs."""
+
+    prepares_on_device = False
+
+    def prepare(self, labels, offsets, **columns):
+        return dataclasses.replace(super().prepare(labels, offsets, **columns), device_kernel="")
+
+
+OWN = WithoutKernel()
 
 
 @pytest.mark.parametrize("own", [OWN, rw.objective(squared_error)])

@@ -153,13 +153,16 @@ class DeviceLists(Ragged, Lists):
         if self.errors is not None:
             out.value.add_(self.errors)
 
-    def reduce(self, flags: Any, out: Derivatives, factor: float) -> Any:
-        """Return ``factor`` times the sum of the values, and multiply the gradient by it, in place."""
+    def reduce(self, flags: Any, out: Derivatives, factor: float, moved: Any = None) -> Any:
+        """Return ``factor`` times the sum of the values, and multiply the gradient by it, in place.
+
+        ``moved``, an integer, becomes 1 if the gradient is not 0.
+        """
         total = torch.empty((), dtype=self.dtype, device=self.device)
         errors = flags if self.errors is None else self.errors
         kernels.reduce[(flags.numel(),)](
-            out.value, errors, flags, out.gradient, total, self.n_queries, flags.numel(), self.n_docs, factor,
-            self.errors is not None, _WIDE,
+            out.value, errors, flags, out.gradient, total, self.offsets if moved is None else moved, self.n_queries,
+            flags.numel(), self.n_docs, factor, self.errors is not None, moved is not None, _WIDE,
         )  # fmt: skip
         return total
 

@@ -28,15 +28,17 @@ def clean(scores, usable, flags, n_docs, block: tl.constexpr):
 
 @triton_kernel
 def reduce(
-    value, errors, flags, gradient, total, n_queries, n_flags, n_docs, factor: tl.float64,
-    has_errors: tl.constexpr, block: tl.constexpr,
+    value, errors, flags, gradient, total, moved, n_queries, n_flags, n_docs, factor: tl.float64,
+    has_errors: tl.constexpr, has_moved: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Multiply the gradient by a factor; the first program adds up values, errors and flags."""
+    """Multiply the gradient by a factor, and mark ``moved`` if it is not 0; the first program adds up values."""
     lanes = tl.arange(0, block)
     number = tl.cast(factor, value.dtype.element_ty)
     rows = tl.program_id(0) * block + lanes
     scaled = tl.load(gradient + rows, mask=rows < n_docs, other=0.0) * number
     tl.store(gradient + rows, scaled, mask=rows < n_docs)
+    if has_moved:
+        tl.atomic_max(moved, tl.max(tl.where(scaled != 0.0, 1, 0)))
     if tl.program_id(0) == 0:
         sums = tl.zeros([block], tl.float64)
         for start in range(0, n_queries, block):

@@ -159,12 +159,15 @@ def _trainer_state() -> Any:
 class PreparedLoss:
     """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``.
 
-    It moves to the device of the scores when it is first called, and ``take`` returns a part where it then is.
+    It is copied to the device of the scores when it is first called with such; a mini-batch is taken there.
     """
 
     def __init__(self, loss: TorchLoss, prepared: Prepared) -> None:
-        self.loss, self._prepared = loss, prepared
-        self._moved: dict[tuple[torch.device, torch.dtype], Prepared | None] = {}
+        self.loss, self._cpu_or_first = loss, prepared
+        self._on: dict[tuple[torch.device, torch.dtype], Prepared | None] = {}
+        lists: Any = prepared.lists
+        if lists.device is not None:
+            self._on[lists.device, lists.dtype] = prepared
 
     def __call__(self, scores: Tensor, weights: TensorLike | None = None, stream: Stream | None = None) -> Tensor:
         """Return the loss at ``scores``."""
@@ -174,62 +177,66 @@ class PreparedLoss:
         return self._reduced(scores, weights, stream)
 
     def _reduced(self, scores: Tensor, weights: TensorLike | None, stream: Stream | None) -> Tensor:
-        scores, n_docs = _tensor(scores), self._prepared.lists.n_docs
-        if scores.ndim != 1 or scores.numel() != n_docs:
+        scores = _tensor(scores)
+        lists = (self.on(scores) or self.prepared()).lists
+        if scores.ndim != 1 or scores.numel() != lists.n_docs:
             raise check.error(
                 "scores must be flat, one number per document",
-                got=f"shape {tuple(scores.shape)} for {n_docs} documents",
+                got=f"shape {tuple(scores.shape)} for {lists.n_docs} documents",
                 hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to loss.padded",
             )
         if stream is None:
             stream = self.loss.next_stream()
         if weights is None and self.loss.reduction != "none":
-            n_queries = self._prepared.n_queries
-            factor = 1.0 / max(n_queries, 1) if self.loss.reduction == "mean" else 1.0
-            total: Tensor = _Total.apply(scores, self, stream, factor)  # type: ignore[no-untyped-call]
+            factor = 1.0 / max(lists.n_queries, 1) if self.loss.reduction == "mean" else 1.0
+            total: Tensor = _Total.run(scores, self, stream, factor)[0]
             return total
-        prepared = self.on(scores)
-        sizes = prepared.lists.sizes if prepared is not None else self._prepared.lists.sizes
-        value: Tensor = _Loss.apply(scores, _tensor(sizes).to(scores.device), self, stream)  # type: ignore[no-untyped-call]
-        return value if weights is None else _weighted(value, weights, self.loss.reduction, n_docs)
+        sizes = _tensor(lists.sizes).to(scores.device)
+        value: Tensor = _Loss.run(scores, sizes, self, stream)[0]
+        return value if weights is None else _weighted(value, weights, self.loss.reduction, lists.n_docs)
 
     def take(self, queries: ArrayLike) -> "PreparedLoss":
         """Return the loss of some of the queries, by number: a mini-batch."""
-        moved = {key: prepared and prepared.take(queries) for key, prepared in self._moved.items()}
-        part = PreparedLoss(self.loss, next(iter(moved.values()), None) or self._prepared.take(queries))
-        part._moved = moved
-        return part
+        return _Part(self, queries)
+
+    def prepared(self) -> Prepared:
+        """Return the prepared objective on the CPU, or where its labels were."""
+        return self._cpu_or_first
 
     def on(self, scores: Tensor) -> Prepared | None:
         """Return the prepared objective where the scores are, in their precision; None if the CPU has to compute it."""
         if not has_kernels(scores.device.type):
             return None
         key = scores.device, _precision(scores)
-        if key not in self._moved:
-            lists: Any = self._prepared.lists
-            if lists.device is not None and (lists.device, lists.dtype) == key:
-                self._moved[key] = self._prepared
-                return self._prepared
-            try:
-                self._moved[key] = self._prepared.to(*key)
-            except NoDeviceKernelError:
-                self._moved[key] = None
-        return self._moved[key]
+        if key not in self._on:
+            self._on[key] = self._moved(scores, *key)
+        return self._on[key]
 
-    def total(self, scores: Tensor, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
-        """Return ``factor`` times the sum of the queries' losses, and its gradient."""
+    def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
+        try:
+            with _on(scores):
+                return self.prepared().to(device, dtype)
+        except NoDeviceKernelError:
+            return None
+
+    def total(
+        self, scores: Tensor, stream: Stream | None, factor: float, moved: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``factor`` times the sum of the losses, and its gradient; ``moved`` becomes 1 if that is not 0."""
         prepared = self.on(scores)
         if prepared is None:
             value, gradient = self._on_cpu(scores, stream)
             if factor != 1.0:
                 gradient *= factor
+            if moved is not None and gradient.any():
+                moved.fill_(1)
             return self._back(np.array(value.sum() * factor), scores), self._back(gradient, scores)
         with _on(scores):
             lists: Any = prepared.lists
             usable, flags = lists.checked_scores(scores.detach())
             out = prepared.empty(hessian=False)
             prepared.fill(usable, stream, out)
-            return lists.reduce(flags, out, factor), out.gradient
+            return lists.reduce(flags, out, factor, moved), out.gradient
 
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
         """Return value and gradient where the scores are, in single precision at least."""
@@ -244,7 +251,7 @@ class PreparedLoss:
     def _on_cpu(self, scores: Tensor, stream: Stream | None) -> tuple[Array, Array]:
         if scores.device.type != "cpu":
             _warn_of_copies(self.loss.objective, scores.device.type)
-        value, gradient, _, _ = self._prepared(_array(scores).astype(np.float64, copy=False), stream, hessian=False)
+        value, gradient, _, _ = self.prepared()(_array(scores).astype(np.float64, copy=False), stream, hessian=False)
         if np.isnan(value).any():
             raise check.error(
                 f"{self.loss.objective!r} gives no value, which a loss needs",
@@ -257,6 +264,25 @@ class PreparedLoss:
         precision = _precision(scores)
         tensor = torch.from_numpy(numbers.astype(_NUMPY[precision], copy=False))
         return tensor if scores.device.type == "cpu" else tensor.to(scores.device)
+
+
+class _Part(PreparedLoss):
+    """A mini-batch of a loss, taken where the whole is by then."""
+
+    def __init__(self, whole: PreparedLoss, queries: ArrayLike) -> None:
+        self.loss, self._whole, self._queries = whole.loss, whole, queries
+        self._on: dict[tuple[torch.device, torch.dtype], Prepared | None] = {}
+
+    def prepared(self) -> Prepared:
+        """Return the prepared objective on the CPU, or where its labels were."""
+        if "_cpu_or_first" not in self.__dict__:
+            self._cpu_or_first = self._whole.prepared().take(self._queries)
+        return self._cpu_or_first
+
+    def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
+        whole = self._whole.on(scores)
+        with _on(scores):
+            return None if whole is None else whole.take(self._queries)
 
 
 class _on:  # noqa: N801 (a context, as torch.cuda.device)
@@ -329,18 +355,33 @@ def _weighted(value: Tensor, weights: TensorLike, reduction: str, n_docs: int) -
     return weighted.sum() / torch.where(total == 0, 1, total)
 
 
-class _Loss(torch.autograd.Function):
+class _Function(torch.autograd.Function):
+    """A function that is called without torch's binding of arguments, which takes as long as a small loss."""
+
+    @classmethod
+    def run(cls, *arguments: Any) -> Any:
+        """Call the function, by torch's own way where ``torch.func`` transforms it."""
+        if torch._C._are_functorch_transforms_active():
+            return cls.apply(*arguments)  # type: ignore[no-untyped-call]
+        return super(torch.autograd.Function, cls).apply(*arguments)
+
+
+class _Loss(_Function):
     """The loss of each query; its gradient is computed with it and waits for the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> Tensor:
-        value, gradient = prepared.differentiate(scores, stream)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, gradient, sizes)
-        return value
+    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> tuple[Tensor, Tensor]:
+        return prepared.differentiate(scores, stream)
 
     @staticmethod
-    def backward(ctx: Any, factors: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        scores, sizes = inputs[:2]
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(scores, output[1], sizes)
+
+    @staticmethod
+    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
         if factors is None:
             return None, None, None, None
         scores, gradient, sizes = ctx.saved_tensors
@@ -348,36 +389,43 @@ class _Loss(torch.autograd.Function):
         return _Gradient.of(spread, scores, gradient), None, None, None
 
 
-class _Total(torch.autograd.Function):
+class _Total(_Function):
     """The losses of all queries in one number: all gradients have one factor."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> Tensor:
-        total, gradient = prepared.total(scores, stream, factor)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, gradient)
-        return total
+    def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
+        return prepared.total(scores, stream, factor)
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], output[1])
+
+    @staticmethod
+    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
         if factor is None:
             return None, None, None, None
         return _Gradient.of(factor, *ctx.saved_tensors), None, None, None
 
 
-class _Gradient(torch.autograd.Function):
+class _Gradient(_Function):
     """The gradient, which raises on a second derivative instead of returning zeros."""
 
     @classmethod
     def of(cls, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
         """Multiply; a graph is made only for those who keep one."""
         if torch.is_grad_enabled():
-            return cls.apply(factors, scores, gradient)  # type: ignore[no-any-return, no-untyped-call]
+            return cls.run(factors, scores, gradient)  # type: ignore[no-any-return]
         return (factors * gradient).to(scores.dtype)
 
     @staticmethod
-    def forward(_ctx: object, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+    def forward(factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
         return (factors * gradient).to(scores.dtype)
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(_ctx: object, _: Tensor) -> NoReturn:

@@ -117,7 +117,8 @@ def _rests(
         top, mass = _joined(tops, masses, number + 1, number - begin // tile + (size + tile - 1) // tile, 1.0)
     for step in range(0, end - begin, block):
         place = end - 1 - step - lanes
-        inside, led = place >= begin, (place >= begin) & (place < size - 1)
+        # Sums of a tile alone begin in it; others go on from those of the tiles behind it.
+        inside, led = place >= begin, (place >= begin) & (place < (end if summed else size) - 1)
         row = tl.load(order + first + place, mask=inside, other=0)
         row_before = tl.load(order + first + place + 1, mask=led, other=0)
         score = tl.load(scores + first + row, mask=inside, other=float("-inf")).to(tl.float64)
@@ -125,7 +126,8 @@ def _rests(
         here, sums = _log_sums(score, score_before, top, mass, 1.0)
         if not summed:
             tl.store(rests + first + place, here + tl.log(sums), mask=inside)
-        top, mass = tl.max(here), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
+        last = tl.minimum(end - begin - step, block) - 1  # lanes behind it hold no sums
+        top, mass = tl.max(here), tl.sum(tl.where(lanes == last, sums, 0.0))
     if summed:
         tl.store(tops + tl.program_id(0), top)
         tl.store(masses + tl.program_id(0), mass)
@@ -161,7 +163,7 @@ def _passes(
         mass_twice = _joined(tops, masses_twice, number - begin // tile, number, 2.0)[1]
     for start in range(begin, end, block):
         place = start + lanes
-        inside, led = place < end, (place < end) & (place > 0)
+        inside, led = place < end, (place < end) & (place > (begin if summed else 0))
         log_z = _log_z(first, size, place, inside, scores, order, stops, rests)[3]
         log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)[3]
         shares = tl.where(inside, -log_z, float("-inf"))
@@ -171,8 +173,9 @@ def _passes(
         if not summed:
             tl.store(once + first + place, here + tl.log(sums), mask=inside)
             tl.store(twice + first + place, 2.0 * here + tl.log(sums_twice), mask=inside)
-        top, mass = tl.max(here), tl.sum(tl.where(lanes == block - 1, sums, 0.0))
-        mass_twice = tl.sum(tl.where(lanes == block - 1, sums_twice, 0.0))
+        last = tl.minimum(end - start, block) - 1
+        top, mass = tl.max(here), tl.sum(tl.where(lanes == last, sums, 0.0))
+        mass_twice = tl.sum(tl.where(lanes == last, sums_twice, 0.0))
     if summed:
         tl.store(tops + tl.program_id(0), top)
         tl.store(masses + tl.program_id(0), mass)

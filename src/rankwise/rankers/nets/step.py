@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from rankwise.device import to_device
+from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import PreparedLoss
 from rankwise.rankers.nets.batches import Part
 
@@ -23,7 +24,7 @@ class Step:
     def __init__(self, learner: "NetLearner", prepared: PreparedLoss) -> None:
         self.learner, self.prepared, self.weight = learner, prepared, 0.0
         self.loss = torch.zeros((), dtype=torch.float64, device=learner.device)
-        self.moved = torch.zeros((), dtype=torch.bool, device=learner.device)
+        self.moved = torch.zeros((), dtype=torch.int32, device=learner.device)
 
     def __call__(self, part: Part, divisor: float) -> None:
         """Leave the gradients of Σ weight · loss / ``divisor`` in the module's parameters."""
@@ -35,12 +36,18 @@ class Step:
         with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
             scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
         members = scores.numel() // max(scores.shape[0], 1)
+        self.weight += float(part.weights.sum())
+        if members == 1 and part.data.weights is None and has_kernels(learner.device.type):
+            flat, loss = scores.detach().reshape(-1), self.prepared.take(part.queries)
+            total, gradient = loss.total(flat, part.stream, 1.0 / divisor, self.moved)
+            self.loss.add_(total, alpha=divisor)
+            scores.backward(gradient.reshape(scores.shape))  # type: ignore[no-untyped-call]
+            return
         values, gradient = self._derivatives(part, scores.detach(), members)
         # The chain rule by hand: it is two numbers for each query, for which torch would launch a dozen kernels.
         gradient *= _factors(part, divisor, members, learner.device)
         scores.backward(gradient.reshape(members, -1).T.reshape(scores.shape))  # type: ignore[no-untyped-call]
         self.loss += values.double() @ _weights(part, learner.device)
-        self.weight += float(part.weights.sum())
         self.moved |= gradient.any()
 
     def totals(self) -> torch.Tensor:
