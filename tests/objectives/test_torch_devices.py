@@ -114,7 +114,7 @@ def squared_error(scores, labels, offsets):
 HINGE: Any = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "squared_hinge.py"))["SquaredHinge"]
 
 
-class WithoutKernel(HINGE):  # type: ignore[misc]
+class WithoutKernel(HINGE):
     """An objective of one's own that brings no kernel for GPUs."""
 
     prepares_on_device = False

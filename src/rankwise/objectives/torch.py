@@ -363,7 +363,7 @@ class _Function(torch.autograd.Function):
         """Call the function, by torch's own way where ``torch.func`` transforms it."""
         if torch._C._are_functorch_transforms_active():
             return cls.apply(*arguments)  # type: ignore[no-untyped-call]
-        return super(torch.autograd.Function, cls).apply(*arguments)
+        return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
 
 
 class _Loss(_Function):
