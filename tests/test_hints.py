@@ -20,7 +20,7 @@ from tests.hints import hints
 loss = pytest.importorskip("rankwise.rerank.loss", exc_type=ImportError)
 HINTS = hints()
 _COMMAND = re.compile(r"'rankwise ([^']*)'")
-_CALL = re.compile(r"(?<![\w'])((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(((?:[^()]|\([^()]*\))*)\)")
+_CALL = re.compile(r"(?<![\w'.])((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(((?:[^()]|\([^()]*\))*)\)")
 _NAME = re.compile(r"\brw\.((?:\w+\.)*\w+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _OURS = (

@@ -1,5 +1,6 @@
 """Digests of users' code: another one for whatever changes what is computed, the same for whatever does not."""
 
+import copy
 import dataclasses
 import functools
 import os
@@ -76,6 +77,13 @@ def test_a_class_is_known_by_its_methods_and_its_settings():
     assert digests(own(depth=2)) != digests(own())
     for old, new in (("offsets[:-1]", "offsets[1:]"), ("* 2", "* 3"), ("depth: int = 1", "depth: int = 3")):
         assert digests(defined(CLASS.replace(old, new), name="Own")()) != digests(own())
+
+
+def test_copying_an_object_leaves_the_digest_as_it_was():
+    own = defined("class Own:\n    def __call__(self):\n        return 1\n", name="Own")()
+    before = digests(own)
+    copy.copy(own)  # which leaves __slotnames__ on the class, as pickling does
+    assert digests(own) == before
 
 
 def test_closures_partials_methods_and_compiled_functions_are_looked_into():

@@ -22,9 +22,10 @@ import numpy as np
 
 _OURS = __name__.partition(".")[0]
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(Ellipsis))
-# Places in the source, documentation, and what Python or abc keep about a class themselves.
+# Places in the source, documentation, and what Python, abc or pickle keep about a class themselves.
 _NOT_CODE = {
     *("__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"),
+    "__slotnames__",
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__parameters__"),
     "name",  # which rw.register sets
     *("__abstractmethods__", "_abc_impl", "__dataclass_fields__", "__dataclass_params__", "__match_args__"),

@@ -381,12 +381,12 @@ def test_a_model_does_not_remember_the_cluster():
 
 
 class Deadly:
-    """XENDCG that once, in some round, kills its process or fails."""
+    """XENDCG that once, in some round, kills its process or fails: the text of the marker says which."""
 
     exact_hessian, estimator = True, False
 
-    def __init__(self, marker, round, how):
-        self.marker, self.round, self.how = marker, round, how
+    def __init__(self, marker, round):
+        self.marker, self.round = marker, round
 
     def __repr__(self):
         return "deadly()"
@@ -394,11 +394,12 @@ class Deadly:
     def __call__(self, scores, labels, offsets, stream):
         if stream.round == self.round and Path(self.marker).exists():
             try:
+                how = Path(self.marker).read_text()
                 Path(self.marker).unlink()  # one worker alone succeeds
             except FileNotFoundError:
                 pass
             else:
-                if self.how == "kill":
+                if how == "kill":
                     os.kill(os.getpid(), 9)
                 raise ValueError("a mistake of my own")
         return rw.XENDCG()(scores, labels, offsets, stream)
@@ -457,8 +458,8 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
     two_workers.wait_for_workers(2, timeout=HANG)
 
     def fresh(how):
-        marker.touch()
-        return ranker(Deadly(str(marker), 7, how), checkpoint=tmp_path / "kept", patience=None, **SMALL)
+        marker.write_text(how)
+        return ranker(Deadly(str(marker), 7), checkpoint=tmp_path / "kept", patience=None, **SMALL)
 
     with pytest.raises(ValueError, match="a mistake of my own"):
         rw.dask.fit(fresh("fail"), path, client=two_workers)
