@@ -42,7 +42,7 @@ class TritonKernel:
             if self._interpreted:
                 self._kernel[grid](*arguments, num_warps=num_warps)
                 return
-            device, n = torch.cuda.current_device(), self._n_values
+            device, n = torch._C._cuda_getDevice(), self._n_values
             types = [
                 x.dtype if x.__class__ is Tensor else x.bit_length() > _WIDE if x.__class__ is int else x.__class__
                 for x in arguments[:n]

@@ -1,6 +1,6 @@
 """Ragged arrays on a device, and the tiles that programs work on."""
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -53,6 +53,12 @@ def _fill_tiles(offsets, tile_queries, tile_starts, n_queries, most, tile: tl.co
         place = tl.where(number < count, number * tile, _BEHIND)
         tl.store(tile_queries + begin + number, tl.zeros([block], tl.int32) + query, mask=number < stop)
         tl.store(tile_starts + begin + number, place, mask=number < stop)
+
+
+@lru_cache(maxsize=64)
+def numbers(count: int, device: torch.device) -> Tensor:
+    """Return the numbers from 0 on, one tensor for all who ask."""
+    return torch.arange(count, device=device)
 
 
 class Ragged:
@@ -136,7 +142,7 @@ class Ragged:
     @cached_property
     def numbers(self) -> Tensor:
         """The queries, numbered from 0."""
-        return torch.arange(self.n_queries, device=self.device)
+        return numbers(1 << (self.n_queries - 1).bit_length(), self.device)[: self.n_queries]
 
     @cached_property
     def longest_first(self) -> Tensor:

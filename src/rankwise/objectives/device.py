@@ -41,7 +41,7 @@ class DeviceLists(Ragged, Lists):
         self.dtype = dtype
         self.errors: Tensor | None = None
         """What is added to the value of each query, if any: 0, or NaN if a label is not valid."""
-        self.none = torch.empty(0, dtype=dtype, device=self.device)
+        self.none = _nothing(dtype, self.device)
         """A column without elements."""
 
     @classmethod
@@ -291,6 +291,11 @@ def fill_noisy(
         lists.offsets, *tiles, keys, random.queries, scores, noisy, lists.n_docs, scale, sharpness, noise, _TILE,
         num_warps=2,
     )  # fmt: skip
+
+
+@functools.cache
+def _nothing(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(0, dtype=dtype, device=device)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from rankwise import check
 from rankwise.device.arithmetic import sigmoid
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms, uniform_pair
@@ -13,16 +14,18 @@ from rankwise.objectives.wrappers.bounds import LEAST_SLOPE, SATURATED
 _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))
 _FLOORED = tl.constexpr(TREATMENTS.index("floored"))
 _FLOOR_SHARE, _LEAST = tl.constexpr(FLOOR_SHARE), tl.constexpr(LEAST)
+_LARGEST_SCORE = tl.constexpr(check.LARGEST_SCORE)
 _SATURATED, _LEAST_SLOPE = tl.constexpr(SATURATED), tl.constexpr(LEAST_SLOPE)
 
 
 @triton_kernel
 def clean(scores, usable, flags, n_docs, block: tl.constexpr):
-    """Copy scores, with 0 for those that are not finite; the flag of a block of them is NaN then, and else 0."""
+    """Copy scores up to the largest, with 0 for those that are not finite: then the flag of a block is NaN, else 0."""
     rows = tl.program_id(0) * block + tl.arange(0, block)
     score = tl.load(scores + rows, mask=rows < n_docs, other=0.0).to(usable.dtype.element_ty)
     finite = score - score == 0.0
-    tl.store(usable + rows, tl.where(finite, score, 0.0), mask=rows < n_docs)
+    limited = tl.minimum(tl.maximum(score, -_LARGEST_SCORE), _LARGEST_SCORE)
+    tl.store(usable + rows, tl.where(finite, limited, 0.0), mask=rows < n_docs)
     tl.store(flags + tl.program_id(0), tl.where(tl.max(tl.where(finite, 0, 1)) > 0, float("nan"), 0.0))
 
 

@@ -71,6 +71,8 @@ class NetLearner:
     inputs: Callable[[Part], tuple[torch.Tensor, ...]]
     forward: Callable[..., torch.Tensor] | None = None
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
+    backward: Callable[[torch.Tensor, torch.Tensor], None] = torch.autograd.backward
+    """Leaves gradients in the module's parameters, by scores and their gradient."""
     ahead: Callable[[Part], None] | None = None
     """Told which part ``inputs`` is asked for next, while the device still computes the one before."""
     held_out: Sequence[Callable[[], Array | DeviceScores]]
@@ -83,7 +85,7 @@ class NetLearner:
     """The loss of a batch: the ``"mean"`` over its queries (Σ weight · loss / Σ weight), or the ``"sum"``."""
     device: torch.device
     precision: str = "float32"
-    """``"bf16"`` computes the module in mixed precision; weights and losses stay what they are."""
+    """``"tf32"`` or ``"bf16"`` compute the module's products in these; weights and losses stay what they are."""
     averaging: float = 0.0
     """How much a step counts in the average of weights, of what the one after it does; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
@@ -99,7 +101,7 @@ class NetLearner:
 
     def round(self, stream: Stream) -> float:
         """Go through all queries once; gives their mean loss on the way."""
-        with on(self.device), own_randomness(self.device), torch_threads():
+        with on(self.device), own_randomness(self.device), torch_threads(), products_in(self.precision, self.device):
             loss, moved = self._epoch(stream)
         if math.isnan(loss):
             raise check.diverged("a loss of nan")
@@ -212,6 +214,20 @@ def seed_torch(device: torch.device, seed: int) -> None:
 def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
     """Let the device be the current one, so that what is told no other goes there."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def products_in(precision: str, device: torch.device) -> Iterator[None]:
+    """Let a GPU multiply matrices in TF32, if that is the precision; the user's choice is restored."""
+    if precision != "tf32" or device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def one_thread() -> None:

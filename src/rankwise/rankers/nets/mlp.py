@@ -13,6 +13,7 @@ from torch import nn
 from rankwise import arrays
 from rankwise.arrays import Array, Floats, Offsets, row_blocks
 from rankwise.rankers.nets.attention import ListAttention
+from rankwise.rankers.nets.batch_norm import padded_batch_norm
 from rankwise.rankers.nets.lists import blocks
 from rankwise.rankers.nets.members import MemberHeads, MemberLinear
 from rankwise.rankers.nets.presets import Settings
@@ -33,10 +34,17 @@ _STEPS = 64  # on the way from the mean document to a document
 class Body(nn.Sequential):
     """Layers one after the other, some of which look at whole lists."""
 
-    def forward(self, values: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
-        """Apply all layers."""
+    def forward(
+        self, values: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Apply all layers; ``inside``: which rows are documents, and no padding."""
         for layer in self:
-            values = layer(values, offsets) if isinstance(layer, ListAttention) else layer(values)
+            if isinstance(layer, ListAttention):
+                values = layer(values, offsets)
+            elif inside is not None and isinstance(layer, nn.BatchNorm1d):
+                values = padded_batch_norm(layer, values, inside)
+            else:
+                values = layer(values)
         return values
 
 
@@ -69,7 +77,8 @@ class Perceptron(nn.Module):
             if settings.attention and not number:
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
-        self.needs_lists = bool(settings.attention) or self.transform.query
+        self.has_attention = bool(settings.attention)
+        self.needs_lists = self.has_attention or self.transform.query
         """Whether a score depends on the other documents of its query."""
         self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
@@ -87,11 +96,16 @@ class Perceptron(nn.Module):
         """Give the scores of every member, (documents, members)."""
         return self.members_of(self.transform(features, offsets), offsets)
 
-    def members_of(self, inputs: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
-        """Give the scores of every member by features that are transformed already."""
+    def members_of(
+        self, inputs: torch.Tensor, offsets: torch.Tensor | None = None, inside: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the scores of every member by features that are transformed already.
+
+        ``inside``: which rows are documents, where some are padding; attention knows none.
+        """
         if self.training and self.feature_noise:
             inputs = inputs + self.feature_noise * torch.randn_like(inputs)
-        return self.body(inputs, offsets)  # type: ignore[no-any-return]
+        return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:

@@ -12,6 +12,7 @@ _OF_DOCUMENTS = ("raw", "standardize", "log1p", "log1p+standardize", "quantile")
 TRANSFORMS = (*_OF_DOCUMENTS, "query", *(f"{one}+query" for one in _OF_DOCUMENTS))
 BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
+PRECISIONS = ("float32", "tf32", "bf16")
 
 
 def _layers(hidden: object) -> tuple[int, ...]:

@@ -80,7 +80,7 @@ class NeuralRanker(TorchRanker):
         checkpoint_every: How many epochs lie between checkpoints.
         progress: A bar with the time left and the metric: True, False, or None, on terminals only.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
-        precision: ``"float32"``, or ``"bf16"``: mixed precision while training.
+        precision: Of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed precision.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=80, n_docs=20, seed=1), (0.7, 0.3), seed=1)
@@ -211,6 +211,7 @@ class NeuralRanker(TorchRanker):
     ) -> "NetLearner":
         _check_installed()
         from rankwise.rankers.nets.batches import Batching
+        from rankwise.rankers.nets.capture import CapturedNet
         from rankwise.rankers.nets.inputs import Inputs
         from rankwise.rankers.nets.learner import NetLearner, one_thread
         from rankwise.rankers.nets.mlp import optimizer
@@ -230,7 +231,7 @@ class NeuralRanker(TorchRanker):
         if older is not None:
             _continue(net, older.model_)
         net.to(device)
-        inputs = Inputs(net, train)
+        inputs, captured = Inputs(net, train), CapturedNet(net)
 
         return NetLearner(
             objective=objective,
@@ -240,7 +241,8 @@ class NeuralRanker(TorchRanker):
             module=net,
             inputs=inputs.of,
             ahead=inputs.ahead,
-            forward=net.members_of,
+            forward=captured if device.type == "cuda" else net.members_of,
+            backward=captured.backward,
             held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
             optimizer=optimizer(settings, device),
             batching=Batching(settings.batch_queries, self.batch_documents),
@@ -248,7 +250,7 @@ class NeuralRanker(TorchRanker):
             reduction=settings.reduction,
             averaging=settings.averaging,
             device=device,
-            precision=check.choice("precision", self.precision, ("float32", "bf16")),
+            precision=check.choice("precision", self.precision, presets.PRECISIONS),
         )
 
     def _net(self, n_features: int, settings: presets.Settings, seed: int) -> "Perceptron":

@@ -41,12 +41,12 @@ class Step:
             flat, loss = scores.detach().reshape(-1), self.prepared.take(part.queries)
             total, gradient = loss.total(flat, part.stream, 1.0 / divisor, self.moved)
             self.loss.add_(total, alpha=divisor)
-            scores.backward(gradient.reshape(scores.shape))  # type: ignore[no-untyped-call]
+            learner.backward(scores, gradient.reshape(scores.shape))
             return
         values, gradient = self._derivatives(part, scores.detach(), members)
         # The chain rule by hand: it is two numbers for each query, for which torch would launch a dozen kernels.
         gradient *= _factors(part, divisor, members, learner.device)
-        scores.backward(gradient.reshape(members, -1).T.reshape(scores.shape))  # type: ignore[no-untyped-call]
+        learner.backward(scores, gradient.reshape(members, -1).T.reshape(scores.shape))
         self.loss += values.double() @ _weights(part, learner.device)
         self.moved |= gradient.any()
 

@@ -6,7 +6,7 @@ the rules of ``newton.py`` are applied to them, and the library reads both where
 each query, and whether all numbers are finite.
 """
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Ids
-from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
@@ -76,6 +75,9 @@ class DeviceNewton:
     ) -> None:
         self.prepared, self.query_ids, self.weights, self.floor = prepared, query_ids, weights, floor_hessian
         self.out = prepared.empty()
+        lists: Any = prepared.lists
+        self._host = torch.empty(lists.n_docs, pin_memory=lists.device.type == "cuda")  # from where copies are quick
+        self._scores = torch.empty(lists.n_docs, device=lists.device)
         self._weights = None if weights is None else prepared.lists.column(weights)  # type: ignore[attr-defined]
 
     @classmethod
@@ -93,16 +95,21 @@ class DeviceNewton:
 
     def __call__(self, scores: Array, stream: Stream) -> Step:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
-        lists = self.prepared.lists
-        single = to_device(check.loss_scores(scores, lists.host).astype(np.float32), lists.device)  # type: ignore[attr-defined]
-        with torch.cuda.device_of(single):  # type: ignore[no-untyped-call]
-            out = self.prepared(single, stream, out=self.out)
+        lists: Any = self.prepared.lists
+        if scores.shape != (lists.n_docs,):
+            check.loss_scores(scores, lists.host)
+        np.copyto(self._host.numpy(), scores, casting="same_kind")
+        self._scores.copy_(self._host, non_blocking=True)
+        with torch.cuda.device_of(self._scores):  # type: ignore[no-untyped-call]
+            out = self.prepared(self._scores, stream, out=self.out)
             numerator, hessian = self._newton(out)
             finite = torch.isfinite(numerator).all() & torch.isfinite(hessian).all()
             value = out.value.double().cpu().numpy()  # waits for the device, so that others can read what is there
+        if np.isnan(value).any():
+            check.loss_scores(np.asarray(scores, np.float64), lists.host)  # names the row
         if not finite:
             parts = Derivatives(*(column.double().cpu().numpy() for column in out))
-            newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # type: ignore[attr-defined]  # names the row
+            newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # names the row
         return Step(value, numerator, hessian)
 
     def _newton(self, out: Derivatives) -> tuple[Tensor, Tensor]:

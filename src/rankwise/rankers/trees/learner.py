@@ -17,7 +17,7 @@ from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
-from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings
+from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
 from rankwise.rankers.trees.refusals import refused
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
@@ -179,7 +179,7 @@ class Step:
         if self.there is not None:
             value, numerator, hessian = self.there(scores, self.stream)
         else:
-            derivatives, data = self.prepared(scores, self.stream, out=self.out), self.data
+            derivatives, data = self.prepared(numbers(scores), self.stream, out=self.out), self.data
             value, floor = derivatives.value, self.floor
             numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
         self.flat = not numerator.any()

@@ -215,8 +215,9 @@ class Growing:
                     f"XGBoost cannot train with native:{self.settings.builtin}", got=_first_line(failed)
                 ) from None
         else:
-            scores = self.booster.predict(self.train, output_margin=True, training=True)
-            numerator, hessian = derive(numbers(scores))
+            # Names were compared when the booster was made; to compare them again takes a millisecond.
+            scores = self.booster.predict(self.train, output_margin=True, training=True, validate_features=False)
+            numerator, hessian = derive(scores)
             average = average_hessian(hessian)
             self.booster.set_param({name: share * average for name, share in self.relative.items()})
             self.booster.boost(self.train, self.trees, grad=numerator, hess=hessian)
@@ -229,7 +230,8 @@ class Growing:
 
     def scores(self, number: int) -> Array:
         """Give the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
-        return numbers(self.booster.predict(self.matrices.held_out[number], output_margin=True))
+        data = self.matrices.held_out[number]
+        return numbers(self.booster.predict(data, output_margin=True, validate_features=False))
 
     def content(self) -> bytes:
         """Give all trees so far as XGBoost's binary JSON."""
@@ -351,7 +353,9 @@ def _columns(settings: Settings, data: RankingDataset) -> Keywords:
         "weight": data.weights if own else None,
         # XGBoost's text of a tree could not be read with other names.
         "feature_names": None if names is None or any(set(name) & set("[]<\n") for name in names) else list(names),
-        "feature_types": ["c" if j in data.categorical else "q" for j in range(data.n_features)],
+        "feature_types": ["c" if j in data.categorical else "q" for j in range(data.n_features)]
+        if data.categorical
+        else None,
         "enable_categorical": True,
         "nthread": settings.threads,
     }
