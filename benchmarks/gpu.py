@@ -7,6 +7,7 @@ in batches of 128 after sorting by length (bucketed), and compiled as they come.
 single precision. Every set of MSLR-like lists has one of 1,251 documents, as many as MSLR's longest.
 
 - *loss* is what a training loop calls: ``rw.torch_loss(name).prepare(labels, offsets)``, forwards and backwards;
+  *fresh* is the same without ``prepare``, ``rw.torch_loss(name)(scores, labels, offsets)`` of tensors on the device;
   *kernel* is the device kernel without autograd.
 - Everyone is timed by three clocks: from an idle device; in a steady loop, back to back, as in training; and on the
   device alone, when the host has launched ahead. Verdicts compare steady with steady, and device with device.

@@ -1,6 +1,6 @@
 """How long an epoch of ``NeuralRanker`` takes on a GPU, where its features are, and how often a step waits.
 
-    python benchmarks/gpu_nets.py [--queries 6000] [--epochs 5] [--no-compile]
+    python benchmarks/gpu_nets.py [--queries 6000] [--epochs 5]
 
 MSLR-like lists with 136 features; ApproxNDCG. Seconds are medians over the epochs after the first, with and without
 the validation of a quarter as many lists. *waits* are calls by which the host waits for the GPU in an epoch, as the
@@ -35,7 +35,6 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or cpu")
     parser.add_argument("--queries", type=int, default=6000, help="lists to train on")
     parser.add_argument("--epochs", type=int, default=5, help="of each variant")
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, which compiles for long")
     parser.add_argument("--small", action="store_true", help="few lists, to see that it runs")
     options = parser.parse_args()
     if options.device != "cpu" and not torch.cuda.is_available():
@@ -48,15 +47,13 @@ def main() -> None:
     for net, settings in VARIANTS.items():
         print(f"\n{net}")
         print(f"{'':24s}  s an epoch  without validation   ms a step   busy  waits   GPU memory  ndcg@10")
-        for precision in ("float32", "bf16"):
+        for precision in ("float32", "tf32", "bf16"):
             for place in ("on the device", "streamed"):
                 settings |= {"precision": precision, "device": options.device, "seed": 1, "epochs": options.epochs}
                 room = inputs.room
                 inputs.room = room if place == "on the device" else no_room
                 measure(f"{precision}, {place}", train, valid, settings)
                 inputs.room = room
-        if not options.no_compile:
-            compiled(train, settings | {"precision": "bf16"})
 
 
 def no_room(device: torch.device) -> int:  # noqa: ARG001
@@ -105,18 +102,6 @@ def rounds(learner: Any, stream: rw.Stream, epochs: int) -> list[float]:
         learner.round(stream.at(number))
         found.append(time.perf_counter() - start)
     return found
-
-
-def compiled(train: rw.RankingDataset, settings: dict[str, Any]) -> None:
-    """Print what torch.compile would change."""
-    learner: Any = rw.NeuralRanker("approx_ndcg", **settings)._learner(train, None, None)
-    learner.forward = torch.compile(learner.forward, dynamic=True)
-    first, *others = rounds(learner, train.stream(1), settings["epochs"])
-    median = statistics.median(others or [first])
-    print(
-        f"{'bf16, compiled':24s}  {'':10s}  {median:18.3f}   (the first epoch, which compiles: {first:.1f} s)",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

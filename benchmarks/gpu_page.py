@@ -61,14 +61,14 @@ def losses(found: dict[str, Any]) -> str:
         lines = [
             [
                 f"`{row['name']}`",
-                *(both(row[kind]) for kind in ("loss", "kernel")),
+                *(both(row[kind]) for kind in ("loss", "fresh", "kernel")),
                 *(times(row, kind) for kind in kinds),
                 *(f"{row[f'{kind} MB']:,.0f} MB" if kind in row else "–" for kind in ("loss", "eager")),
                 f"{row['rate']:.2g} {UNITS[row['unit']]}/s, {row['share']:.0%}",
             ]
             for row in rows
         ]
-        names = ["objective", "loss", "kernel", *(f"padded, {kind}" for kind in kinds)]
+        names = ["objective", "loss", "not prepared", "kernel", *(f"padded, {kind}" for kind in kinds)]
         names += ["memory", "padded", "of the limit"]
         heading = f"### {title[0].upper()}{title[1:]}, {rows[0]['n_docs']:,} documents in all"
         parts += [

@@ -90,7 +90,9 @@ def training_steps(bench: Bench) -> None:
             f"{times['loss']['device']:8.3f}{share:8.1%}",
             flush=True,
         )
-        bench.ratios(f"training step ({precision}), padded eager over ragged", times["padded"], times["ragged"], 15.0)
+        for clock in ("steady", "device"):
+            what = f"training step ({precision}), padded eager over ragged"
+            bench.ratio(what, times["padded"], times["ragged"], clock, 15.0)
         bench.target(f"training step ({precision}), memory over padded", memory, 0.1, most=True)
         bench.target(f"training step ({precision}), share of the loss, device", share, 0.05, most=True)
         del theirs

@@ -44,7 +44,7 @@ def ordered(lists: Ragged, keys: Tensor) -> tuple[Tensor, Tensor]:
     """
     places, ranked = torch.empty((2, *keys.shape), dtype=torch.int32, device=lists.device).unbind()
     if lists.typical <= COUNTED:
-        tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
+        tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape()
         grid = (tiles[0].numel(), keys.shape[0])
         # A comparison takes little time, hence more of them in a step.
         _count[grid](lists.offsets, *tiles, keys, places, ranked, lists.n_docs, TILE, 4 * step, num_warps=warps)

@@ -77,6 +77,7 @@ class Ragged:
         self.once = host is None
         """Whether they are used once: tables are then made quickly, rather than to be read quickly."""
         self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
+        self._pair_shapes: dict[int, tuple[int, int]] = {}
 
     @classmethod
     def of(cls, offsets: Offsets, device: torch.device) -> Self:
@@ -151,24 +152,28 @@ class Ragged:
             return torch.argsort(self.sizes, descending=True).to(torch.int32)
         return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
 
-    @cached_property
-    def pair_shape(self) -> tuple[int, int]:
+    def pair_shape(self, reach: int | None = None) -> tuple[int, int]:
         """How many others a block of pairs has for each document of a tile, and how many warps share it.
+
+        ``reach``: of each pair one document is among the first so many, if not all pairs count.
 
         A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
         every sum would go through shared memory. A tile has several warps, which take turns with the others, where one
         warp with a tile of the longest query would still be at work when all others are done.
         """
-        n_tiles = self.tiles(TILE)[0].numel()
-        if self.once:
-            straggles = self.typical * (_FULL // 4) > n_tiles * self.n_docs // max(self.n_queries, 1)
-        else:
-            sizes = self.host[1:] - self.host[:-1]
-            straggles = self.longest * (_FULL // 4) > int((-(-sizes // TILE) * sizes).sum())
-        warps = 1
-        while straggles and warps < 8 and n_tiles * warps < _FULL:
-            warps *= 2
-        return 8 * warps, warps
+        reach = self.longest if reach is None else min(reach, self.longest)
+        if reach not in self._pair_shapes:
+            n_tiles = self.tiles(TILE)[0].numel()
+            if self.once:
+                pairs = n_tiles * min(self.n_docs // max(self.n_queries, 1), reach)
+            else:
+                sizes = self.host[1:] - self.host[:-1]
+                pairs = int((-(-sizes // TILE) * np.minimum(sizes, reach)).sum())
+            straggles, warps = self.typical * (_FULL // 4) > pairs, 1
+            while straggles and warps < 8 and n_tiles * warps < _FULL:
+                warps *= 2
+            self._pair_shapes[reach] = 8 * warps, warps
+        return self._pair_shapes[reach]
 
     def block(self, widest: int = 256) -> int:
         """How many documents a program reads in one step along a query: a power of 2, no more than it needs."""

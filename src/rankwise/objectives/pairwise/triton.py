@@ -165,7 +165,7 @@ def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> N
     outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient)
     numbers = (sigma, truncation, swap_share, distance_share)
     kind = (weight, loss, norm, weighted, distance_share > 0.0)
-    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
+    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape(None if swapped else truncation)
     small = lists.typical * min(truncation, lists.typical) <= SMALL and lists.typical <= COUNTED
     if lists.n_queries >= MANY and small and not swapped:
         places = ranked.new_empty(lists.n_docs, dtype=torch.int32)

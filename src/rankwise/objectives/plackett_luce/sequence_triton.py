@@ -27,7 +27,7 @@ from rankwise.objectives.plackett_luce.race_triton import ANTITHETIC, LARGEST_UN
 from rankwise.objectives.plackett_luce.table import STEEP
 
 _STEEP = tl.constexpr(STEEP)
-_LANES, _WIDEST = 32, 16384
+_LANES, _WIDEST = 32, 4096
 
 
 @triton_kernel
@@ -165,7 +165,7 @@ class TableDraws:
         block = lists.block(_WIDEST)
         _tabulate[(lists.n_queries,)](
             lists.offsets, scores, rewards, ranks, by_rank, places, ranked, masses, merits, levels, steep,
-            self.race.cutoff, block, num_warps=4 if block <= 4096 else 32,
+            self.race.cutoff, block, num_warps=16 if block == _WIDEST else 4,
         )  # fmt: skip
         return places, ranked, masses, merits, levels, steep
 

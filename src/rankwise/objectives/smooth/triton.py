@@ -164,7 +164,7 @@ def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> Non
     """Compute the loss and its derivatives, by both passes."""
     gains, relevant, counts, best, eta, metric = arguments
     scratch = scores.new_empty((6, lists.n_docs))
-    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape
+    tiles, (step, warps) = lists.tiles(TILE), lists.pair_shape()
     inputs = (lists.offsets, *tiles, scores, gains, relevant, counts)
     wanted = out.hessian.numel() > 0
     constants, grid = (metric, wanted, TILE, step), (tiles[0].numel(),)

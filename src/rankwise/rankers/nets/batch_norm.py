@@ -32,13 +32,13 @@ class _BatchNorm(torch.autograd.Function):
     def forward(
         ctx: Any, values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, inside: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, ...]:
-        numbers = values.float()
-        share = inside.float()
-        count = share.sum()
-        share = share / count
-        mean = share @ numbers
-        away = numbers - mean
-        variance = share @ away.square()
+        with torch.autocast(values.device.type, enabled=False):
+            numbers, share = values.float(), inside.float()
+            count = share.sum()
+            share = share / count
+            mean = share @ numbers
+            away = numbers - mean
+            variance = share @ away.square()
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(away, inside, count, scale, weight)
         ctx.mark_non_differentiable(mean, variance, count)
