@@ -232,6 +232,9 @@ class NeuralRanker(TorchRanker):
             _continue(net, older.model_)
         net.to(device)
         inputs, captured = Inputs(net, train), CapturedNet(net)
+        precision = check.choice("precision", self.precision, presets.PRECISIONS)
+        # In float32 batch norm over padded documents costs more than the launches that graphs save.
+        graphs = device.type == "cuda" and (settings.batch_norm == "off" or precision != "float32")
 
         return NetLearner(
             objective=objective,
@@ -241,7 +244,7 @@ class NeuralRanker(TorchRanker):
             module=net,
             inputs=inputs.of,
             ahead=inputs.ahead,
-            forward=captured if device.type == "cuda" else net.members_of,
+            forward=captured if graphs else net.members_of,
             backward=captured.backward,
             held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
             optimizer=optimizer(settings, device),
@@ -250,7 +253,7 @@ class NeuralRanker(TorchRanker):
             reduction=settings.reduction,
             averaging=settings.averaging,
             device=device,
-            precision=check.choice("precision", self.precision, presets.PRECISIONS),
+            precision=precision,
         )
 
     def _net(self, n_features: int, settings: presets.Settings, seed: int) -> "Perceptron":
