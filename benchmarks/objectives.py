@@ -3,10 +3,10 @@
     python benchmarks/objectives.py [--quick] [--plot growth.png] [--only peers] [--threads 2]
 
 Everyone meets the same lists: 6,000 of log-normal length, about 700,000 documents, five grades. What is timed is one
-call of a prepared objective, as a trainer makes it in every round: value, gradient, Hessian, new arrays. Its scores
-move from call to call as those of boosted trees do. Contestants take turns, so that a busy machine slows all alike;
-medians are compared. Beside them stand the quickest runs and the CPU time, which tell more where the machine has other
-work to do (though waiting threads of LightGBM and torch count as busy).
+call of a prepared objective, as a trainer makes it in every round: value, gradient and Hessian, in arrays that the
+trainer owns. Its scores move from call to call as those of boosted trees do. Contestants take turns, so that a busy
+machine slows all alike; medians are compared. Beside them stand the quickest runs and the CPU time, which tell more
+where the machine has other work to do (though waiting threads of LightGBM and torch count as busy).
 """
 
 import argparse
@@ -41,10 +41,11 @@ def caller(objective: rw.Objective, lists: Lists) -> Call:
     """One round of a trainer: the prepared objective, at scores that a tree of 32 leaves has just moved."""
     scores, labels, offsets = lists
     prepared = objective.prepare(labels, offsets)
+    out = prepared.empty()
     draw = np.random.default_rng(3)
     rounds = itertools.cycle([scores + 0.1 * draw.normal(size=32)[draw.integers(0, 32, scores.size)] for _ in range(4)])
     numbers = itertools.count()
-    return lambda: prepared(next(rounds), rw.Stream(0, next(numbers)))
+    return lambda: prepared(next(rounds), rw.Stream(0, next(numbers)), out=out)
 
 
 def heading(text: str) -> None:
