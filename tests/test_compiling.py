@@ -115,7 +115,7 @@ def run(folder: Path, *command: str) -> Any:
 def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_path: Path):
     script = (
         "from rankwise import compiling\n"
-        "from rankwise.metrics.base import gains\n"
+        "from rankwise.metrics.gains import gains\n"
         "with compiling.announce_compiling(True):\n"
         "    print(gains([0, 1, 2]))\n"
     )
