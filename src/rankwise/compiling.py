@@ -36,7 +36,7 @@ REORDERED: Final = frozenset({"contract", "nnan", "nsz", "reassoc"})
 # Kernels are linked with Numba's internals (`Kernel` below), which were tested for these versions.
 _TESTED = ((0, 61), (0, 68))
 
-_folder = caches.place_for_kernels()
+_folder = caches.kernel_folder()
 if _folder is not None:
     numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
     os.environ["NUMBA_CACHE_DIR"] = str(_folder)  # for child processes
@@ -72,7 +72,7 @@ def kernel(
         try:
             dispatcher._cache = _KernelCache(function)
         except RuntimeError:  # Numba found no writable folder
-            caches.missing("kernels are compiled in every process")
+            caches.warn_no_cache("kernels are compiled in every process")
         return dispatcher
 
     return compiled if function is None else compiled(function)
@@ -113,7 +113,7 @@ class _KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except Exception as failed:  # as above, and whatever a disk may lack
-            caches.missing(f"compiled kernels cannot be saved ({failed})")
+            caches.warn_no_cache(f"compiled kernels cannot be saved ({failed})")
 
 
 def source_digest(function: Callable[..., Any]) -> str:

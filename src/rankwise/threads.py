@@ -70,7 +70,8 @@ def _text(task: Path) -> str:
 
 
 _fork = _Fork()
-os.register_at_fork(before=_fork.before, after_in_child=_fork.after)
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(before=_fork.before, after_in_child=_fork.after)
 
 
 def thread_count() -> int:

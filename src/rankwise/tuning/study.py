@@ -171,7 +171,7 @@ def mend(optuna: ModuleType, study: "Study") -> None:
 
 def _alive(process: Sequence[str | int]) -> bool:
     """Whether the process that runs a trial still lives, on this machine."""
-    if process[0] != socket.gethostname():
+    if process[0] != socket.gethostname() or os.name == "nt":  # where signal 0 would interrupt it
         return False
     try:
         os.kill(int(process[1]), 0)
