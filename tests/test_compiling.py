@@ -124,6 +124,43 @@ def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_pat
         assert (done.stdout, done.stderr) == ("[0. 1. 3.]\n", said)
 
 
+FILES = {
+    "outer.py": "from rankwise.compiling import kernel\nimport middle\n\n\n"
+    "@kernel\ndef outer(x):\n    return middle.double(x) + 1.0\n",
+    "middle.py": "from rankwise.compiling import kernel\nfrom inner import FACTOR, term\n\n\n"
+    "@kernel\ndef double(x):\n    return FACTOR * term(x)\n",
+    "inner.py": "from rankwise.compiling import kernel\n\nFACTOR = 2.0\n\n\n"
+    "@kernel(inline=True)\ndef term(x):\n    return x\n",
+}
+
+
+def test_a_changed_callee_or_constant_of_another_file_is_compiled_anew(tmp_path: Path):
+    package, cache = tmp_path / "package", tmp_path / "cache"
+    package.mkdir()
+    for name, text in FILES.items():
+        (package / name).write_text(text)
+    script = "from outer import outer; print(outer(3.0), sum(outer.stats.cache_hits.values()))"
+
+    def result() -> tuple[float, int]:
+        value, hits = run(
+            cache, "-B", "-c", f"import sys; sys.path.insert(0, {str(package)!r}); {script}"
+        ).stdout.split()
+        return float(value), int(hits)
+
+    def edit(name: str, before: str, after: str) -> None:
+        (package / name).write_text((package / name).read_text().replace(before, after))
+
+    assert result() == (7.0, 0)
+    assert result() == (7.0, 1)  # from the cache
+    edit("inner.py", "return x", "return x * x")
+    assert result() == (19.0, 0)
+    edit("inner.py", "FACTOR = 2.0", "FACTOR = 3.0")
+    assert result() == (28.0, 0)
+    edit("middle.py", "FACTOR * term(x)", "FACTOR + term(x)")
+    assert result() == (13.0, 0)
+    assert result() == (13.0, 1)
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [(["objectives"], None), (["objectives", "--json"], False), (["train", "none.txt", "--no-progress"], False)],

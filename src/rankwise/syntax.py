@@ -4,7 +4,7 @@ An expression consists of names, calls, numbers, quoted words, lists and the ope
 in Python; and ``native:lambdarank``, a library's own objective, which needs no quotes. Length and depth are limited.
 
 Not Python's ``ast``: it has no positions of operators, which errors point at; it rejects ``native:x`` and keywords as
-words, turns ``ｘendcg`` into ``xendcg``, fails on a sum of 1,400 terms, and raises a different error for every accident.
+words, turns ``ｘendcg`` into ``xendcg``, fails on a sum of 1,400 terms, and raises errors of five kinds.
 """
 
 import dataclasses
