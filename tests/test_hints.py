@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise.check.hints import _ARGUMENT, _depths
+from rankwise.check.errors import _ARGUMENT, _depths
 from rankwise.cli.advice import advise
 from rankwise.cli.app import app
 from rankwise.metrics.table import METRICS
