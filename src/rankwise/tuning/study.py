@@ -71,7 +71,7 @@ def ready(path: Path, *, resume: bool) -> None:
         raise FileExistsError(
             f"{path} exists already and is kept. Hint: resume the search in it with resume=True, or name another."
         )
-    files.ready(path, force=True)
+    files.check_writable(path, force=True)
 
 
 def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
