@@ -38,7 +38,7 @@ def remove_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", homeless)
 
 
-def test_the_folder(monkeypatch: pytest.MonkeyPatch):
+def test_cache_folder_by_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("RANKWISE_CACHE", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_CACHE_HOME", "/fast")
@@ -67,7 +67,7 @@ def test_data_sets_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         rw.load_dataset("mq2008", folder=tmp_path)
 
 
-def test_a_scratch_folder_goes_with_its_process():
+def test_a_scratch_folder_is_removed_with_its_process():
     code = (
         "from rankwise import caches; place = caches.scratch(); print(place, place.is_dir(), caches.scratch() == place)"
     )
@@ -94,7 +94,7 @@ SOURCE = Path(compiling.__file__).parent
         (["/"], {"HOME": None}, None, False),
     ],
 )
-def test_numba_is_given_a_place_only_if_it_finds_none(
+def test_numba_gets_a_folder_only_if_it_has_none(
     writable: list[Any], environment: dict[str, Any], place: str | None, warns: bool, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("NUMBA_CACHE_DIR", "RANKWISE_CACHE", "XDG_CACHE_HOME"):
@@ -114,7 +114,7 @@ def test_numba_is_given_a_place_only_if_it_finds_none(
     assert len(said) == warns
 
 
-def test_what_can_be_written(tmp_path: Path):
+def test_writable_folders(tmp_path: Path):
     assert caches._writable(tmp_path)
     assert caches._writable(tmp_path / "not" / "yet")
     (tmp_path / "file").touch()
@@ -196,7 +196,7 @@ def test_a_full_disk_only_costs_time(module: Any, monkeypatch: pytest.MonkeyPatc
     assert len(said) == 1
 
 
-def test_a_kernel_for_which_there_is_no_place(module: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_a_cache_folder(module: Any, monkeypatch: pytest.MonkeyPatch):
     def nowhere(*_: Any) -> None:
         raise RuntimeError("cannot cache function 'double': no locator available for file 'doubling.py'")
 
@@ -308,7 +308,7 @@ def test_everything_works_where_nothing_can_be_written(bare: Path):
     assert sorted((bare / "chosen/numba").glob("*/*.nbi")) == kept
 
 
-def test_nothing_is_made_of_a_home_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_folder_is_created_for_a_missing_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Numba would take ``~`` for a folder in the working one."""
     monkeypatch.chdir(tmp_path)
     remove_home(monkeypatch)

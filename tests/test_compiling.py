@@ -1,4 +1,4 @@
-"""How kernels are compiled: of parts, once for all numbers, and not without a word."""
+"""Compiling of kernels: from parts, once for all numbers, announced, and anew when a callee changes."""
 
 import contextlib
 import io
@@ -64,7 +64,7 @@ def test_a_part_is_a_kernel_too():
     assert pickle.loads(pickle.dumps(total))(np.array([1.0, 2.0]), 3) == 9.0  # noqa: S301 (our own)
 
 
-def test_what_a_part_raises_arrives():
+def test_errors_of_a_part_are_raised():
     assert asks(1) == 2
     with pytest.raises(ValueError, match="less than nothing") as raised:
         asks(-7)
@@ -88,7 +88,7 @@ class Terminal(io.StringIO):
         ([None, False], True, True),
     ],
 )
-def test_compiling_is_said_where_progress_is(
+def test_compiling_is_announced_with_progress(
     wanted: list[bool | None], terminal: bool, said: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(compiling, "_announced", [])
@@ -112,7 +112,7 @@ def run(folder: Path, *command: str) -> Any:
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=True)
 
 
-def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_path: Path):
+def test_compiling_is_announced_and_loading_from_the_cache_is_not(tmp_path: Path):
     script = (
         "from rankwise import compiling\n"
         "from rankwise.metrics.gains import gains\n"
@@ -165,7 +165,7 @@ def test_a_changed_callee_or_constant_of_another_file_is_compiled_anew(tmp_path:
     ("words", "wanted"),
     [(["objectives"], None), (["objectives", "--json"], False), (["train", "none.txt", "--no-progress"], False)],
 )
-def test_the_command_line_says_nothing_beside_json_or_without_progress(
+def test_the_command_line_announces_nothing_with_json_or_without_progress(
     words: list[str], wanted: bool | None, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[bool | None] = []
