@@ -131,8 +131,8 @@ def library(
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 
-def suggestion(word: str, known: Iterable[str], *, most: int = 1) -> str:
-    """Return the hint with the closest known words, up to ``most``, or with all of them if none is close.
+def suggestion(word: str, choices: Iterable[str], *, most: int = 1) -> str:
+    """Return the hint with the closest choices, up to ``most``, or with all of them if none is close.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
     "did you mean 'ndcg'?"
@@ -141,11 +141,11 @@ def suggestion(word: str, known: Iterable[str], *, most: int = 1) -> str:
     >>> suggestion("bpreff", ["bpref", "Bpref", "ap"], most=3)
     "did you mean 'bpref' or 'Bpref'?"
     """
-    known = list(known)
-    *others, last = [repr(name) for name in difflib.get_close_matches(word, known, n=most)] or [""]
+    choices = list(choices)
+    *close, last = [repr(name) for name in difflib.get_close_matches(word, choices, n=most)] or [""]
     if not last:
-        return f"choose one of {', '.join(known)}"
-    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        return f"choose one of {', '.join(choices)}"
+    return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}?"
 
 
 def translated(sentence: str, write: Write, verb: str) -> str:

@@ -81,7 +81,7 @@ def different_as_text(what: str, values: object) -> None:
         )
 
 
-def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
+def member(what: str, value: object, ids: Ids, *, where: str = "") -> int:
     """Return the index of an id among others, whether it is written as a number or as text.
 
     >>> member("query", "7", np.array([3, 7]))
@@ -90,7 +90,7 @@ def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
     Traceback (most recent call last):
     ValueError: there is no such query: got 'q12'. Hint: the nearest of 3 are 'q2', 'q1'.
     """
-    texts = np.asarray(known).astype(np.str_)
+    texts = np.asarray(ids).astype(np.str_)
     places = np.flatnonzero(texts == str(value))
     if places.size:
         return int(places[0])

@@ -18,12 +18,12 @@ _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def choice(what: str, value: object, known: Iterable[str], *, otherwise: str = "") -> str:
-    """Return ``value`` if it is one of the ``known`` words; ``otherwise`` is a further hint."""
-    known = list(known)
-    if isinstance(value, str) and value in known:
+def choice(what: str, value: object, choices: Iterable[str], *, otherwise: str = "") -> str:
+    """Return ``value`` if it is one of the ``choices``; ``otherwise`` is a further hint."""
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
         return value
-    hint = suggestion(str(value), known).rstrip("?") + (f"; {otherwise}" if otherwise else "")
+    hint = suggestion(str(value), choices).rstrip("?") + (f"; {otherwise}" if otherwise else "")
     raise error(f"unknown {what}", got=repr(value), hint=hint)
 
 
@@ -92,13 +92,13 @@ def extra(module: str, extra_name: str) -> ModuleType:
 def installed(module: str, extra_name: str) -> None:
     """Raise if an optional dependency is not installed, without importing it."""
     if module in sys.modules:
-        found = sys.modules[module] is not None  # None marks a module that must not be imported
+        available = sys.modules[module] is not None  # None marks a module that must not be imported
     else:
         try:
-            found = importlib.util.find_spec(module) is not None
+            available = importlib.util.find_spec(module) is not None
         except ImportError:
-            found = False
-    if not found:
+            available = False
+    if not available:
         raise _not_installed(module, extra_name)
 
 

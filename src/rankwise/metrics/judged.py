@@ -1,8 +1,8 @@
 """Metrics that distinguish unjudged documents from those that are not relevant (bpref, infAP, judged@k), and counts.
 
-``judged`` is 1 for a document that was judged, 0 for one that was not, and −1 for one that was pooled, that is chosen
-for judging, but not judged (a negative grade in qrels). The definitions are trec_eval's. With averaged ties each value
-is the exact mean over all orders of the tied documents: what stands above a document of a tie group is hypergeometric.
+``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not judged (a
+negative grade in qrels). The definitions are trec_eval's. With averaged ties each value is the exact mean over all
+orders of the tied documents: the number of documents above one of a tie group is hypergeometric.
 """
 
 from dataclasses import dataclass
@@ -158,10 +158,9 @@ def _set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
 
 @kernel
 def _draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
-    """Draw one more of ``size`` documents without putting back, of which ``marked`` are marked.
+    """Draw one more of ``size`` documents without replacement, of which ``marked`` are marked.
 
-    ``chances[i]`` is the chance of i marked ones among those drawn; beyond ``low`` to ``high`` it is nothing. There
-    must be place for ``marked`` + 2 of them.
+    ``chances[i]`` is the chance of i marked ones among those drawn, 0 outside ``low`` to ``high``; its end is spare.
     """
     left = size - drawn
     for i in range(high, low - 1, -1):
@@ -251,14 +250,14 @@ def _inferred(first, last, offsets, scores, labels, cutoff, ties, rule, judged, 
 def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-def]
     """Σ, over the places of a tie group, of the estimated precision at a relevant document that stands there.
 
-    Of the others of the group, some that were judged stand above it. Given how many, the number of relevant ones among
-    them and of pooled ones among the rest enter linearly, so their means will do.
+    Given how many judged documents of the group are above it, the numbers of relevant ones among them and of pooled
+    ones among the rest enter linearly, so that their means suffice.
     """
     others = np.int64(group.sum()) - 1
-    known = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
-    relevant_share = (group[_RELEVANT] - 1.0) / max(known, 1)
-    pooled_share = group[_POOLED] / max(others - known, 1)
-    chances = np.zeros(min(known, places) + 2)
+    n_judged = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
+    relevant_share = (group[_RELEVANT] - 1.0) / max(n_judged, 1)
+    pooled_share = group[_POOLED] / max(others - n_judged, 1)
+    chances = np.zeros(min(n_judged, places) + 2)
     chances[0], low, high = 1.0, 0, 0
     total = 0.0
     for place in range(places):
@@ -268,7 +267,7 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
             precision = (seen[_RELEVANT] + more * relevant_share + _EPSILON) / (above + 2.0 * _EPSILON)
             total += chances[more] * (1.0 + pooled * precision) / (start + place + 1.0)
         if place + 1 < places:
-            low, high = _draw(chances, low, high, place, known, others)
+            low, high = _draw(chances, low, high, place, n_judged, others)
     return total
 
 
@@ -280,8 +279,7 @@ def _share_judged(first, last, offsets, scores, labels, cutoff, ties, rule, judg
         if not query.valid:
             out[q] = np.inf
             continue
-        for i in range(query.gains.size):
-            query.gains[i] = judged[offsets[q] + i] != 0
+        query.gains[:] = judged[offsets[q] : offsets[q + 1]] != 0
         count = rank(query, cutoff, ties)
         places = min(count, cutoff)
         total = sum_over_ranks(query, count, places, ties, np.ones(places))
