@@ -101,7 +101,7 @@ class Metric(ABC):
 class RankMetric(Metric):
     """A metric of this package, computed by a kernel; it prints as its expression.
 
-    A document with a score of −inf was not retrieved: it has no rank, but counts as relevant and in the ideal.
+    A document with a score of −inf was not retrieved: it has no rank, but its label counts in totals and in the ideal.
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)

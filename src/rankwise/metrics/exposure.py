@@ -1,16 +1,16 @@
-"""Exposure of groups of documents in a query, and its disparity: how far it is from the share that their merit is.
+"""Exposure of groups of documents, and its disparity: the deviation from their shares of the query's merit.
 
-The exposure of a document is the weight of its rank, in expectation where rankings are drawn. A query's exposure adds
-up to the same whatever the ranking, and a group g has a share s_g of it. A fair one is its share t_g of the query's
-merit: of its documents (``merit="equal"``: every document deserves the same) or of its gains
-(``"proportional"``). Exposure over merit is a_g = s_g / t_g, which is 1 for every group of a fair ranking, and the
-disparity of a list is its variance between groups, weighted by merit:
+The exposure of a document is the weight of its rank, in expectation where rankings are drawn. The exposure of a query
+has the same sum whatever the ranking, and a group g has a share s_g of it. Its fair share is that of the query's merit,
+t_g: of the documents (``merit="equal"``: all deserve the same) or of the gains (``"proportional"``). Exposure over
+merit is a_g = s_g / t_g, which is 1 for every group of a fair ranking, and the disparity of a query is its variance
+between groups, weighted by merit:
 
     D = Σ_g t_g (a_g − ā)²,  ā = Σ_g t_g a_g,  dD / ds_g = 2 (a_g − ā).
 
 For two groups that is t_1 t_2 (a_1 − a_2)²: the squared difference of demographic parity ("equal") or of disparate
-treatment ("proportional") in Singh and Joachims (2018, 2019). Groups without merit in a list cannot be held to it:
-they are left out of that list's disparity, and a list of fewer than two other groups has none.
+treatment ("proportional") in Singh and Joachims (2018, 2019). Groups without merit in a query are left out of its
+disparity, and a query with fewer than two other groups has none.
 """
 
 from dataclasses import dataclass
