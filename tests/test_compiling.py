@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankwise import compiling
+from rankwise import caches
 from rankwise.cli.app import app
 from rankwise.compiling import Kernel, kernel
 
@@ -91,17 +91,17 @@ class Terminal(io.StringIO):
 def test_compiling_is_announced_with_progress(
     wanted: list[bool | None], terminal: bool, said: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(compiling, "_announced", [])
+    monkeypatch.setattr(caches, "_announced", [])
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
 
     def inside(rest: list[bool | None]) -> None:
         if rest:
-            with compiling.announce_compiling(rest[0]):
+            with caches.announce_compiling(rest[0]):
                 inside(rest[1:])
         else:
-            compiling._announce()
-            compiling._announce()
+            caches.note_compiling()
+            caches.note_compiling()
 
     inside(wanted)
     assert screen.getvalue() == (SAID if said else "")
@@ -114,9 +114,9 @@ def run(folder: Path, *command: str) -> Any:
 
 def test_compiling_is_announced_and_loading_from_the_cache_is_not(tmp_path: Path):
     script = (
-        "from rankwise import compiling\n"
+        "from rankwise import caches\n"
         "from rankwise.metrics.gains import gains\n"
-        "with compiling.announce_compiling(True):\n"
+        "with caches.announce_compiling(True):\n"
         "    print(gains([0, 1, 2]))\n"
     )
     for said in (SAID, ""):
@@ -175,7 +175,7 @@ def test_the_command_line_announces_nothing_with_json_or_without_progress(
         asked.append(wanted)
         yield
 
-    monkeypatch.setattr(compiling, "announce_compiling", telling)
+    monkeypatch.setattr(caches, "announce_compiling", telling)
     CliRunner().invoke(app, words)
     assert asked == [wanted]
 

@@ -1,7 +1,8 @@
-"""Folders for what is kept between runs, a lock between processes, and the warning where nothing can be kept.
+"""Folders for what is kept between runs, a lock between processes, and messages about what is not kept.
 
 A cache only saves time: what is missing, damaged or cannot be written is computed again. No home folder and no
-writable folder are needed; without them a warning is issued once per process.
+writable folder are needed; without them a warning is issued once per process. Numba is not imported here, so that the
+command line's help stays quick.
 """
 
 import atexit
@@ -9,12 +10,15 @@ import contextlib
 import functools
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 _warned: list[str] = []
+_announced: list[bool] = []
+_progress: list[bool | None] = []  # of the whole process, as kernels are compiled in any thread
 
 
 def folder() -> Path | None:
@@ -120,3 +124,25 @@ def _writable(path: Path) -> bool:
     """Whether files can be created in a folder, which may have to be created first."""
     existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder) or folder == folder.parent)
     return os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)  # noqa: PTH112 (without reading it)
+
+
+@contextlib.contextmanager
+def announce_compiling(progress: bool | None) -> Iterator[None]:
+    """Print a note when a kernel is compiled inside a ``with`` block, so that a pause of seconds is explained.
+
+    None means on a terminal. The outermost block decides, and the note is printed once.
+    """
+    _progress.append(progress)
+    try:
+        yield
+    finally:
+        _progress.pop()
+
+
+def note_compiling() -> None:
+    """Print the note about compiling, unless it was printed before or progress is not shown."""
+    progress = _progress[0] if _progress else None
+    if _announced or sys.stderr is None or not (sys.stderr.isatty() if progress is None else progress):
+        return
+    _announced.append(True)
+    print("rankwise: compiling kernels for their first use (seconds each; kept for later runs)", file=sys.stderr)
