@@ -20,10 +20,10 @@ help:
 demo: $(VENV)/.core
 	@$(BIN)/rankwise demo
 
-test: $(VENV)/.dev check $(VENV)/.kernels
+test: $(VENV)/.dev check
 	@$(BIN)/python -m pytest $(PARALLEL)
 
-fast: $(VENV)/.dev $(VENV)/.kernels
+fast: $(VENV)/.dev
 	@$(BIN)/ruff check && $(BIN)/ruff format --check --quiet
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
@@ -47,11 +47,6 @@ results: $(VENV)/.dev
 benchmarks: $(VENV)/.dev
 	@for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
-
-# Numba keeps a compiled kernel until its own file changes, even if a function that it calls in another file did.
-$(VENV)/.kernels: $(shell grep -rl --include='*.py' -e njit -e '@kernel' src)
-	@find src -name '*.nb[ci]' -delete
-	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

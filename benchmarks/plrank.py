@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rankwise as rw
-from rankwise.metrics.base import discounts, gains
+from rankwise.metrics.gains import discounts, gains
 from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.objectives import PLRank
 

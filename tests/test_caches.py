@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 
 import rankwise as rw
-from rankwise import caches, kernels
+from rankwise import caches, compiling
 
 NOBODY = 64_123  # a number that no user has
 TEXT = "1 qid:1 1:5 2:6\n0 qid:1 2:7\n"
@@ -24,14 +25,20 @@ TEXT = "1 qid:1 1:5 2:6\n0 qid:1 2:7\n"
 
 @pytest.fixture(autouse=True)
 def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "_said", [])
+    monkeypatch.setattr(caches, "_warned", [])
 
 
-def homeless() -> Path:
+def homeless(*_: object, **__: object) -> Any:
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_the_folder(monkeypatch: pytest.MonkeyPatch):
+def remove_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", homeless)
+
+
+def test_cache_folder_by_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("RANKWISE_CACHE", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_CACHE_HOME", "/fast")
@@ -41,9 +48,11 @@ def test_the_folder(monkeypatch: pytest.MonkeyPatch):
         assert caches.folder() == Path("/home/me/.cache/rankwise")
     monkeypatch.setenv("RANKWISE_CACHE", "~/here")
     assert caches.folder() == Path("/home/me/here")
-    monkeypatch.setattr(Path, "home", homeless)
+    remove_home(monkeypatch)
     assert caches.folder() == Path("/home/me/here")
     monkeypatch.delenv("RANKWISE_CACHE")
+    assert caches.folder() is None
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_, **__: "~/.cache/rankwise")  # by older versions
     assert caches.folder() is None
 
 
@@ -58,7 +67,7 @@ def test_data_sets_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         rw.load_dataset("mq2008", folder=tmp_path)
 
 
-def test_a_scratch_folder_goes_with_its_process():
+def test_a_scratch_folder_is_removed_with_its_process():
     code = (
         "from rankwise import caches; place = caches.scratch(); print(place, place.is_dir(), caches.scratch() == place)"
     )
@@ -69,7 +78,7 @@ def test_a_scratch_folder_goes_with_its_process():
 
 # --- a place for kernels ---------------------------------------------------------------------------------------------
 
-SOURCE = Path(kernels.__file__).parent
+SOURCE = Path(compiling.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -85,7 +94,7 @@ SOURCE = Path(kernels.__file__).parent
         (["/"], {"HOME": None}, None, False),
     ],
 )
-def test_numba_is_given_a_place_only_if_it_finds_none(
+def test_numba_gets_a_folder_only_if_it_has_none(
     writable: list[Any], environment: dict[str, Any], place: str | None, warns: bool, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("NUMBA_CACHE_DIR", "RANKWISE_CACHE", "XDG_CACHE_HOME"):
@@ -93,7 +102,7 @@ def test_numba_is_given_a_place_only_if_it_finds_none(
     monkeypatch.setenv("HOME", "/home/me")
     for name, value in environment.items():
         if value is None:
-            monkeypatch.setattr(Path, "home", homeless)
+            remove_home(monkeypatch)
         else:
             monkeypatch.setenv(name, value)
     monkeypatch.setattr(caches, "_writable", lambda path: any(path.is_relative_to(one) for one in writable))
@@ -101,11 +110,11 @@ def test_numba_is_given_a_place_only_if_it_finds_none(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(2):
-            assert caches.place_for_kernels() == (Path(place) if place else None)
+            assert caches.kernel_folder() == (Path(place) if place else None)
     assert len(said) == warns
 
 
-def test_what_can_be_written(tmp_path: Path):
+def test_writable_folders(tmp_path: Path):
     assert caches._writable(tmp_path)
     assert caches._writable(tmp_path / "not" / "yet")
     (tmp_path / "file").touch()
@@ -181,13 +190,13 @@ def test_a_full_disk_only_costs_time(module: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
     with pytest.warns(
-        UserWarning, match=r"works without a cache, and slower: what was compiled cannot be kept .*No space"
+        UserWarning, match=r"works without a cache, and slower: compiled kernels cannot be saved .*No space"
     ) as said:
         assert [module().double(1.5), module().double(1.5)] == [3.0, 3.0]
     assert len(said) == 1
 
 
-def test_a_kernel_for_which_there_is_no_place(module: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_without_a_cache_folder(module: Any, monkeypatch: pytest.MonkeyPatch):
     def nowhere(*_: Any) -> None:
         raise RuntimeError("cannot cache function 'double': no locator available for file 'doubling.py'")
 
@@ -299,11 +308,10 @@ def test_everything_works_where_nothing_can_be_written(bare: Path):
     assert sorted((bare / "chosen/numba").glob("*/*.nbi")) == kept
 
 
-def test_nothing_is_made_of_a_home_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_folder_is_created_for_a_missing_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Numba would take ``~`` for a folder in the working one."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    remove_home(monkeypatch)
     path = tmp_path / "train.txt"
     path.write_text(TEXT)
     np.testing.assert_array_equal(rw.open_data("train.txt").features, [[5, 6], [0, 7]])

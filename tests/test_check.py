@@ -7,14 +7,14 @@ import pytest
 from rankwise import check
 
 
-def test_an_error_has_only_the_parts_it_was_given():
+def test_parts_of_an_error_are_optional():
     assert str(check.error("something is wrong")) == "something is wrong."
     assert str(check.error("wrong", got=3)) == "wrong: got 3."
     assert str(check.error("wrong", where="line 2")) == "wrong: line 2."
     assert str(check.error("wrong", got=3, where="line 2", hint="mend it")) == "wrong: got 3 at line 2. Hint: mend it."
 
 
-def test_what_a_file_holds_cannot_act_on_the_terminal():
+def test_control_characters_are_escaped():
     wild = "\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b"
     text = str(check.error(f"wrong {wild}", got=wild, where=wild, hint=wild))
     assert text.isprintable()

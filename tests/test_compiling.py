@@ -1,4 +1,4 @@
-"""How kernels are compiled: of parts, once for all numbers, and not without a word."""
+"""Compiling of kernels: from parts, once for all numbers, announced, and anew when a callee changes."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankwise import compiling
+from rankwise import caches
 from rankwise.cli.app import app
 from rankwise.compiling import Kernel, kernel
 
@@ -64,7 +64,7 @@ def test_a_part_is_a_kernel_too():
     assert pickle.loads(pickle.dumps(total))(np.array([1.0, 2.0]), 3) == 9.0  # noqa: S301 (our own)
 
 
-def test_what_a_part_raises_arrives():
+def test_errors_of_a_part_are_raised():
     assert asks(1) == 2
     with pytest.raises(ValueError, match="less than nothing") as raised:
         asks(-7)
@@ -88,20 +88,20 @@ class Terminal(io.StringIO):
         ([None, False], True, True),
     ],
 )
-def test_compiling_is_said_where_progress_is(
+def test_compiling_is_announced_with_progress(
     wanted: list[bool | None], terminal: bool, said: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(compiling, "_announced", [])
+    monkeypatch.setattr(caches, "_announced", [])
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
 
     def inside(rest: list[bool | None]) -> None:
         if rest:
-            with compiling.announce_compiling(rest[0]):
+            with caches.announce_compiling(rest[0]):
                 inside(rest[1:])
         else:
-            compiling._announce()
-            compiling._announce()
+            caches.note_compiling()
+            caches.note_compiling()
 
     inside(wanted)
     assert screen.getvalue() == (SAID if said else "")
@@ -112,11 +112,11 @@ def run(folder: Path, *command: str) -> Any:
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=True)
 
 
-def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_path: Path):
+def test_compiling_is_announced_and_loading_from_the_cache_is_not(tmp_path: Path):
     script = (
-        "from rankwise import compiling\n"
-        "from rankwise.metrics.base import gains\n"
-        "with compiling.announce_compiling(True):\n"
+        "from rankwise import caches\n"
+        "from rankwise.metrics.gains import gains\n"
+        "with caches.announce_compiling(True):\n"
         "    print(gains([0, 1, 2]))\n"
     )
     for said in (SAID, ""):
@@ -124,11 +124,48 @@ def test_compiling_is_said_when_it_begins_and_not_when_kernels_were_kept(tmp_pat
         assert (done.stdout, done.stderr) == ("[0. 1. 3.]\n", said)
 
 
+FILES = {
+    "outer.py": "from rankwise.compiling import kernel\nimport middle\n\n\n"
+    "@kernel\ndef outer(x):\n    return middle.double(x) + 1.0\n",
+    "middle.py": "from rankwise.compiling import kernel\nfrom inner import FACTOR, term\n\n\n"
+    "@kernel\ndef double(x):\n    return FACTOR * term(x)\n",
+    "inner.py": "from rankwise.compiling import kernel\n\nFACTOR = 2.0\n\n\n"
+    "@kernel(inline=True)\ndef term(x):\n    return x\n",
+}
+
+
+def test_a_changed_callee_or_constant_of_another_file_is_compiled_anew(tmp_path: Path):
+    package, cache = tmp_path / "package", tmp_path / "cache"
+    package.mkdir()
+    for name, text in FILES.items():
+        (package / name).write_text(text)
+    script = "from outer import outer; print(outer(3.0), sum(outer.stats.cache_hits.values()))"
+
+    def result() -> tuple[float, int]:
+        value, hits = run(
+            cache, "-B", "-c", f"import sys; sys.path.insert(0, {str(package)!r}); {script}"
+        ).stdout.split()
+        return float(value), int(hits)
+
+    def edit(name: str, before: str, after: str) -> None:
+        (package / name).write_text((package / name).read_text().replace(before, after))
+
+    assert result() == (7.0, 0)
+    assert result() == (7.0, 1)  # from the cache
+    edit("inner.py", "return x", "return x * x")
+    assert result() == (19.0, 0)
+    edit("inner.py", "FACTOR = 2.0", "FACTOR = 3.0")
+    assert result() == (28.0, 0)
+    edit("middle.py", "FACTOR * term(x)", "FACTOR + term(x)")
+    assert result() == (13.0, 0)
+    assert result() == (13.0, 1)
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [(["objectives"], None), (["objectives", "--json"], False), (["train", "none.txt", "--no-progress"], False)],
 )
-def test_the_command_line_says_nothing_beside_json_or_without_progress(
+def test_the_command_line_announces_nothing_with_json_or_without_progress(
     words: list[str], wanted: bool | None, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[bool | None] = []
@@ -138,7 +175,7 @@ def test_the_command_line_says_nothing_beside_json_or_without_progress(
         asked.append(wanted)
         yield
 
-    monkeypatch.setattr(compiling, "announce_compiling", telling)
+    monkeypatch.setattr(caches, "announce_compiling", telling)
     CliRunner().invoke(app, words)
     assert asked == [wanted]
 

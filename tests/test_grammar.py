@@ -54,7 +54,7 @@ def test_every_metric_reads_back(name: str, **options: object) -> None:
     assert rw.metric(repr(metric)) == metric
 
 
-def test_options_replace_what_the_text_says() -> None:
+def test_options_replace_arguments_of_the_expression() -> None:
     assert rw.metric("ndcg@5", gain="linear", cutoff=7) == NDCG(gain="linear", cutoff=7)
     assert rw.metric(Precision(cutoff=3), relevant=2) == Precision(cutoff=3, relevant=2)
     same = DCG()
@@ -105,7 +105,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "sentence"), BROKEN)
-def test_what_cannot_be_read_is_said(text: str, sentence: str) -> None:
+def test_errors_of_metric_expressions(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         rw.metric(text)
 
@@ -200,7 +200,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("text", PLACES, ids=lambda text: ascii(text[:20]))
-def test_errors_point_at_the_place(text: str) -> None:
+def test_errors_point_at_the_character(text: str) -> None:
     with pytest.raises(ValueError, match=rf"\bcharacter {PLACES[text]} of ['\"]") as raised:
         rw.objective(text)
     sentence = str(raised.value)
@@ -208,7 +208,7 @@ def test_errors_point_at_the_place(text: str) -> None:
     assert sentence.isprintable()
 
 
-def test_expressions_are_limited_in_length_and_nothing_is_made_of_one_that_is_broken() -> None:
+def test_expressions_are_limited_in_length_and_nothing_is_built_of_an_invalid_one() -> None:
     with pytest.raises(ValueError, match="the objective expression may have 10000 characters at most: got 10001"):
         rw.objective("-" * 10_000 + "1")
     made = []
@@ -244,7 +244,7 @@ def test_numbers_of_numpy_read_back() -> None:
     assert rw.objective(repr(smooth)) == smooth
 
 
-def test_other_things_than_text() -> None:
+def test_values_other_than_text_are_rejected() -> None:
     with pytest.raises(ValueError, match="a metric must be given as an expression: got 10"):
         rw.metric(10)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"unknown option of ndcg: got 'gian'. Hint: did you mean 'gain'"):

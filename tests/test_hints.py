@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise.check.hints import _ARGUMENT, _depths
+from rankwise.check.errors import _ARGUMENT, _depths
 from rankwise.cli.advice import advise
 from rankwise.cli.app import app
 from rankwise.metrics.table import METRICS
@@ -157,7 +157,7 @@ def test_commands_and_options_in_hints_are_those_of_the_command_line():
     assert not wrong
 
 
-def test_hints_of_commands_speak_no_python():
+def test_hints_of_commands_have_no_python():
     ours = [hint for hint in HINTS if hint.file.startswith("cli/")]
     assert len(ours) > 20
     wrong = []

@@ -124,7 +124,7 @@ def test_a_cell_of_a_notebook_may_run_again():
         (3, "a name must be a word that an expression can hold: got 3"),
     ],
 )
-def test_names_that_are_taken_or_no_names(name, sentence):
+def test_taken_and_invalid_names(name, sentence):
     rw.register("other", regret, kind="metric")
     with pytest.raises(ValueError, match=sentence):
         rw.register(name, squared_error, kind="objective")
@@ -200,7 +200,7 @@ def test_a_function_that_is_registered_is_saved_by_its_name(data, tmp_path):
     assert rw.load(tmp_path / "model").objective == "errors"
 
 
-def test_a_model_of_unknown_names_scores_and_says_what_training_needs(data, valid, tmp_path, monkeypatch):
+def test_a_model_of_unknown_names_scores_and_cannot_be_trained(data, valid, tmp_path, monkeypatch):
     rw.register("my_lambdarank", squared_error, kind="objective")
     rw.register("regrets", regret, kind="metric")
     model = rw.LightGBMRanker("my_lambdarank", metrics="regrets", **SMALL).fit(data, valid)
@@ -217,7 +217,7 @@ def test_a_model_of_unknown_names_scores_and_says_what_training_needs(data, vali
     loaded.set_params(objective="xendcg").fit(data, valid)
 
 
-def test_unknown_names_say_how_to_register():
+def test_errors_of_unknown_names_have_a_hint_to_register():
     with pytest.raises(ValueError, match="unknown objective: got 'qqq'.*register one of your own with rw.register"):
         rw.objective("qqq")
     with pytest.raises(
@@ -258,7 +258,7 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("users_losses", None)
 
 
-def test_other_processes_are_told_what_is_registered_and_can_be_sent(module, monkeypatch):
+def test_other_processes_receive_what_is_registered(module, monkeypatch):
     __import__(module)
     rw.register("here_alone", lambda scores, labels, offsets: labels, kind="metric")
     registry._entries["broken"] = registry.Entry("objective", sys._getframe())  # which nobody can pickle

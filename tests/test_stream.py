@@ -39,7 +39,7 @@ def plain_philox(counter, key):
 
 
 @pytest.mark.parametrize(("counter", "key", "result"), KNOWN)
-def test_philox_is_the_published_one(counter, key, result):
+def test_philox_matches_the_published_numbers(counter, key, result):
     assert tuple(map(int, philox(*map(np.uint64, counter + key)))) == result
     assert plain_philox(counter, key) == result
 
@@ -130,7 +130,7 @@ def test_keys_of_all_neighbours_differ():
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_order_and_partition_of_queries_change_nothing(data):
+def test_numbers_do_not_depend_on_order_and_partition_of_queries(data):
     ids = data.draw(
         st.one_of(
             st.lists(st.text(max_size=5), min_size=1, max_size=8, unique=True),
@@ -211,7 +211,7 @@ def test_string_ids_of_every_kind_of_array_agree():
         ),
     ],
 )
-def test_errors_say_what_is_wrong(make, sentence):
+def test_invalid_arguments(make, sentence):
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value) == sentence

@@ -21,7 +21,7 @@ def always_worth_it(monkeypatch):
 
 
 @given(sizes=st.lists(st.integers(1, 500), min_size=1, max_size=40), count=st.integers(1, 5))
-def test_every_query_is_handled_once(sizes, count):
+def test_every_query_is_computed_once(sizes, count):
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     seen = np.zeros(len(sizes), int)
 
@@ -47,7 +47,7 @@ def test_ranges_hold_about_the_same_work():
     assert sum(ranges) == offsets[-1]
 
 
-def test_the_given_work_decides_the_ranges():
+def test_ranges_follow_the_estimated_work():
     offsets = np.arange(101)
     work = np.zeros(100)
     work[:2] = 1e9
@@ -104,7 +104,7 @@ def test_small_batches_stay_serial(monkeypatch):
     assert calls == [(0, 256)]
 
 
-def test_an_error_in_a_kernel_arrives():
+def test_an_error_in_a_kernel_is_raised():
     def kernel(first, last, offsets):
         if first > 0:
             raise ZeroDivisionError("in a thread")
@@ -131,7 +131,7 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost", "neural", "tables"])
-def test_a_forked_process_does_not_wait_for_threads_that_are_gone(kind):
+def test_a_forked_process_does_not_wait_for_threads_of_its_parent(kind):
     pytest.importorskip({"neural": "torch", "tables": "polars"}.get(kind, kind))
     if kind == "tables" and not Path("/proc/self/task").is_dir():
         pytest.skip("threads have no names here")

@@ -71,7 +71,7 @@ class Own(rw.Metric):
 """
 
 
-def test_a_class_is_known_by_its_methods_and_its_settings():
+def test_the_digest_of_a_class_covers_methods_and_settings():
     own = defined(CLASS, name="Own")
     assert digests(own()) == digests(defined(CLASS, name="Own")())
     assert digests(own(depth=2)) != digests(own())
@@ -79,14 +79,14 @@ def test_a_class_is_known_by_its_methods_and_its_settings():
         assert digests(defined(CLASS.replace(old, new), name="Own")()) != digests(own())
 
 
-def test_copying_an_object_leaves_the_digest_as_it_was():
+def test_a_copy_has_the_same_digest():
     own = defined("class Own:\n    def __call__(self):\n        return 1\n", name="Own")()
     before = digests(own)
     copy.copy(own)  # which leaves __slotnames__ on the class, as pickling does
     assert digests(own) == before
 
 
-def test_closures_partials_methods_and_compiled_functions_are_looked_into():
+def test_closures_partials_methods_and_compiled_functions_are_part_of_the_digest():
     def scaled(factor):
         return lambda scores, labels, offsets: factor * labels
 

@@ -1,4 +1,4 @@
-"""Arrays in the forms that the whole package works with: their types, and ragged rows."""
+"""Types of arrays, and functions of ragged rows."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,31 +15,31 @@ Ids = NDArray[Any]
 """Ids of queries, documents, users or items: integers or strings."""
 
 NONE = np.empty(0)
-"""Stands for a column that was not given."""
+"""A column that is absent."""
 NONE.flags.writeable = False
 UNWANTED = np.empty(0)
-"""Stands for an output that was not asked for; it can be written, as those that are asked for can."""
+"""An output that is not needed; writable, as outputs are."""
 
 BLOCK = 2**20
-"""How many numbers of a matrix are worked on at a time, so that one on disk is never in memory as a whole."""
+"""Numbers of a matrix that are processed at a time, so that one on disk is never in memory as a whole."""
 APART = 64
 """Elements to leave between arrays that one loop reads and writes; see :func:`separate`."""
 
 
 def read_only(array: Column) -> Column:
-    """Give a contiguous array that cannot be written: Numba would compile once more for writable input."""
+    """Return a contiguous read-only array: Numba would compile once more for writable input."""
     return read_only_view(np.ascontiguousarray(array))
 
 
 def read_only_view(array: Column) -> Column:
-    """Give a view of the same memory, contiguous or not, that cannot be written."""
+    """Return a read-only view of an array, contiguous or not."""
     array = array.view()
     array.flags.writeable = False
     return array
 
 
 def offsets_of(sizes: ArrayLike) -> Offsets:
-    """Turn the number of documents of each query into offsets.
+    """Return the offsets of queries from their numbers of documents.
 
     >>> offsets_of([2, 1])
     array([0, 2, 3])
@@ -51,7 +51,7 @@ def offsets_of(sizes: ArrayLike) -> Offsets:
 
 
 def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArray[np.int64], Offsets]:
-    """Say where the documents of these queries lie, in this order, and what their offsets are among themselves.
+    """Return the rows of the documents of these queries, in this order, and the offsets of the result.
 
     >>> rows_of(np.array([1, 0]), np.array([0, 2, 3]))
     (array([2, 0, 1]), array([0, 1, 3]))
@@ -65,7 +65,7 @@ def rows_of(queries: NDArray[np.int64], offsets: Offsets) -> tuple[slice | NDArr
 
 
 def together(ids: Ids) -> NDArray[np.int64] | None:
-    """Return the order that brings equal ids together, those that come first before others; None if they lie so.
+    """Return the order that makes equal ids adjacent, in order of first appearance; None if they are adjacent.
 
     >>> together(np.array(["b", "a", "b"])), together(np.array(["b", "b", "a"]))
     (array([0, 2, 1]), None)
@@ -78,7 +78,7 @@ def together(ids: Ids) -> NDArray[np.int64] | None:
 
 
 def comparable(*several: Ids) -> tuple[Ids, ...]:
-    """Return ids of one kind, so that 12 and "12" are the same: as they are where they are so, else text.
+    """Return ids of one type, as text unless all types are equal, so that 12 and "12" are the same.
 
     >>> comparable(np.array([12]), np.array(["0012", "12"]))
     (array(['12'], dtype='<U21'), array(['0012', '12'], dtype='<U4'))
@@ -87,7 +87,7 @@ def comparable(*several: Ids) -> tuple[Ids, ...]:
 
 
 def places(ids: Ids, others: Ids) -> NDArray[np.int64]:
-    """Return where ids lie among others, all different, and −1 where they do not; 12 and "12" are the same id.
+    """Return the index of each id among others, which are distinct, or −1; 12 and "12" are the same id.
 
     >>> places(np.array(["12", "0012"]), np.array([7, 12]))
     array([ 1, -1])
@@ -101,7 +101,7 @@ def places(ids: Ids, others: Ids) -> NDArray[np.int64]:
 
 
 def part_of(column: Column | None, rows: slice | NDArray[np.int64]) -> Column | None:
-    """Take rows of a column that may not be there."""
+    """Return rows of a column; None for an absent one."""
     return None if column is None else column[rows]
 
 
@@ -118,7 +118,7 @@ def weighted_sum(columns: Iterable[tuple[float, Array]]) -> Array:
 
 
 def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of about so many ``numbers``, at least one row each.
+    """Yield blocks of rows of a matrix of about so many ``numbers``, at least one row each.
 
     >>> list(row_blocks(5, 2, numbers=4))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -128,7 +128,7 @@ def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[
 
 
 def rows_at_once(width: int, numbers: int) -> int:
-    """How many rows make a block of about so many ``numbers``."""
+    """Return the number of rows in a block of about so many ``numbers``."""
     return max(1, numbers // max(1, width))
 
 

@@ -1,4 +1,4 @@
-"""How Numba functions are compiled: one set of options, a cache that knows what a kernel calls, a note on first use.
+"""How Numba functions are compiled: one set of options, and a cache that knows what a kernel calls.
 
 A kernel is a module-level function, so that Numba keeps its machine code between processes, and it releases the
 interpreter's lock, so that plain threads run it side by side. Division by zero gives infinity, since a check for it
@@ -12,7 +12,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any, Final
@@ -36,7 +35,7 @@ REORDERED: Final = frozenset({"contract", "nnan", "nsz", "reassoc"})
 # Kernels are linked with Numba's internals (`Kernel` below), which were tested for these versions.
 _TESTED = ((0, 61), (0, 68))
 
-_folder = caches.place_for_kernels()
+_folder = caches.kernel_folder()
 if _folder is not None:
     numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
     os.environ["NUMBA_CACHE_DIR"] = str(_folder)  # for child processes
@@ -72,7 +71,7 @@ def kernel(
         try:
             dispatcher._cache = _KernelCache(function)
         except RuntimeError:  # Numba found no writable folder
-            caches.missing("kernels are compiled in every process")
+            caches.warn_no_cache("kernels are compiled in every process")
         return dispatcher
 
     return compiled if function is None else compiled(function)
@@ -104,7 +103,7 @@ class _KernelCache(FunctionCache):
             with contextlib.suppress(OSError):
                 self.flush()  # type: ignore[no-untyped-call]
         if overload is None:
-            _announce()
+            caches.note_compiling()
         return overload
 
     def save_overload(self, sig: object, data: object) -> None:
@@ -113,7 +112,7 @@ class _KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except Exception as failed:  # as above, and whatever a disk may lack
-            caches.missing(f"compiled kernels cannot be saved ({failed})")
+            caches.warn_no_cache(f"compiled kernels cannot be saved ({failed})")
 
 
 def source_digest(function: Callable[..., Any]) -> str:
@@ -222,28 +221,3 @@ class _PartLibrary(JITCodeLibrary):
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
         self._finalized = True
-
-
-_announced: list[bool] = []
-_progress: list[bool | None] = []  # of the whole process, as kernels are compiled in any thread
-
-
-@contextlib.contextmanager
-def announce_compiling(progress: bool | None) -> Iterator[None]:
-    """Print a note when a kernel is compiled inside a ``with`` block, so that a pause of seconds is explained.
-
-    None means on a terminal. The outermost block decides, and the note is printed once.
-    """
-    _progress.append(progress)
-    try:
-        yield
-    finally:
-        _progress.pop()
-
-
-def _announce() -> None:
-    progress = _progress[0] if _progress else None
-    if _announced or sys.stderr is None or not (sys.stderr.isatty() if progress is None else progress):
-        return
-    _announced.append(True)
-    print("rankwise: compiling kernels for their first use (seconds each; kept for later runs)", file=sys.stderr)

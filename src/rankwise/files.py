@@ -1,7 +1,7 @@
-"""Files that are written: their place is checked before the work begins, and they are there whole or not at all.
+"""Writing files: their path is checked before the work begins, and a file is replaced as a whole or not at all.
 
-A file is written under another name beside its place and then renamed. What was there before stays until the new file
-is complete: on a full disk, after a crash, and for whoever reads it meanwhile.
+A file is written under another name in the same folder and then renamed. The old file stays until the new one is
+complete: on a full disk, after a crash, and for other processes that read it.
 """
 
 import contextlib
@@ -20,49 +20,49 @@ from rankwise import check
 
 _PART = re.compile(r"\.rankwise-[0-9a-f]{16}\.part")
 _OLD = 86_400.0
-"""After so many seconds without a change, an unfinished file is no longer being written."""
-_LOOKED_AT = 10_000
+"""Seconds without a change after which an unfinished file is no longer being written."""
+_MOST_ENTRIES = 10_000
 
 
 def part_in(folder: Path) -> Path:
-    """Give a free name in a folder for what is not complete yet; no other program makes such names."""
+    """Return an unused path in a folder for an unfinished file; no other program creates such names."""
     return folder / f".rankwise-{secrets.token_hex(8)}.part"
 
 
 def is_part(path: Path) -> bool:
-    """Tell what is not complete yet, or was left so by a process that was killed."""
+    """Whether a path is that of an unfinished file, which a killed process may have left."""
     return _PART.fullmatch(path.name) is not None
 
 
-def ready(path: str | Path, *, force: bool = False) -> Path:
-    """Check that a file can be written to ``path``, by trying to; gives where it will lie, behind symbolic links.
+def check_writable(path: str | Path, *, force: bool = False) -> Path:
+    """Check that a file can be written to ``path``, by creating one, and return its path behind symbolic links.
 
-    Permissions alone say too little: whoever is root has them all, also on a file system that cannot be written.
+    Permissions are not enough: root has them all, even on a read-only file system.
 
-    >>> ready("nowhere/scores.txt")
+    >>> check_writable("nowhere/scores.txt")
     Traceback (most recent call last):
     FileNotFoundError: there is no folder nowhere to write scores.txt into. Hint: create it first: mkdir -p nowhere.
     """
     path = Path(path)
     if is_device(path):
         return path
-    path = check.free_path(behind_links(path), force=force)
+    path = check.free_path(resolve_link(path), force=force)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, where a file is to be written. Hint: name a file inside it.")
     _try_writing(path.parent, path.name)
     return path
 
 
-def ready_folder(path: str | Path) -> Path:
-    """Check that files can be written into the folder ``path``, which is made later, with its parents, if need be."""
+def check_writable_folder(path: str | Path) -> Path:
+    """Check that files can be written into the folder ``path``, which may be created later, with its parents."""
     path = Path(path)
-    there = next(one for one in (path, *path.parents) if one.exists() or one == one.parent)
-    _try_writing(there, path.name)
+    existing = next(folder for folder in (path, *path.parents) if folder.exists() or folder == folder.parent)
+    _try_writing(existing, path.name)
     return path
 
 
 def is_device(path: Path) -> bool:
-    """Tell devices, pipes and sockets, such as /dev/stdout, which are written to and never replaced."""
+    """Whether a path is a device, pipe or socket, such as /dev/stdout, which is written to and never replaced."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -70,16 +70,16 @@ def is_device(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def behind_links(path: Path) -> Path:
-    """Where a symbolic link leads: the link itself is the user's and stays."""
+def resolve_link(path: Path) -> Path:
+    """Return the target of a symbolic link, so that the link itself is kept."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """Give the name of a new file that takes the place of ``path`` only once it has been written in full."""
-    path = ready(path, force=force)
-    with telling(path):
+    """Yield the path of a new file that replaces ``path`` once it has been written in full."""
+    path = check_writable(path, force=force)
+    with rename_errors(path):
         if is_device(path):
             with _copied_to(path) as new:
                 yield new
@@ -90,23 +90,23 @@ def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _renamed_to(path: Path, *, force: bool) -> Iterator[Path]:
-    """Give the name of a file that is renamed when it is complete."""
+    """Yield the path of a file that is renamed to ``path`` when it is complete."""
     clear(path.parent)
     new = part_in(path.parent)
     try:
         yield new
-        _settle_file(new)
+        _sync_file(new)
         if path.exists():
             with contextlib.suppress(OSError):
                 shutil.copymode(path, new)
-        put(new, path, force=force)
+        move(new, path, force=force)
     finally:
         new.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def telling(path: Path) -> Iterator[None]:
-    """Name the file that could not be written, whichever library says so, and in whichever kind of error."""
+def rename_errors(path: Path) -> Iterator[None]:
+    """Name ``path`` instead of an unfinished file in errors of a ``with`` block, whichever library raises them."""
     try:
         yield
     except Exception as failed:
@@ -118,8 +118,8 @@ def telling(path: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from failed
 
 
-def put(new: Path, path: Path, *, force: bool) -> None:
-    """Rename a complete file into its place; unless ``force``, not onto one that has appeared meanwhile."""
+def move(new: Path, path: Path, *, force: bool) -> None:
+    """Rename a complete file to ``path``; unless ``force``, not onto a file that has appeared meanwhile."""
     if force:
         new.replace(path)
     else:
@@ -130,11 +130,11 @@ def put(new: Path, path: Path, *, force: bool) -> None:
             raise
         except OSError:  # a file system without links
             new.replace(check.free_path(path))
-    settle(path.parent)
+    sync_folder(path.parent)
 
 
-def settle(folder: Path) -> None:
-    """Make the names in a folder outlive a power cut, where the system can."""
+def sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to the disk, where the system can, so that they survive a power cut."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -144,9 +144,9 @@ def settle(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what processes that were killed have left unfinished in a folder, a day ago or earlier."""
+    """Remove unfinished files that killed processes left in a folder a day ago or earlier."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in itertools.islice(entries, _LOOKED_AT):
+        for entry in itertools.islice(entries, _MOST_ENTRIES):
             if is_part(Path(entry.path)):
                 with contextlib.suppress(OSError):
                     if not is_old(Path(entry.path)):
@@ -158,7 +158,7 @@ def clear(folder: Path) -> None:
 
 
 def is_old(path: Path) -> bool:
-    """Whether nobody has changed a file for a day."""
+    """Whether a file has not been changed for a day."""
     return path.lstat().st_mtime < time.time() - _OLD
 
 
@@ -182,15 +182,15 @@ def _try_writing(folder: Path, name: str) -> None:
         ) from None
 
 
-def _settle_file(path: Path) -> None:
-    """Bring a file to the disk: some systems tell only then that there is no space for it."""
+def _sync_file(path: Path) -> None:
+    """Write a file to the disk: some systems report only then that there is no space."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
 def _copied_to(device: Path) -> Iterator[Path]:
-    """Give the name of a file whose content goes to a device when it is complete."""
+    """Yield the path of a file that is copied to a device when it is complete."""
     with tempfile.TemporaryDirectory() as folder:
         new = part_in(Path(folder))
         yield new

@@ -1,8 +1,8 @@
 """One grammar for objects and expressions: ``ndcg(gain=linear)@5``, ``stochastic(xendcg)``, ``0.7*a + 0.3*b``.
 
-An expression is read to its end before anything is made of it. Then names and calls are looked up in a table, and
-operators join what came from the table, with each other or with a number; numbers and words are never computed with.
-A bare word after ``=`` is a string.
+An expression is read to its end before anything is built. Then names and calls are looked up in a table, and operators
+combine objects from the table with each other or with a number; nothing is computed with numbers and words. A bare
+word after ``=`` is a string.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ _JOINED = {
 def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, otherwise: str = "") -> Any:
     """Build the object that ``text`` describes from the names in ``table``; ``kind`` names it in errors.
 
-    ``otherwise`` says what else to do about a name that is not in the table, nor near to one that is.
+    ``otherwise`` is a further hint for a name that is neither in the table nor close to one that is.
 
     >>> parse("complex(1, imag=-2)", {"complex": complex}, "number")
     (1-2j)
@@ -77,7 +77,7 @@ class _Builder:
                 return self.value(node)
 
     def value(self, node: Node) -> Any:
-        """Give what stands after ``=`` or in a list: a bare word is a string, everything else as usual."""
+        """Return a value after ``=`` or in a list: a bare word is a string, everything else is built."""
         match node:
             case Name(name=name):
                 return name
@@ -96,10 +96,10 @@ class _Builder:
                 f"unknown {self.kind}", got=syntax.short(repr(name)), where=self.place(node.start), hint=hint
             )
         maker = self.table[name]
-        known = keywords_of(maker)
+        keywords = keywords_of(maker)
         for word in named:
-            if known is not None and word not in known:
-                hint = check.suggestion(word, known).rstrip("?") if known else f"{name} takes no arguments"
+            if keywords is not None and word not in keywords:
+                hint = check.suggestion(word, keywords).rstrip("?") if keywords else f"{name} takes no arguments"
                 got, where = syntax.short(repr(word)), self.place(node.start)
                 raise check.error(f"unknown argument of {name}", got=got, where=where, hint=hint)
         try:
@@ -111,13 +111,13 @@ class _Builder:
 
     def join(self, node: Node, left: Node, rest: list[tuple[str, int, Node]]) -> Any:
         """Apply operators from left to right."""
-        made, before = self.build(left), _sort(left)
+        result, before = self.build(left), _sort(left)
         for mark, at, right in rest:
             after = self.build(right)
             try:
                 if (before, mark, _sort(right)) not in _JOINED:
                     raise TypeError
-                made = _OPERATORS[mark](made, after)
+                result = _OPERATORS[mark](result, after)
             except TypeError:
                 raise check.error(
                     f"{mark} does not go between these in the {self.kind} expression",
@@ -128,7 +128,7 @@ class _Builder:
             except ValueError as wrong:
                 raise ValueError(f"{self.place(at)}: {wrong}") from None
             before = "object"
-        return made
+        return result
 
     def place(self, at: int) -> str:
         return syntax.place(self.text, at)
@@ -139,14 +139,14 @@ def _a(kind: str) -> str:
 
 
 def _sort(node: Node) -> str:
-    """What an operator finds beside it: an object that the table makes, a number, or something else."""
+    """Return the kind of an operand: "object" (from the table), "number", "constant" or "list"."""
     if isinstance(node, Constant):
         return "number" if isinstance(node.value, int | float) and not isinstance(node.value, bool) else "constant"
     return "list" if isinstance(node, Items) else "object"
 
 
 def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
-    """The argument names of a dataclass or function, or None where they cannot be told."""
+    """Return the argument names of a dataclass or function; None where they cannot be determined."""
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):
@@ -157,7 +157,7 @@ def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
-    """Write the fields of a dataclass that differ from their defaults, as ``name=value, …``.
+    """Return the fields of a dataclass that differ from their defaults, as ``name=value, …``.
 
     A field without a default is written as a positional argument.
     """
@@ -174,7 +174,7 @@ def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
 
 
 def word(value: object) -> str:
-    """Write one value so that :func:`parse` reads it back.
+    """Return the text of a value that :func:`parse` reads back.
 
     >>> word("linear"), word("two words"), word(0.25), word((1, 2))
     ('linear', "'two words'", '0.25', '(1, 2)')

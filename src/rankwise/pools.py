@@ -1,4 +1,4 @@
-"""Who computes: processes of this machine, or the workers of a Dask cluster."""
+"""Executors: processes of this machine, or the workers of a Dask cluster."""
 
 import contextlib
 import multiprocessing
@@ -16,10 +16,10 @@ from rankwise.plain import Keywords
 
 @contextlib.contextmanager
 def processes(count: int) -> Iterator[Executor]:
-    """Processes that end when they are no longer wanted, and also when this one is killed."""
+    """Yield an executor of processes that end with the ``with`` block, and also when this process is killed."""
     before = set(multiprocessing.active_children())
-    about: Keywords = {"initializer": _begin, "initargs": (registry.parcels(),)}
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), **about)
+    options: Keywords = {"initializer": _begin, "initargs": (registry.parcels(),)}
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), **options)
     try:
         yield pool
     except BaseException:
@@ -31,9 +31,9 @@ def processes(count: int) -> Iterator[Executor]:
 
 
 def check_portable(what: str, thing: object, *, alone: str) -> None:
-    """Refuse what no other process could be sent, such as functions inside of others, here rather than there.
+    """Raise if an object cannot be sent to other processes, such as a function inside another one.
 
-    ``alone`` is the argument that keeps it in this process.
+    ``alone`` is the argument that keeps the work in this process.
     """
     try:
         pickle.dumps(thing)
@@ -44,27 +44,27 @@ def check_portable(what: str, thing: object, *, alone: str) -> None:
 
 @contextlib.contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Start processes for which Ctrl-C is not meant: they inherit that it is blocked, and print no tracebacks.
+    """Block Ctrl-C in processes that are started in a ``with`` block, so that they print no tracebacks.
 
-    Without it they would be interrupted while they import this package, which is before :func:`_begin`.
+    They inherit it; :func:`_begin` would be too late, as they import this package first.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # another thread may get it
+    interrupts: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))  # another thread may get it
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if came:
+    if interrupts:
         raise KeyboardInterrupt
 
 
 def _begin(registered: list[bytes]) -> None:
-    """Prepare a worker: Ctrl-C is for the process that started it, and without that one it has nothing to do."""
+    """Prepare a worker: ignore Ctrl-C, which is for the parent process, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     registry.receive(registered)
     parent = multiprocessing.parent_process()
@@ -79,7 +79,7 @@ def _begin(registered: list[bytes]) -> None:
 
 @contextlib.contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """The workers of a Dask cluster."""
+    """Yield the workers of a Dask cluster as an executor."""
     distributed: Any = check.extra("distributed", "dask")  # noqa: S610
     with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
         yield pool

@@ -1,8 +1,8 @@
-"""Names of users' own objectives, metrics and rankers, as :func:`rankwise.register` gave them.
+"""Names of custom objectives, metrics and rankers, as registered by :func:`rankwise.register`.
 
-Expressions, TOML files, the command line and saved models hold names and no code. Nothing is imported for a name: it is
-known once the user's own program, or a module that the user named, has registered it. Processes that this one starts
-are told what is registered here.
+Expressions, TOML files, the command line and saved models hold names and no code. Nothing is imported for a name: it
+exists once the user's program, or a module that the user named, has registered it. Processes that this one starts
+receive what is registered here.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from rankwise import check, syntax
 
 HINT = "register one of your own with rw.register"
-"""What errors about unknown names say."""
+"""The hint of errors about unknown names."""
 
 
 class Entry(NamedTuple):
-    """A registered thing."""
+    """A registered class or function."""
 
     kind: str
     """``objective``, ``metric`` or ``ranker``."""
@@ -30,7 +30,7 @@ _entries: dict[str, Entry] = {}
 
 
 def add(name: str, kind: str, thing: Any) -> None:
-    """Register a thing; the same one, as when the cell of a notebook runs again, replaces what it was."""
+    """Register a class or function; one defined at the same place, as by a notebook's cell, replaces the older one."""
     if not isinstance(name, str) or not syntax.is_name(name):
         hint = "write letters, digits and underscores, the first of them no digit"
         raise check.error("a name must be a word that an expression can hold", got=repr(name), hint=hint)
@@ -41,22 +41,22 @@ def add(name: str, kind: str, thing: Any) -> None:
 
 
 def taken(name: str, by: str) -> ValueError:
-    """Return the error of a name that something else has."""
+    """Build the error of a name that something else has."""
     return check.error("the name is taken", got=f"{name!r}, which is {by}", hint="choose another name")
 
 
 def of(kind: str) -> dict[str, Any]:
-    """Return everything of a kind by its name."""
+    """Return everything registered of a kind, by name."""
     return {name: entry.thing for name, entry in _entries.items() if entry.kind == kind}
 
 
 def name_of(thing: object) -> str:
-    """Return the name that a class or a function is registered under; empty where it is not."""
+    """Return the name under which a class or function is registered; empty if it is not."""
     return next((name for name, entry in _entries.items() if entry.thing is thing), "")
 
 
 def parcels() -> list[bytes]:
-    """Pack what is registered for another process; what cannot be sent stays here."""
+    """Pickle what is registered for another process; what cannot be pickled is left out."""
     packed = []
     for name, entry in _entries.items():
         with contextlib.suppress(Exception):  # what cannot be pickled may raise anything
@@ -67,13 +67,13 @@ def parcels() -> list[bytes]:
 def receive(packed: Iterable[bytes]) -> None:
     """Register what another process of the same program sent."""
     for parcel in packed:
-        with contextlib.suppress(Exception):  # what is not there to be imported is unknown here, and said when needed
+        with contextlib.suppress(Exception):  # what cannot be imported here is unknown, and an error when it is used
             name, kind, thing = pickle.loads(parcel)  # noqa: S301 (from the process that started this one)
             _entries.setdefault(name, Entry(kind, thing))
 
 
 def _pickler() -> Any:
-    """Return cloudpickle, which Dask brings and which also sends what a notebook defines; else pickle."""
+    """Return cloudpickle, which Dask depends on and which also pickles definitions of a notebook; else pickle."""
     try:
         return importlib.import_module("cloudpickle")
     except ImportError:
@@ -85,6 +85,6 @@ def _is_same(older: Any, newer: Any) -> bool:
 
 
 def _place(thing: Any) -> str:
-    """Where a class or a function is defined."""
+    """Return where a class or function is defined."""
     cls = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,4 +1,4 @@
-"""Small files of settings, TOML or JSON, that people write: every error names the file, and the line where it can."""
+"""Small TOML or JSON files of settings, written by people: errors name the file, and the line where possible."""
 
 import json
 import re
@@ -14,14 +14,14 @@ MOST_BYTES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What such a file says, and where."""
+    """The settings of a file, and their lines."""
 
     keys: Keywords
     file: str
     text: str
 
     def place(self, *path: str) -> str:
-        r"""Say where a key stands: ``place("methods", "a")`` is that of ``a`` in the table ``methods``.
+        r"""Return the line of a key: ``place("methods", "a")`` is that of ``a`` in the table ``methods``.
 
         >>> read('seed = 1\n[methods]\na = "xendcg"', "an experiment", "mine.toml").place("methods", "a")
         'line 3 of mine.toml'
@@ -39,7 +39,7 @@ class Settings:
 
 
 def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST_BYTES) -> Settings:
-    """Read a file: JSON if its name or ``as_json`` says so, else TOML; ``what`` says in errors what it holds."""
+    """Read a file: JSON by its name or ``as_json``, else TOML; ``what`` names its content in errors."""
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -72,5 +72,5 @@ def read(text: str, what: str, file: str, *, as_json: bool = False) -> Settings:
 
 
 def _parts(name: str) -> list[str]:
-    """The parts of a dotted name, without quotes."""
+    """Return the parts of a dotted name, without quotes."""
     return [part.strip().strip("\"'") for part in re.findall(r"""[\w-]+|"[^"]*"|'[^']*'""", name)]

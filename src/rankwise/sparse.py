@@ -1,6 +1,6 @@
-"""Matrix feature matrices of scipy: compressed rows (CSR) in float32. What is not stored is zero, and NaN is missing.
+"""Sparse feature matrices of scipy: compressed rows (CSR) in float32. What is not stored is zero, and NaN is missing.
 
-``scipy.sparse`` is imported only once a matrix is sparse: it takes long to load.
+``scipy.sparse`` is imported only once a matrix is sparse: its import is slow.
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 from rankwise.arrays import Column, Floats, read_only_view
 
 Matrix = Any
-"""A plain matrix, or a sparse one of scipy's, which has no types."""
+"""A dense matrix, or a sparse one of scipy, which has no types."""
 
 
 def is_sparse(values: object) -> bool:
-    """Tell scipy's sparse matrices and arrays, in any format, from everything else.
+    """Whether a value is a sparse matrix or array of scipy, in any format.
 
     >>> from scipy.sparse import coo_array
     >>> is_sparse(coo_array((2, 3))), is_sparse(np.zeros((2, 3)))
@@ -24,10 +24,9 @@ def is_sparse(values: object) -> bool:
 
 
 def compressed(values: Matrix) -> Matrix:
-    """Give a matrix in the form that the package works with: a ``csr_array``, sorted, without duplicates, read-only.
+    """Return a matrix in the form that the package works with: a ``csr_array``, sorted, without duplicates, read-only.
 
-    Memory is shared with what was passed where nothing had to be converted; an index that is out of range raises
-    ValueError.
+    Memory is shared with ``values`` unless it must be converted; an index out of range raises ValueError.
     """
     from scipy.sparse import csr_array
 
@@ -45,19 +44,19 @@ def compressed(values: Matrix) -> Matrix:
 
 
 def dense(rows: Matrix) -> Floats:
-    """Give rows as a plain matrix; those of a plain matrix as they are.
+    """Return rows as a dense matrix.
 
     >>> from scipy.sparse import csr_array
     >>> dense(csr_array(np.eye(2, dtype=np.float32)))
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    found: Floats = rows.toarray() if is_sparse(rows) else rows
-    return found
+    matrix: Floats = rows.toarray() if is_sparse(rows) else rows
+    return matrix
 
 
 def for_library(features: Matrix) -> Matrix:
-    """Give the kind of matrix that libraries know: scipy's older ``csr_matrix``, of the same memory."""
+    """Return the type of matrix that libraries accept: scipy's older ``csr_matrix``, with the same memory."""
     if not is_sparse(features):
         return features
     from scipy.sparse import csr_matrix
@@ -66,7 +65,7 @@ def for_library(features: Matrix) -> Matrix:
 
 
 def stacked(parts: list[Matrix]) -> Matrix:
-    """Put matrices under each other: sparse if one of them is."""
+    """Concatenate the rows of matrices; sparse if one of them is."""
     if not any(map(is_sparse, parts)):
         return np.concatenate(parts)
     from scipy.sparse import csr_array, vstack
@@ -75,12 +74,12 @@ def stacked(parts: list[Matrix]) -> Matrix:
 
 
 def buffers(features: Matrix) -> tuple[Column, ...]:
-    """Give the arrays that a matrix consists of."""
+    """Return the arrays that a matrix consists of."""
     return (features.data, features.indices, features.indptr) if is_sparse(features) else (features,)
 
 
 def same_rows(features: Matrix) -> bool:
-    """Whether all rows are equal, so that no feature tells documents apart."""
+    """Whether all rows are equal, so that no feature distinguishes documents."""
     if not features.shape[0]:
         return True
     if not is_sparse(features):

@@ -1,4 +1,4 @@
-"""Random numbers that depend on what they are for, not on who asks first.
+"""Random numbers keyed by their purpose, independent of the order in which they are drawn.
 
 A number is a pure function of (seed, round, path, query id, index within the query, draw). Threads, the way queries
 are split among workers, and the order of queries therefore never change a result, and a GPU can repeat the same draws:
@@ -74,8 +74,7 @@ def philox_word(key, query):  # type: ignore[no-untyped-def]
 def split_mix(state):  # type: ignore[no-untyped-def]
     """Two 32-bit words, held in uint64, of a SplitMix64 generator (Steele et al. 2014) and its next state.
 
-    A tenth of the price of Philox, for millions of draws that are only ever made one after another: seed it with a word
-    of Philox for every block of them.
+    A tenth of the cost of Philox, for millions of draws in sequence: seed it with a word of Philox for every block.
     """
     state += _GAMMA
     word = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -127,7 +126,7 @@ class Stream:
         check.integer("seed", self.seed, least=0)
         check.integer("round", self.round, least=0)
         if self.query_ids is not None:
-            # Hashed once here; children and later rounds share the result.
+            # Hashed once; children and later rounds share the result.
             object.__setattr__(self, "query_ids", hashed_ids(self.query_ids))
 
     @property
@@ -150,7 +149,7 @@ class Stream:
         return ids
 
     def child(self, purpose: str, number: int = 0) -> Self:
-        """Give an independent stream for a part of the work: a purpose by its name, and which of several it is.
+        """Return an independent stream for a part of the work, by the name of its purpose and a number.
 
         >>> Stream(7).child("sample", 3).path
         ('sample:3',)
@@ -160,34 +159,34 @@ class Stream:
         return self._copy(path=(*self.path, f"{purpose}:{check.integer('the number of a stream', number, least=0)}"))
 
     def take(self, queries: NDArray[np.int64], n_queries: int) -> Self:
-        """Give the stream of some of ``n_queries`` queries, by number: they keep their random numbers."""
+        """Return the stream of some of ``n_queries`` queries, by number: they keep their random numbers."""
         return self._copy(query_ids=self.queries(n_queries)[queries])
 
     def at(self, round: int) -> Self:
-        """Give the same stream at another boosting round or epoch."""
+        """Return the same stream at another boosting round or epoch."""
         return self._copy(round=check.integer("round", round, least=0))
 
     def _copy(self, **changes: object) -> Self:
-        """Return a copy with some fields replaced, which were checked: a loss asks for several at every step."""
+        """Return a copy with some fields replaced, without checks: a loss needs several at every step."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, **changes)
         return copy
 
     def documents(self, offsets: NDArray[np.int64], draw: int = 0) -> NDArray[np.float64]:
-        """One uniform per document."""
+        """Return one uniform per document."""
         out = np.empty(int(offsets[-1]))
         _fill_documents(self.key, self.queries(offsets.size - 1), offsets, draw, out)
         return out
 
     def per_query(self, n_queries: int, draws: int = 1, first: int = 0) -> NDArray[np.float64]:
-        """An array (n_queries, draws) of uniforms: draws ``first`` and on of each query itself."""
+        """Return an array (n_queries, draws) of uniforms of each query, from draw ``first`` on."""
         out = np.empty((n_queries, draws))
         _fill_queries(self.key, self.queries(n_queries), first, out)
         return out
 
 
 def hashed_ids(ids: ArrayLike) -> NDArray[np.uint64]:
-    """Map query ids to 64-bit words: integers stay what they are, strings get a stable hash."""
+    """Return query ids as 64-bit words: integers as they are, strings as a stable hash."""
     array = np.asarray(ids)
     if array.ndim != 1:
         raise check.error("query ids must be one-dimensional", got=f"shape {array.shape}")

@@ -1,8 +1,8 @@
-"""The loop over queries: serial or in threads, decided in one place; and threads of libraries, which no fork survives.
+"""The loop over queries, serial or in threads; and threads of libraries, which do not survive a fork.
 
-A kernel is a module-level Numba function compiled with ``nogil=True`` that handles queries ``first`` to ``last`` and
-writes into arrays given to it. Ranges of queries are handed to Python threads, which run side by side because compiled
-code lets go of the interpreter. Nothing here depends on Numba's own threading layers: any number of Python threads may
+A kernel is a module-level Numba function compiled with ``nogil=True`` that computes queries ``first`` to ``last`` and
+writes into arrays passed to it. Ranges of queries are distributed to Python threads, which run in parallel because
+compiled code releases the interpreter's lock. Numba's threading layers are not used: any number of Python threads may
 call kernels at once (Dask workers do), an error in a kernel is an ordinary exception, and small batches stay serial.
 """
 
@@ -27,8 +27,8 @@ from rankwise.arrays import Array, Floats
 Kernel = Callable[..., object]
 """``kernel(first, last, offsets, …)``, compiled."""
 MOST = 1024
-"""Threads at most."""
-# Below this much work (about two milliseconds) handing ranges to threads costs more than it saves.
+"""Upper limit of :func:`use_threads`."""
+# Below this much work (about two milliseconds) threads cost more than they save.
 _WORTH_THREADS = 1_000_000
 _RANGES_PER_THREAD = 8  # if all were as small as the last ones
 
@@ -38,25 +38,25 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 @dataclass
 class _Fork:
-    """What a process knows of the one that it was forked from; nothing where it was started in another way."""
+    """The state of the process that this one was forked from; empty if it was not forked."""
 
     loaded: tuple[str, ...] = ()
-    """Libraries that were loaded there and use OpenMP."""
+    """Libraries with OpenMP that were loaded there."""
     polars: bool = False
     """Whether polars had started threads there."""
     warned: bool = False
     limited: threading.local = field(default_factory=threading.local)
-    """The libraries that were told to use one thread; each thread tells them for itself."""
+    """Libraries limited to one thread; a setting of each thread."""
     running: bool = False
-    """Whether threads of polars run here, when this process is forked."""
+    """Whether threads of polars run here when this process is forked."""
 
     def before(self) -> None:
-        """Look at the threads of this process; on systems that do not name them, none are found."""
+        """Look for threads of polars in this process; only Linux names them."""
         names = [_text(task) for task in Path("/proc/self/task").glob("*/comm")]
         self.running = any(name.startswith("polars-") and name[7:].isdecimal() for name in names)
 
     def after(self) -> None:
-        """Begin a forked process."""
+        """Reset the state in a forked process."""
         _pools.clear()
         loaded = tuple(name for name in ("lightgbm", "torch", "xgboost") if name in sys.modules)
         self.__init__(loaded, self.running)  # type: ignore[misc]
@@ -70,27 +70,28 @@ def _text(task: Path) -> str:
 
 
 _fork = _Fork()
-os.register_at_fork(before=_fork.before, after_in_child=_fork.after)
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(before=_fork.before, after_in_child=_fork.after)
 
 
 def thread_count() -> int:
-    """How many threads kernels use: that of :func:`use_threads`, else of ``RANKWISE_THREADS``, else every core."""
+    """Return the number of threads of kernels: by :func:`use_threads`, else ``RANKWISE_THREADS``, else all cores."""
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
-    named = os.environ.get("RANKWISE_THREADS")
-    if named is None:
+    setting = os.environ.get("RANKWISE_THREADS")
+    if setting is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not named.isdecimal() or not 1 <= int(named) <= MOST:
-        raise check.error(f"RANKWISE_THREADS must be a whole number from 1 to {MOST}", got=repr(named))
-    return int(named)
+    if not setting.isdecimal() or not 1 <= int(setting) <= MOST:
+        raise check.error(f"RANKWISE_THREADS must be a whole number from 1 to {MOST}", got=repr(setting))
+    return int(setting)
 
 
 def openmp(limit: Callable[[], object]) -> int:
-    """Return how many threads a library that uses OpenMP may use; :func:`thread_count`, but for forked processes.
+    """Return the number of threads for a library with OpenMP: :func:`thread_count`, or 1 in some forked processes.
 
     Threads do not survive a fork, and OpenMP waits for them. So in a process that was forked after such a library was
-    loaded, ``limit`` tells the library to use one thread from now on, and a warning says so where there would be more.
+    loaded, ``limit`` sets the library to one thread, with a warning where there would be more.
     """
     count = thread_count()
     if not _fork.loaded:
@@ -112,7 +113,7 @@ def openmp(limit: Callable[[], object]) -> int:
 
 
 def check_tables() -> None:
-    """Raise where reading a table would never end: polars had started threads before this process was forked."""
+    """Raise if reading a table would hang: polars had started threads before this process was forked."""
     if _fork.polars:
         raise RuntimeError(
             "polars, which reads tables here, had started threads before this process was forked, and would wait for "
@@ -122,7 +123,7 @@ def check_tables() -> None:
 
 
 def checked(count: object) -> int:
-    """Return a number of threads; libraries end the process when the system refuses to start as many as they want."""
+    """Check a number of threads; libraries abort the process if the system cannot start them."""
     if check.integer("threads", count, least=1) > MOST:
         raise check.error(f"threads must be at most {MOST}", got=count)
     return int(count)  # type: ignore[call-overload, no-any-return]
@@ -164,9 +165,9 @@ def over_queries(
         return
     ends = 10.0 * offsets[1:] if work is None else np.cumsum(work)
     cuts = np.searchsorted(ends, total * _shares(count)) + 1
-    cuts[0], cuts[-1] = 0, n_queries  # those at the end may be no work at all
+    cuts[0], cuts[-1] = 0, n_queries  # queries at the end may have no work
     cuts = np.unique(cuts.clip(0, n_queries))
-    # Every thread takes the next range when it is done with one; the caller takes part.
+    # Every thread takes the next range when it has finished one; so does the caller.
     waiting = iter(list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
 
     def take_ranges() -> None:
@@ -175,18 +176,18 @@ def over_queries(
 
     if count not in _pools:
         _pools[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="rankwise")
-    helping = [_pools[count].submit(take_ranges) for _ in range(count - 1)]
+    tasks = [_pools[count].submit(take_ranges) for _ in range(count - 1)]
     try:
         take_ranges()
     finally:
-        for task in helping:
-            if not task.cancel():  # whoever has not begun by now, on a busy machine, is not waited for
+        for task in tasks:
+            if not task.cancel():  # a thread that has not begun, on a busy machine, is not waited for
                 task.result()
 
 
 @functools.cache
 def _shares(count: int) -> NDArray[np.float64]:
-    """Cuts of the work into ranges for so many threads: large ones first, so that small ones are left to wait for."""
+    """Return the ends of ranges for so many threads, as shares of the work: large ranges first, small ones last."""
     cuts = [0.0]
     while cuts[-1] < 1.0:
         left = 1.0 - cuts[-1]

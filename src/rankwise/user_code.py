@@ -1,9 +1,9 @@
-"""Digests of users' code: kept work is known by what a function computes, and not by its name alone.
+"""Digests of users' code, by which kept work recognises a function that has been edited.
 
-A checkpoint, a search or an experiment that is resumed must be of the same objective and metric. For a function or a
-class of the user's the name is not enough, since it stays the same when the function is edited. The digest is of the
-compiled code, with its constants, defaults, closures, and the functions and values of the user's that it refers to.
-Other comments, names of variables and line numbers change nothing; another version of Python does.
+A checkpoint, a search or an experiment is resumed with the same objective and metric. The name of a user's function or
+class does not suffice, as it stays when the function is edited. The digest covers the compiled code, its constants,
+defaults and closures, and the user's functions and values that it refers to. It does not depend on comments, names of
+variables and line numbers, but on the version of Python.
 """
 
 import functools
@@ -22,7 +22,7 @@ import numpy as np
 
 _OURS = __name__.partition(".")[0]
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(Ellipsis))
-# Places in the source, documentation, and what Python, abc or pickle keep about a class themselves.
+# Positions in the source, documentation, and attributes that Python, abc or pickle set on a class.
 _NOT_CODE = {
     *("__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"),
     "__slotnames__",
@@ -33,7 +33,7 @@ _NOT_CODE = {
 
 
 def digests(*values: object) -> dict[str, str]:
-    """Return the digest of every function and class of the user's in ``values``, by its name; ours are left out.
+    """Return the digests of the user's functions and classes in ``values``, by name; ours are left out.
 
     ``values`` are objectives, metrics, functions, classes, or lists of them.
     """
@@ -42,13 +42,13 @@ def digests(*values: object) -> dict[str, str]:
         digest = hashlib.blake2b(digest_size=16)
         _Walk(digest, _root(thing)).add(thing)
         name = str(getattr(thing, "__name__", type(thing).__name__))
-        # Two of one name, such as lambdas, are told apart by their order.
+        # Several of one name, such as lambdas, are distinguished by their order.
         collected[name] = collected.get(name, "") + digest.hexdigest()
     return collected
 
 
 def _roots(value: object) -> Iterable[object]:
-    """The outermost pieces of users' code in a value."""
+    """Yield the outermost functions and classes of users in a value."""
     if isinstance(value, (*_PLAIN, np.ndarray, np.generic)):
         return
     if isinstance(value, list | tuple | set | frozenset):
@@ -64,11 +64,11 @@ def _roots(value: object) -> Iterable[object]:
 
 
 class _Walk:
-    """One digest, and what it has seen: code may refer to itself."""
+    """One digest, and the objects in it so far: code may refer to itself."""
 
     def __init__(self, digest: Any, root: str) -> None:
         self.digest, self.root = digest, root
-        self.seen: dict[int, object] = {}  # the objects too: an id is that of another one once its object is gone
+        self.seen: dict[int, object] = {}  # holds the objects too: ids of deleted ones are reused
 
     def add(self, value: object) -> None:
         """Add a value to the digest."""
@@ -79,8 +79,8 @@ class _Walk:
         elif isinstance(value, tuple):
             self._items("tuple", value)
         elif isinstance(value, set | frozenset):
-            self._items("set", sorted(value, key=repr))  # whose own order changes from process to process
-        elif id(value) in self.seen:  # constants, above, are not looked for: which of them are one object may change
+            self._items("set", sorted(value, key=repr))  # the order of a set changes from process to process
+        elif id(value) in self.seen:  # not for constants: which of them are one object may change
             self._text("seen")
         else:
             self.seen[id(value)] = value
@@ -149,20 +149,20 @@ class _Walk:
             self._text(cls.__module__)
 
     def _object(self, value: object) -> None:
-        """A value of any other type: of the user's by its class and settings, of others as they pickle."""
+        """Add a value of any other type: of a user's class by class and settings, of others as they pickle."""
         self.add(type(value))
         if self._followed(type(value)) or is_dataclass(value):
-            # What is private, or a list or a dictionary, may be what an object keeps between calls.
+            # Private attributes, lists and dictionaries may be state between calls.
             settings = sorted(item for item in getattr(value, "__dict__", {}).items() if not item[0].startswith("_"))
             self.add(tuple(item for item in settings if not isinstance(item[1], list | dict | set)))
             return
         try:
             self.digest.update(pickle.dumps(value, protocol=5))
-        except Exception:  # what cannot be pickled may raise anything; its type has to do
+        except Exception:  # pickling may raise anything; then the type must do
             self._text("opaque")
 
     def _followed(self, thing: Any) -> bool:
-        """Whether code is looked into: that of the user's, and not of what is installed beside it."""
+        """Whether the code is part of the digest: the user's, not that of installed packages."""
         root = _root(thing)
         if root in (_OURS, "builtins") or root in sys.stdlib_module_names - {"__main__"}:
             return False
@@ -170,13 +170,13 @@ class _Walk:
 
 
 def _root(thing: Any) -> str:
-    """The package that a function, a class or the class of an object belongs to."""
+    """Return the package of a function, a class or the class of an object."""
     module = getattr(thing, "__module__", None) or getattr(type(thing), "__module__", None) or ""
     return str(module).partition(".")[0]
 
 
 def _inside(value: Any) -> object:
-    """The function inside a static method, a class method, a cached one, or one that was compiled by Numba."""
+    """Return the function inside a static, class or cached method, or a function compiled by Numba."""
     if isinstance(value, staticmethod | classmethod):
         return value.__func__
     if isinstance(value, type) or not callable(value):
@@ -186,8 +186,8 @@ def _inside(value: Any) -> object:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Every name that code, and code inside it, may look up among globals."""
-    inside = [_names(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    """Return every name that code, and code inside it, may look up among globals."""
+    inside = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*inside)
 
 
@@ -206,7 +206,7 @@ def _installed() -> tuple[Path, ...]:
 
 
 def _is_installed(thing: Any) -> bool:
-    """Whether code lies among installed packages, which change with their version and not under the user's hands."""
+    """Whether code is part of an installed package, which changes with its version and not by the user's edits."""
     try:
         file = Path(inspect.getfile(thing)).resolve()
     except (TypeError, OSError):

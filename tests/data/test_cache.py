@@ -30,7 +30,7 @@ MADE: list[Path] = []
 def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's own cache out of the tests, and note which files are parsed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(caches, "_said", [])
+    monkeypatch.setattr(caches, "_warned", [])
     MADE.clear()
     for module, name in ((letor, "read_letor"), (spill, "letor"), (spill, "parquet")):
         monkeypatch.setattr(module, name, _noted(getattr(module, name)))

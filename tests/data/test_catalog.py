@@ -40,7 +40,7 @@ SEEN: list[Path] = []
 def nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's own cache and data out of the tests, and note which files are parsed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(caches, "_said", [])
+    monkeypatch.setattr(caches, "_warned", [])
     monkeypatch.delenv("RANKWISE_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("no_proxy", "*")
@@ -830,13 +830,13 @@ def test_a_part_that_is_no_beginning_of_the_archive_is_fetched_again(tmp_path: P
 def test_one_of_several_callers_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content = zipped(FOLDS)
     found: list[Path] = []
-    start, turn = threading.Barrier(3), caches.turn
+    start, file_lock = threading.Barrier(3), caches.file_lock
 
     def together(*locks: Path) -> Any:
         start.wait(60)  # all have seen that the set is not there
-        return turn(*locks)
+        return file_lock(*locks)
 
-    monkeypatch.setattr(caches, "turn", together)
+    monkeypatch.setattr(caches, "file_lock", together)
     with serving(content) as server:
         archive = archive_of(content, server.url)
 

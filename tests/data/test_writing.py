@@ -33,21 +33,21 @@ def test_a_place_that_cannot_be_written_is_named_with_what_to_do(tmp_path):
         ("taken.txt/a.txt", NotADirectoryError, "taken.txt is no folder, and a.txt cannot be written into it"),
     ):
         with pytest.raises(kind, match=words):
-            files.ready(tmp_path / path)
+            files.check_writable(tmp_path / path)
     with pytest.raises(IsADirectoryError, match="folder is a folder, where a file is to be written"):
-        files.ready(tmp_path / "folder", force=True)
-    assert files.ready(tmp_path / "taken.txt", force=True) == tmp_path / "taken.txt"
-    assert files.ready(tmp_path / "new.txt") == tmp_path / "new.txt"
+        files.check_writable(tmp_path / "folder", force=True)
+    assert files.check_writable(tmp_path / "taken.txt", force=True) == tmp_path / "taken.txt"
+    assert files.check_writable(tmp_path / "new.txt") == tmp_path / "new.txt"
     assert names(tmp_path) == {"taken.txt", "folder"}
 
 
 def test_a_folder_may_be_made_later_with_its_parents(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (".", "a", "a/b/c"):
-        assert files.ready_folder(tmp_path / path) == tmp_path / path
+        assert files.check_writable_folder(tmp_path / path) == tmp_path / path
     for path in ("file", "file/a/b"):
         with pytest.raises(NotADirectoryError, match="file is no folder"):
-            files.ready_folder(tmp_path / path)
+            files.check_writable_folder(tmp_path / path)
     assert names(tmp_path) == {"file"}
 
 
@@ -59,7 +59,10 @@ def test_a_folder_is_tried_and_not_asked(number, tmp_path, monkeypatch):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "touch", refuse)
-    for check in (lambda: files.ready(tmp_path / "a.txt"), lambda: files.ready_folder(tmp_path / "a.txt" / "b")):
+    for check in (
+        lambda: files.check_writable(tmp_path / "a.txt"),
+        lambda: files.check_writable_folder(tmp_path / "a.txt" / "b"),
+    ):
         with pytest.raises(
             OSError, match="cannot be written into the folder .*: .*. Hint: choose another folder"
         ) as told:
@@ -76,7 +79,7 @@ from rankwise import files
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:
-    files.ready(sys.argv[1])
+    files.check_writable(sys.argv[1])
 except PermissionError as refused:
     print(refused)
 """
@@ -134,7 +137,7 @@ def test_the_longest_name_that_a_folder_can_hold(tmp_path):
     write(tmp_path / name, "x")
     assert names(tmp_path) == {name}
     with pytest.raises(OSError, match="too long"):
-        files.ready(tmp_path / ("a" + name))
+        files.check_writable(tmp_path / ("a" + name))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.metrics import AP, ERR, METRICS, NDCG, RBP, Metric
-from rankwise.metrics.base import discounts, gains
+from rankwise.metrics.gains import discounts, gains
 from rankwise.metrics.order import AVERAGE, ranking, scratch_for
 from rankwise.metrics.order import order as fill_order
 
@@ -77,7 +77,7 @@ PENCIL = {
 
 
 @pytest.mark.parametrize(("text", "value"), PENCIL.items())
-def test_pencil(text: str, value: float) -> None:
+def test_values_by_hand(text: str, value: float) -> None:
     assert rw.metric(text)(THREE, [2, 0, 1], [0, 3])[0] == pytest.approx(value, rel=1e-14)
 
 
@@ -163,7 +163,7 @@ def test_order_of_hard_lists(kind: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("text", [*METRICS, "ndcg@10", "err@10", "ap(ties=row)@10", "ndcg(ties=worst)@10"])
-def test_queries_do_not_see_each_other_or_the_threads(text: str) -> None:
+def test_queries_are_independent_of_each_other_and_of_threads(text: str) -> None:
     """The whole at once in four threads, and every query alone in one, give the same bits."""
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 200, 400)
@@ -181,7 +181,7 @@ def test_queries_do_not_see_each_other_or_the_threads(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", METRICS)
-def test_a_perfect_ranking_is_worth_one_and_no_order_is_worth_more(text: str) -> None:
+def test_a_perfect_ranking_has_the_highest_value(text: str) -> None:
     rng = np.random.default_rng(2)
     labels = rng.integers(0, 5, 80).astype(float)
     metric = rw.metric(text)
@@ -193,7 +193,7 @@ def test_a_perfect_ranking_is_worth_one_and_no_order_is_worth_more(text: str) ->
     assert (others <= perfect + 1e-12).all()
 
 
-def test_input_of_other_kinds_gives_the_same() -> None:
+def test_other_input_types_have_equal_results() -> None:
     labels = np.array([2, 0, 1, 0], np.int32)
     wanted = NDCG()(np.array([0.5, 0.25, 1.0, 2.0]), labels.astype(float), np.array([0, 3, 4]))
     strided = np.array([0.5, 9, 0.25, 9, 1.0, 9, 2.0, 9])[::2]
@@ -280,7 +280,7 @@ BAD_INPUT = [
 
 
 @pytest.mark.parametrize(("text", "scores", "labels", "sentence"), BAD_INPUT)
-def test_bad_input_is_named(text: str, scores: list[float], labels: list[float], sentence: str) -> None:
+def test_invalid_input_is_located(text: str, scores: list[float], labels: list[float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         rw.metric(text)(scores, labels, [0, 2, 3])
 
@@ -297,7 +297,7 @@ def test_documents_that_were_not_judged_are_checked() -> None:
         rw.metric("num_ret", empty=1)
 
 
-def test_bad_offsets_are_named() -> None:
+def test_invalid_offsets_are_located() -> None:
     with pytest.raises(ValueError, match="offsets must cover every row: begin with 0 and end with the number of rows"):
         NDCG()(THREE, [1, 0, 1], [0, 2])
     with pytest.raises(ValueError, match="a label is beyond the gain table, which ends at 1: got 3 at row 1"):

@@ -113,7 +113,7 @@ def ready(folder: str | Path) -> None:
         raise NotADirectoryError(f"{path} is a file, where a search is to be kept. Hint: name a folder.")
     if path.exists() and not (path / FILE).is_file() and not all(map(files.is_part, path.iterdir())):
         raise FileExistsError(f"{path} is not the folder of a search, and is kept. Hint: name a new folder.")
-    files.ready_folder(path)
+    files.check_writable_folder(path)
 
 
 def _check_same(was: Json, now: Json, folder: Path) -> None:

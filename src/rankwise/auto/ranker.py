@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, compiling
+from rankwise import caches, check
 from rankwise.arrays import Array, Floats, Offsets
 from rankwise.auto import kept, portfolio
 from rankwise.auto.blending import blends
@@ -155,7 +155,7 @@ class AutoRanker(Ranker):
         tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
         settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
-            compiling.announce_compiling(self.progress),
+            caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
             kept.opened(self.study, about) as folder,
         ):

@@ -54,9 +54,9 @@ def document_values(
 
 
 def _extremes_allow(array: NDArray[np.float64], least: float | None, above: float | None, missing_scores: bool) -> bool:
-    """Tell from the smallest and the largest number that all are fine; a NaN anywhere is both of them.
+    """Whether the smallest and the largest number, which are NaN if any is, show that all are valid.
 
-    Takes a fraction of the time of looking for the first wrong number, and no memory.
+    This takes a fraction of the time of a search for the first invalid number, and no memory.
     """
     low, high = array.min(), array.max()
     return bool(
@@ -74,13 +74,13 @@ def labels(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids |
 
 
 def scores(values: ArrayLike, query_offsets: NDArray[np.int64], query_ids: Ids | None = None) -> NDArray[np.float64]:
-    """Check the scores of a ranker; −inf stands for a document that was not retrieved."""
+    """Check the scores of a ranker; −inf marks a document that was not retrieved."""
     hint = "look at the model's output there; -inf is allowed and means 'not retrieved'"
     return document_values("scores", values, query_offsets, query_ids, missing_scores=True, hint=hint)
 
 
 def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Check the scores that a loss is taken of: finite; what is beyond ±1e15 counts as ±1e15.
+    """Check the scores of a loss: finite; those beyond ±1e15 are clipped to ±1e15.
 
     Squares of larger differences, times a parameter or summed over pairs, would overflow float32 at the latest.
     """
@@ -88,12 +88,12 @@ def loss_scores(values: ArrayLike, query_offsets: NDArray[np.int64]) -> NDArray[
 
 
 def diverged(got: str) -> ValueError:
-    """Say that scores are not finite where only what became of them is known, as of those on a device."""
+    """Build the error of scores that are not finite, as on a device, where only a result of them is known."""
     return error("scores must be finite", got=got, hint=_DIVERGED)
 
 
 def teacher_scores(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.float64]:
-    """Check the scores of a teacher: finite; what is beyond ±1e15 counts as ±1e15, as in a loss."""
+    """Check the scores of a teacher: finite; those beyond ±1e15 are clipped to ±1e15, as in a loss."""
     hint = "let the teacher score every document, or leave out those that it cannot score"
     return _clipped(document_values("teacher scores", values, query_offsets, ids, hint=hint))
 
@@ -135,24 +135,24 @@ def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | No
 
 
 def judged(
-    values: ArrayLike, known: NDArray[np.float64], query_offsets: NDArray[np.int64], ids: Ids | None = None
+    values: ArrayLike, labels: NDArray[np.float64], query_offsets: NDArray[np.int64], ids: Ids | None = None
 ) -> NDArray[np.int8]:
-    """Check who was judged: 1 (true), 0 (false) or −1 (pooled, yet not judged); only a judged document has a label."""
+    """Check judgments: 1 (judged), 0 (not judged) or −1 (pooled, not judged); only judged documents have a label."""
     hint = "1 is judged, 0 not judged, -1 pooled for judging, yet not judged"
-    given = np.asarray(values)
-    array = document_values("judged", given, query_offsets, ids, hint=hint)
-    wrong = ~np.isin(array, (-1.0, 0.0, 1.0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
+    flags = np.asarray(values)
+    array = document_values("judged", flags, query_offsets, ids, hint=hint)
+    invalid = ~np.isin(array, (-1.0, 0.0, 1.0))
+    if invalid.any():
+        row = int(np.argmax(invalid))
         where = query_of_row(row, query_offsets, ids)
         raise error("judged must be 1, 0 or -1", got=f"{array[row]:g}", where=where, hint=hint)
-    contrary = (array < 1.0) & (known > 0.0)
+    contrary = (array < 1.0) & (labels > 0.0)
     if contrary.any():
         row = int(np.argmax(contrary))
         where = query_of_row(row, query_offsets, ids)
         what = "a document that was not judged must have label 0"
-        raise error(what, got=f"label {known[row]:g}", where=where, hint="set its judged to 1, or its label to 0")
-    return given if given.dtype == np.int8 else array.astype(np.int8)
+        raise error(what, got=f"label {labels[row]:g}", where=where, hint="set its judged to 1, or its label to 0")
+    return flags if flags.dtype == np.int8 else array.astype(np.int8)
 
 
 def grades(
@@ -162,7 +162,7 @@ def grades(
     what: str,
     chances: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Turn labels into whole grades, for each of which there is one of the ``chances``."""
+    """Return labels as integer grades, each of which must have one of the ``chances``."""
     whole = values.astype(np.int64)
     bad = (whole != values) | (whole >= chances.size)
     if bad.any():

@@ -1,4 +1,4 @@
-"""The one kind of error that bad input gets, and how errors of others are put into it."""
+"""Errors about input: built from what, got, where and hint; errors of libraries and hints rewritten into that form."""
 
 import contextlib
 import difflib
@@ -7,13 +7,23 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # of ours, without the system's number
-_QUOTED = 200  # letters of a library's error that ours quotes
+_FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # ours, without an errno
+_QUOTED = 200  # characters of a library's error that ours quotes
 _ROW = re.compile(r"\bat row (\d+)\b")
+Write = Callable[[str, str], str | None]
+"""From the name and the value of a Python argument to other words; None leaves the argument as it is."""
+
+_ARGUMENT = re.compile(
+    r"""(?:(?<!-)\b(?P<verb>set|pass|allow\ it\ with|with)\ )?
+        \b(?P<name>[a-z_]+)=
+        (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|…|[\w.+-]*\w)?""",
+    re.VERBOSE,
+)
+_OPTION = re.compile(r"--[a-z-]+ '?$")
 
 
 def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
-    """Build the one kind of error that bad input gets.
+    """Build an error about input.
 
     >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", hint="drop or relabel the document"))
     labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
@@ -27,7 +37,7 @@ def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> 
 
 
 def unexpected(method: str, name: str, hint: str) -> TypeError:
-    """Build the error of an argument that a method does not have, of Python's own kind.
+    """Build the TypeError of an argument that a method does not have.
 
     >>> print(unexpected("fit", "eval_set", "pass valid="))
     fit has no argument 'eval_set'. Hint: pass valid=.
@@ -36,7 +46,7 @@ def unexpected(method: str, name: str, hint: str) -> TypeError:
 
 
 def printable(text: str) -> str:
-    r"""Escape what could move the cursor, colour the screen, break the line or turn the direction of the letters.
+    r"""Escape control characters: cursor movements, colours, line breaks, direction of text.
 
     Errors quote files and names that others wrote, and end up on terminals and in logs.
 
@@ -51,7 +61,7 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def naming(place: object) -> Iterator[None]:
-    """Put the file that an error is about in front of it, unless the error names it already."""
+    """Prefix errors of a ``with`` block with the file that they are about, unless they name it already."""
     try:
         yield
     except ValueError as wrong:
@@ -63,7 +73,7 @@ def naming(place: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def placing(place: Callable[[int], str]) -> Iterator[None]:
-    """Say where a row came from, such as the line of a file, in an error that names the number of the row."""
+    """Replace the number of a row in errors of a ``with`` block by its origin, such as the line of a file."""
     try:
         yield
     except ValueError as wrong:
@@ -84,14 +94,14 @@ def twice(got: object, where: str = "") -> ValueError:
 
 
 def named_once(names: Sequence[str], where: str = "") -> None:
-    """Refuse a table with two columns of one name: one of them would be taken for the other, or for a feature."""
+    """Raise if a table has two columns of one name: one would be read as the other, or as a feature."""
     if len(set(names)) < len(names):
-        again = next(name for place, name in enumerate(names) if name in names[:place])
-        raise twice(f"{again!r} again", where)
+        repeated = next(name for place, name in enumerate(names) if name in names[:place])
+        raise twice(f"{repeated!r} again", where)
 
 
 def not_utf8(content: bytes, where: str) -> ValueError:
-    """Build the error of text in another encoding than UTF-8, and name the one that it seems to be in."""
+    """Build the error of text that is not UTF-8; it names the likely encoding."""
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     encoding, name = ("UTF-16", "UTF-16") if wide else ("Latin-1 or Windows-1252", "WINDOWS-1252")
     hint = f"save it as UTF-8, for example with iconv -f {name} -t UTF-8"
@@ -102,9 +112,9 @@ def not_utf8(content: bytes, where: str) -> ValueError:
 def library(
     what: str, path: object, *, also: bool = False, hint: str = "get the file again, or write it anew"
 ) -> Iterator[None]:
-    """Say which file a library could not read, in place of the library's own error, of whatever kind that is.
+    """Replace errors of a library in a ``with`` block by one that names the file that it could not read.
 
-    ``path`` may be a function that finds it. With ``also`` errors of ours are raised too, and pass.
+    ``path`` may be a function that returns it. With ``also`` a ValueError is one of ours, and is not replaced.
     """
     try:
         yield
@@ -116,13 +126,13 @@ def library(
             raise
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)
-        if type(broken).__name__ == "DuplicateError":  # polars' own
+        if type(broken).__name__ == "DuplicateError":  # of polars
             raise twice(got, where) from None
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 
-def suggestion(word: str, known: Iterable[str], *, most: int = 1) -> str:
-    """Name the nearest known word (or so many), or list them all when none is near.
+def suggestion(word: str, choices: Iterable[str], *, most: int = 1) -> str:
+    """Return the hint with the closest choices, up to ``most``, or with all of them if none is close.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
     "did you mean 'ndcg'?"
@@ -131,8 +141,66 @@ def suggestion(word: str, known: Iterable[str], *, most: int = 1) -> str:
     >>> suggestion("bpreff", ["bpref", "Bpref", "ap"], most=3)
     "did you mean 'bpref' or 'Bpref'?"
     """
-    known = list(known)
-    *others, last = [repr(name) for name in difflib.get_close_matches(word, known, n=most)] or [""]
+    choices = list(choices)
+    *close, last = [repr(name) for name in difflib.get_close_matches(word, choices, n=most)] or [""]
     if not last:
-        return f"choose one of {', '.join(known)}"
-    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        return f"choose one of {', '.join(choices)}"
+    return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}?"
+
+
+def translated(sentence: str, write: Write, verb: str) -> str:
+    """Rewrite the arguments that a hint names in the words of the command line or of a TOML file.
+
+    Arguments inside a call, an expression or an option are left as they are. ``verb`` replaces "set" and "pass".
+
+    >>> option = lambda name, value: f"--{name}"
+    >>> translated("two of a=1. Hint: set all=True, or use ndcg(gain=linear)@10.", option, "add")
+    'two of a=1. Hint: add --all, or use ndcg(gain=linear)@10.'
+    >>> translated("no model. Hint: name it: --model als --set factors=32.", option, "add")
+    'no model. Hint: name it: --model als --set factors=32.'
+    """
+    before, mark, hint = sentence.partition("Hint: ")
+    if not mark:
+        return sentence
+    depths = _depths(hint)
+
+    def argument(match: re.Match[str]) -> str:
+        if _OPTION.search(hint, 0, match.start()):
+            return match[0]
+        written = None if depths[match.start("name")] else write(match["name"], match["value"] or "")
+        if written is None:
+            return match[0]
+        verbs = {"set": verb, "pass": verb}
+        return written if match["verb"] is None else f"{verbs.get(match['verb'], match['verb'])} {written}"
+
+    return before + mark + _ARGUMENT.sub(argument, hint)
+
+
+@contextlib.contextmanager
+def hints(write: Write, verb: str) -> Iterator[None]:
+    """Rewrite the hints of errors of a ``with`` block by :func:`translated`."""
+    try:
+        yield
+    except ValueError as wrong:
+        text = str(wrong)
+        if type(wrong) is not ValueError or translated(text, write, verb) == text:
+            raise
+        raise ValueError(translated(text, write, verb)) from wrong
+
+
+def _depths(text: str) -> list[int]:
+    """Return the number of open parentheses of calls at each character.
+
+    >>> _depths("a(b)c")
+    [0, 0, 1, 1, 0]
+    """
+    depths, depth = [], 0
+    for place, letter in enumerate(text):
+        if letter == ")" and depth:
+            depths.append(depth)
+            depth -= 1
+            continue
+        depths.append(depth)
+        if letter == "(" and (depth or text[place - 1 : place].isidentifier()):
+            depth += 1
+    return depths

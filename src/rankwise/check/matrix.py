@@ -14,9 +14,9 @@ _MOST_CONTRIBUTIONS = 2**29  # 4 GiB
 
 
 def features(values: object) -> NDArray[np.float32]:
-    """Check the feature matrix: two dimensions of numbers; NaN is allowed and means missing.
+    """Check the feature matrix: two dimensions of numbers; NaN means missing.
 
-    A sparse matrix of scipy's stays one, as a ``csr_array``.
+    A sparse matrix of scipy is returned as a ``csr_array``.
     """
     if sparse.is_sparse(values):
         return _sparse_features(values)
@@ -33,7 +33,7 @@ def features(values: object) -> NDArray[np.float32]:
 
 
 def _without_none(array: NDArray[np.object_]) -> NDArray[Any]:
-    """Return numbers among which some are missing, as None or pandas' NA, as numbers with NaN; else the array."""
+    """Return an array of numbers with NaN for None and pandas' NA; an array of anything else as it is."""
     flat = array.ravel().tolist()
     if not all(is_missing(value) or isinstance(value, int | float | np.number | np.bool_) for value in flat):
         return array
@@ -54,7 +54,7 @@ def _sparse_features(values: sparse.Matrix) -> NDArray[np.float32]:
 
 
 def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
-    """Refuse a sparse matrix where every number is needed."""
+    """Raise if a matrix is sparse where a dense one is needed."""
     if sparse.is_sparse(values):
         raise error(
             f"{what} needs a dense matrix of features",
@@ -64,7 +64,7 @@ def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
 
 
 def explainable(values: sparse.Matrix) -> None:
-    """Refuse to make a number for every feature of every document where a sparse matrix has too many of them."""
+    """Raise if an explanation of a sparse matrix, with a number for every feature of every document, is too large."""
     numbers = values.shape[0] * (values.shape[1] + 1)
     if sparse.is_sparse(values) and numbers > _MOST_CONTRIBUTIONS:
         raise error(
@@ -110,7 +110,7 @@ def categories(
 ) -> None:
     """Check that columns of features hold codes of categories: whole numbers of at least ``least``, or NaN.
 
-    ``counts`` says how many categories some of the columns have; rows are counted from ``first_row``.
+    ``counts`` has the number of categories of some columns; rows are counted from ``first_row``.
     """
     for column in columns:
         values = matrix[:, column]

@@ -32,7 +32,7 @@ def document_ids(values: ArrayLike, n_docs: int) -> Ids:
 
 
 def groups(values: ArrayLike, n_docs: int) -> Ids:
-    """Check that every document is in one group: an integer or a string; true and false are 1 and 0."""
+    """Check the group of every document: an integer or a string; true and false are 1 and 0."""
     array = np.asarray(values)
     hint = "give documents of no known group a group of their own, such as 'unknown'"
     flags = array.astype(np.int64) if array.dtype.kind == "b" else array
@@ -61,7 +61,7 @@ def identifiers(what: str, values: ArrayLike, count: int, one: str, *, hint: str
 
 
 def different_as_text(what: str, values: object) -> None:
-    """Raise where ids are integers and text, and two of them are one as text; such lists become text.
+    """Raise if a list has integers and strings, which become text, and two of them are equal as text.
 
     >>> different_as_text("document ids", [1, "2"])
     >>> different_as_text("document ids", [1, "1"])
@@ -81,8 +81,8 @@ def different_as_text(what: str, values: object) -> None:
         )
 
 
-def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
-    """Give the place of an id among others, whether it is written as a number or as text.
+def member(what: str, value: object, ids: Ids, *, where: str = "") -> int:
+    """Return the index of an id among others, whether it is written as a number or as text.
 
     >>> member("query", "7", np.array([3, 7]))
     1
@@ -90,10 +90,10 @@ def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
     Traceback (most recent call last):
     ValueError: there is no such query: got 'q12'. Hint: the nearest of 3 are 'q2', 'q1'.
     """
-    texts = np.asarray(known).astype(np.str_)
-    found = np.flatnonzero(texts == str(value))
-    if found.size:
-        return int(found[0])
+    texts = np.asarray(ids).astype(np.str_)
+    places = np.flatnonzero(texts == str(value))
+    if places.size:
+        return int(places[0])
     listed = texts.tolist()
     near = difflib.get_close_matches(str(value), listed, n=5)
     hint = f"the nearest of {len(listed):,} are " if near else f"there are {len(listed):,}, such as "
@@ -102,7 +102,7 @@ def member(what: str, value: object, known: Ids, *, where: str = "") -> int:
 
 
 def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
-    """Check that ``values`` cuts ``n_docs`` rows into queries of at least one document."""
+    """Check that ``values`` divide ``n_docs`` rows into queries of at least one document."""
     array = np.asarray(values)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise error(
@@ -130,7 +130,7 @@ def offsets(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
 
 
 def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
-    """Turn the number of documents of each query into offsets."""
+    """Return the offsets of queries from their numbers of documents."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 1).any():
         raise error("sizes must be a one-dimensional array of positive integers", got=f"{array!r}")
@@ -146,7 +146,7 @@ def sizes(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
 def runs(
     qids: ArrayLike, *, hint: str = "sort the rows by query id (a stable sort keeps the order of documents)"
 ) -> NDArray[np.int64]:
-    """Find where each query starts in a column of query ids; a query's rows must lie together."""
+    """Return the offsets of a column of query ids, in which the rows of a query must be adjacent."""
     column = np.asarray(qids)
     if column.ndim != 1:
         raise error("qids must be a one-dimensional column", got=f"shape {column.shape}")
@@ -167,7 +167,7 @@ def runs(
 
 
 def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64]:
-    """Check which of ``n_queries`` queries are meant: a slice, a mask or numbers."""
+    """Return the numbers of queries that a slice, a mask or numbers select."""
     if isinstance(values, slice):
         return np.arange(n_queries)[values]
     chosen = np.asarray(values)
@@ -184,7 +184,7 @@ def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64
 
 
 def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
-    """Check that every document came from a row of its own."""
+    """Check that every document has a different row of the source."""
     array = np.asarray(values)
     whole = array.shape == (n_docs,) and array.dtype.kind in "iu"
     if not whole or (array < 0).any() or np.unique(array).size < n_docs:
@@ -196,7 +196,7 @@ def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
 
 
 def query_of_row(row: int, query_offsets: NDArray[np.int64], query_ids: Sequence[object] | Ids | None = None) -> str:
-    """Say where a row is: its number and its query."""
+    """Return the position of a row for an error: its number and its query."""
     query = int(np.searchsorted(query_offsets, row, side="right")) - 1
     name = f"query number {query}" if query_ids is None else f"query {_plain(query_ids[query])!r}"
     return f"row {row} ({name})"
@@ -207,7 +207,7 @@ def query_weights(
 ) -> NDArray[np.float64]:
     """Check one weight per query: finite, not negative, and not all zero unless that is allowed (in a batch).
 
-    ``n_docs`` documents, where it is known, tell weights of documents from weights of nothing.
+    By ``n_docs``, where it is known, the error recognises weights of documents.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_queries,):
@@ -230,7 +230,7 @@ def query_weights(
 
 
 def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
-    """Check one number per query, such as the values of a metric; NaN stands for a query that is skipped."""
+    """Check one number per query, such as the values of a metric; NaN marks a query that is skipped."""
     array = np.asarray(values)
     if array.shape != ids.shape or array.dtype.kind not in "fiub":
         raise error(f"{what} must be one number per query", got=f"shape {array.shape} of {array.dtype} for {ids.size}")
@@ -243,7 +243,7 @@ def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
 
 
 def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
-    """Check what a metric of a user's own gives: one number per query, NaN where it is skipped."""
+    """Check the values of a custom metric: one number per query, NaN where it is skipped."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -263,5 +263,5 @@ def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.fl
 
 
 def _plain(value: object) -> Any:
-    """Unwrap a NumPy scalar so that it prints as the user wrote it."""
+    """Return the Python value of a NumPy scalar, which prints as the user wrote it."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,6 +1,13 @@
-"""Checks of settings: words, numbers and proportions."""
+"""Checks of settings (words, numbers, proportions), of files, and of optional packages."""
 
+import difflib
+import importlib
+import importlib.util
+import stat
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +18,17 @@ _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def choice(what: str, value: object, known: Iterable[str], *, otherwise: str = "") -> str:
-    """Return ``value`` if it is one of ``known`` words; ``otherwise`` says what else to do about it."""
-    known = list(known)
-    if isinstance(value, str) and value in known:
+def choice(what: str, value: object, choices: Iterable[str], *, otherwise: str = "") -> str:
+    """Return ``value`` if it is one of the ``choices``; ``otherwise`` is a further hint."""
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
         return value
-    hint = suggestion(str(value), known).rstrip("?") + (f"; {otherwise}" if otherwise else "")
+    hint = suggestion(str(value), choices).rstrip("?") + (f"; {otherwise}" if otherwise else "")
     raise error(f"unknown {what}", got=repr(value), hint=hint)
 
 
 def integer(what: str, value: object, *, least: int) -> int:
-    """Return ``value`` as an int that is at least ``least``, and that kernels can count with."""
+    """Return ``value`` as an int of at least ``least`` that fits into 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise error(f"{what} must be a whole number of at least {least}", got=repr(value))
     if value >= 2**63:
@@ -41,13 +48,13 @@ def number(what: str, value: object, *, least: float = -np.inf, most: float = np
 
 
 def affordable(what: str, numbers: float, *, hint: str) -> None:
-    """Refuse to make what no machine could hold."""
+    """Raise if an array would have more numbers than a machine can hold."""
     if numbers > _MOST_NUMBERS:
         raise error(f"{what} may have {_MOST_NUMBERS:.0e} numbers at most", got=f"{numbers:.0e}", hint=hint)
 
 
 def fractions(values: Sequence[float]) -> tuple[float, ...]:
-    """Check proportions of a split: positive and adding up to one."""
+    """Check proportions of a split: not negative, with a sum of one."""
     parts = tuple(number("a proportion of a split", value, least=0.0, most=1.0) for value in values)
     if not parts or abs(sum(parts) - 1.0) > 1e-9:
         raise error("the proportions of a split must add up to 1", got=f"{parts} with a sum of {sum(parts):g}")
@@ -63,8 +70,61 @@ def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def distribution(what: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """Check probabilities that add up to one."""
+    """Check probabilities with a sum of one."""
     chances = probabilities(what, values)
     if abs(chances.sum() - 1.0) > 1e-9:
         raise error(f"the {what} must add up to 1", got=f"{tuple(values)} with a sum of {chances.sum():g}")
     return chances
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the extra that contains it."""
+
+
+def extra(module: str, extra_name: str) -> ModuleType:
+    """Import an optional dependency, or raise an error with the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise _not_installed(module, extra_name) from missing
+
+
+def installed(module: str, extra_name: str) -> None:
+    """Raise if an optional dependency is not installed, without importing it."""
+    if module in sys.modules:
+        available = sys.modules[module] is not None  # None marks a module that must not be imported
+    else:
+        try:
+            available = importlib.util.find_spec(module) is not None
+        except ImportError:
+            available = False
+    if not available:
+        raise _not_installed(module, extra_name)
+
+
+def _not_installed(module: str, extra_name: str) -> MissingExtraError:
+    text = f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
+    return MissingExtraError(text)
+
+
+def free_path(path: str | Path, *, force: bool = False) -> Path:
+    """Return ``path`` if nothing exists there, or if ``force`` allows to replace it."""
+    path = Path(path)
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists already and is kept. Hint: choose another name, or allow it with force.")
+    return path
+
+
+def readable(path: str | Path, *, pipe: bool = False) -> Path:
+    """Return ``path`` if it is an existing file; or, with ``pipe``, a stream that can be read once."""
+    path = Path(path)
+    kind = stat.S_IFMT(path.stat().st_mode) if path.exists() else None
+    if kind == stat.S_IFREG or (pipe and kind in (stat.S_IFIFO, stat.S_IFCHR)):
+        return path
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(f"{path} is a folder, and a file is needed here.")
+    if kind is not None:
+        raise error("a file that can be read again is needed", got=str(path), hint="write what it gives to a file")
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))

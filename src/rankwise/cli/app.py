@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwise import compiling
+from rankwise import caches
 from rankwise._version import __version__
 from rankwise.cli import (
     auto,
@@ -47,7 +47,7 @@ class Commands(Group):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with compiling.announce_compiling(False if self.silent else None):
+        with caches.announce_compiling(False if self.silent else None):
             return super().invoke(ctx)
 
 

@@ -27,7 +27,7 @@ def check_options(beside: Mapping[str, object], output: Path, *, force: bool) ->
     check.free_path(output, force=force)
     if output.exists() and not (output / FILE).is_file():
         raise FileExistsError(f"{output} holds no results of folds and is kept. Hint: choose another name.")
-    files.ready_folder(output)
+    files.check_writable_folder(output)
 
 
 def train_folds(

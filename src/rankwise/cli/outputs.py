@@ -28,7 +28,7 @@ def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, besid
         return
     if endings and path.suffix.lower() not in endings:
         raise check.error("a file's ending says its format", got=str(path), hint=f"end it with {', '.join(endings)}")
-    files.ready(path, force=force)
+    files.check_writable(path, force=force)
     if beside is not None and path.resolve() == beside.resolve() and not files.is_device(path):
         raise check.error("two outputs cannot go to the same file", got=str(path), hint="name another for one of them")
 

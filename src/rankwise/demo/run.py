@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.demo.rankers import OBJECTIVES, trained
 from rankwise.demo.result import HEADLINE, METRICS, Demonstration
-from rankwise.files import ready_folder, replacing
+from rankwise.files import check_writable_folder, replacing
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _prepare(folder: Path, force: bool) -> Path:
                 f"{folder} exists already and was not made by rankwise demo. "
                 "Hint: choose another folder with --output, or add files to this one with --force."
             )
-    ready_folder(folder)
+    check_writable_folder(folder)
     (folder / _MODELS).mkdir(parents=True, exist_ok=True)
     for name in (*map(_file, OBJECTIVES), _AUTO):
         storage.ready(folder / name, force=True)

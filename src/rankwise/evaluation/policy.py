@@ -21,7 +21,8 @@ from rankwise.evaluation.groups import GroupExposure, GroupMoments
 from rankwise.evaluation.moments import Moments
 from rankwise.evaluation.tables import Table
 from rankwise.evaluation.titles import Titles
-from rankwise.metrics.base import Metric, discounts
+from rankwise.metrics.base import Metric
+from rankwise.metrics.gains import discounts
 from rankwise.objectives.plackett_luce.draws import sample
 from rankwise.plain import Json, Keywords
 from rankwise.stream import Stream

@@ -1,13 +1,11 @@
-"""How good a ranking is: NDCG and its relatives, with gains, ties and empty queries said out loud."""
+"""Ranking metrics: NDCG and others, with explicit conventions for gains, ties and empty queries."""
 
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import conventions
-from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
-from rankwise.metrics.dcg import DCG, NDCG
+from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
-from rankwise.metrics.judged import Bpref, InfAP, Judged
+from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.rbp import NRBP, RBP
 from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metrics
 
 __all__ = [

@@ -1,218 +1,121 @@
-"""What every metric stands on: gains, discounts, the ideal, and a metric as a value that parses, prints and is called.
+"""Metrics as values that parse, print and are called: the contract, metrics of kernels, and custom functions."""
 
-The kernels of the metrics are in the files of their families and the order of documents is in ``order.py``. A kernel
-handles queries ``first`` to ``last`` and writes one number per query: NaN for a query that is skipped, +inf where the
-input is broken, which is then looked for and named. So correct input is read only once.
-"""
-
-import functools
 import math
-import threading
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar, NamedTuple, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rankwise import check, grammar
-from rankwise.arrays import Array, read_only
-from rankwise.compiling import kernel
-from rankwise.metrics.contract import Metric
-from rankwise.metrics.order import AVERAGE, BEST, ROW, TIES, WORST, group_end, order, ranking, scratch_for, sort_down
+from rankwise import check, grammar, registry
+from rankwise.arrays import Array, Offsets, read_only
+from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
+from rankwise.metrics.order import TIES
 from rankwise.threads import Kernel, over_queries
 
-__all__ = ["AVERAGE", "BEST", "ROW", "TIES", "WORST", "Metric", "group_end", "order", "ranking", "scratch_for"]
+KernelCall = tuple[Kernel, *tuple[object, ...]]
+"""A kernel and its arguments."""
+MetricFunction = Callable[[Array, Array, Offsets], ArrayLike]
+"""From scores, labels and offsets to one number per query."""
 
-Gain = str | tuple[float, ...]
-Call = tuple[Kernel, *tuple[object, ...]]
-"""A kernel, and arguments of its own."""
-
-EXPONENTIAL, LINEAR, BINARY, NONE = 0, 1, 2, 3
-NO_CUTOFF = 2**40
-
-GRADES = 16
-"""Whole labels below this are looked up."""
-_TOO_MUCH = 1e300  # gains must leave room to be added up
-_discounts = np.empty(0)
-_growing = threading.Lock()
+_LOSS = "loss"  # the entry of a training history beside metrics
 
 
-def discounts(n: int) -> NDArray[np.float64]:
-    """Give the discount 1/log2(1 + r) of ranks 1 to n, from a table that is made once and grows as needed.
+class Metric(ABC):
+    """A metric: a value that prints as its name and is called with scores; larger is better.
 
-    >>> discounts(3).round(4)
-    array([1.    , 0.6309, 0.5   ])
+    ``metric(scores, labels, offsets)`` returns one number per query; NaN for a query that is skipped, which means leave
+    out. A score of −inf marks a document that was not retrieved: it has no rank, but belongs to its query.
+
+    A custom metric is a function with these arguments and this result. It is accepted wherever a metric is named: by
+    ``evaluate``, ``compare``, ``tune``, ``AutoRanker``, ``Spec``, ``metrics=`` of rankers (where the first one decides
+    when training stops), ``lightgbm_metric`` and ``xgboost_metric``. Its name is its attribute ``name``, else that of
+    the function. Arguments are checked before the call, arrays are read-only, and query q is ``offsets[q]`` to
+    ``offsets[q + 1]``.
+
+    >>> import numpy as np, rankwise as rw
+    >>> from itertools import pairwise
+    >>> def satisfied(scores, labels, offsets):
+    ...     \"\"\"1 if the best document comes first; skips queries without a relevant one.\"\"\"
+    ...     lists = [slice(start, end) for start, end in pairwise(offsets)]
+    ...     found = [labels[q][np.argmax(scores[q])] == labels[q].max() for q in lists]
+    ...     return [hit if labels[q].any() else np.nan for hit, q in zip(found, lists)]
+    >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4], [0.5]], [1, 0, 0, 2, 0], [0, 2, 4, 5])
+    >>> rw.evaluate(data.features[:, 0], data, [satisfied, "rr"])
+    metric       mean  95% interval  scored  skipped
+    satisfied  0.5000  –                  2        1
+    rr         0.7500  –                  2        1
+    <BLANKLINE>
+    Fewer than 3 queries: no interval.
+
+    A custom metric with settings is a subclass that has a ``name`` and defines :meth:`values`. As a dataclass it
+    compares by its settings, and prints them.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Found(rw.Metric):
+    ...     name = "found"
+    ...     depth: int = 1
+    ...
+    ...     def values(self, scores, labels, offsets):
+    ...         lists = [slice(start, end) for start, end in pairwise(offsets)]
+    ...         return [labels[q][np.argsort(-scores[q])[: self.depth]].any() for q in lists]
+    >>> rw.evaluate(data.features[:, 0], data, [Found(), Found(depth=2)]).mean
+    {'found': 0.3333333333333333, 'found(depth=2)': 0.6666666666666666}
+
+    A saved model holds the name and no code: to resume its training, pass the metric again, or register it
+    (:func:`rankwise.register`).
     """
-    global _discounts
-    with _growing:
-        if _discounts.size < n:
-            table = 1.0 / np.log2(np.arange(2.0, max(n, 2 * _discounts.size, 1024) + 2.0))
-            table.flags.writeable = False
-            _discounts = table
-        return _discounts[:n]
 
+    name: ClassVar[str]
+    """The name in expressions, tables and files."""
+    counts: ClassVar[bool] = False
+    """Whether it counts something, so that the total over all queries is reported rather than the mean."""
+    bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    """The lowest and the highest possible value."""
 
-class Rule(NamedTuple):
-    """What labels are worth, in the form kernels take: by table for whole labels, by formula for others."""
+    def __call__(
+        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
+    ) -> Array:
+        """Return one number per query.
 
-    formula: int
-    """EXPONENTIAL, LINEAR, BINARY (1 from ``threshold`` on, else 0), or NONE: a label outside the table is an error."""
-    threshold: float
-    table: NDArray[np.float64]
-    """The worth of labels 0, 1, 2, …"""
-    descending: NDArray[np.int64]
-    """The labels of the table from the highest worth to the lowest."""
+        ``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not
+        judged; by default all were judged. Most metrics treat unjudged documents as not relevant.
+        """
+        checked = read_only(check.offsets(offsets, np.asarray(labels).size))
+        columns = read_only(check.scores(scores, checked)), read_only(check.labels(labels, checked))
+        return check.metric_values(str(self), self.values(*columns, checked), checked.size - 1)
 
+    @abstractmethod
+    def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:
+        """Return one number per query, larger is better, NaN for those that are skipped."""
 
-@functools.cache
-def gain_rule(gain: Gain) -> Rule:
-    """Give the rule of a gain: 2^y − 1, y, or a table."""
-    grades = np.arange(GRADES, dtype=np.float64)
-    if gain == "exponential":
-        return _rule(EXPONENTIAL, 2.0**grades - 1.0)
-    return _rule(LINEAR, grades) if gain == "linear" else _rule(NONE, np.array(gain, np.float64))
-
-
-@functools.cache
-def relevance_rule(relevant: float) -> Rule:
-    """Give the rule that labels from ``relevant`` on are worth 1 and others 0."""
-    return _rule(BINARY, (np.arange(GRADES) >= relevant).astype(np.float64), relevant)
-
-
-def _rule(formula: int, table: NDArray[np.float64], threshold: float = 0.0) -> Rule:
-    return Rule(formula, float(threshold), read_only(table), read_only(np.argsort(-table, kind="stable")))
-
-
-def gains(labels: ArrayLike, gain: Gain = "exponential") -> NDArray[np.float64]:
-    """Turn labels into gains: 2^y − 1 ("exponential"), y ("linear") or ``gain[y]`` (a table, for whole labels).
-
-    >>> gains([0, 1, 2.5]).round(4)
-    array([0.    , 1.    , 4.6569])
-    >>> gains([0, 1, 2], (0, 3, 9))
-    array([0., 3., 9.])
-    """
-    array = np.ascontiguousarray(labels, np.float64)
-    rule = gain_rule(checked_gain(gain))
-    out = np.empty(array.size)
-    if not fill_worths(read_only(array), rule, out, np.empty(rule.table.size + 1, np.int64)):
-        raise bad_label(array, np.array([0, array.size]), gain)
-    return out
-
-
-@kernel
-def fill_worths(labels, rule, out, counts):  # type: ignore[no-untyped-def]
-    """Write what each label is worth, and tell whether every label has a worth.
-
-    ``counts`` has one place more than the rule's table: how often each label of the table occurs, then all others.
-    """
-    table = rule.table
-    counts[:] = 0
-    fine = True
-    for i in range(labels.size):
-        label = labels[i]
-        if 0.0 <= label < table.size and label == np.floor(label):
-            grade = np.uint64(label)
-            out[i] = table[grade]
-            counts[grade] += 1
-        else:
-            if rule.formula == EXPONENTIAL:
-                out[i] = 2.0**label - 1.0
-            elif rule.formula == LINEAR:
-                out[i] = label
-            else:
-                out[i] = 1.0 if label >= rule.threshold else 0.0
-            counts[table.size] += 1
-            fine &= label >= 0.0 and out[i] < _TOO_MUCH and label < np.inf and rule.formula != NONE
-    return fine
-
-
-@kernel
-def ideal(worths, rule, counts, weights, cutoff):  # type: ignore[no-untyped-def]
-    """Σ over ranks up to the cutoff of weight times worth, the documents being in descending order of worth.
-
-    ``counts`` is what :func:`fill_worths` counted with the same rule.
-    """
-    total, rank = 0.0, 0
-    depth = min(cutoff, worths.size)
-    if counts[-1] == 0:
-        for label in rule.descending:
-            worth = rule.table[label]
-            for _ in range(min(counts[label], depth - rank)):
-                total += weights[rank] * worth
-                rank += 1
-            if rank == depth:
-                break
-    else:
-        sorted_, rows = worths.copy(), np.empty(worths.size, np.int64)
-        sort_down(sorted_, rows, 0, worths.size)
-        for rank in range(depth):
-            total += weights[rank] * sorted_[rank]
-    return total
-
-
-@kernel
-def clean(scores):  # type: ignore[no-untyped-def]
-    """Whether no score is NaN or +inf."""
-    fine = True
-    for score in scores:
-        fine &= score < np.inf
-    return fine
-
-
-@kernel
-def longest_of(first, last, offsets):  # type: ignore[no-untyped-def]
-    """Find the number of documents of the longest of these queries: how large a kernel's buffers must be."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest
-
-
-def weighted_mean(values: Array, weights: Array | None = None) -> float:
-    """Σwv / Σw over the queries that a metric scores, rounded once, so that the order of queries cannot show.
-
-    >>> weighted_mean(np.array([0.5, np.nan, 1.0]), np.array([1.0, 1.0, 3.0]))
-    0.875
-    """
-    scored = ~np.isnan(values)
-    if weights is None:
-        return math.fsum(values[scored]) / int(scored.sum())
-    return math.fsum(weights[scored] * values[scored]) / math.fsum(weights[scored])
-
-
-def require_scored(name: str, values: Array, weights: Array | None = None) -> None:
-    """Refuse values of a metric that skips every query: there is no mean."""
-    if np.isnan(values if weights is None else values[weights > 0]).all():
-        raise check.error(
-            f"{name} scores no query",
-            got=f"{values.size:,} {'query' if values.size == 1 else 'queries'} without a relevant document "
-            "(or of weight 0)",
-            hint="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
-        )
+    def __str__(self) -> str:
+        options = grammar.arguments(self) if is_dataclass(self) else ""
+        return self.name + (f"({options})" if options else "")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RankMetric(Metric):
-    """A metric of this package: it prints as the expression that makes it, and a kernel computes it.
+    """A metric of this package, computed by a kernel; it prints as its expression.
 
-    A score of −inf means that the document was not retrieved: it has no rank, but counts among the relevant ones and in
-    the ideal.
+    A document with a score of −inf was not retrieved: it has no rank, but its label counts in totals and in the ideal.
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
-    """Whether it says something about queries without relevant documents too; ``empty`` is then nothing to choose."""
+    """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
     sees_judged: ClassVar[bool] = False
-    """Whether documents that nobody judged are something else to it than documents that are not relevant."""
+    """Whether unjudged documents differ from those that are not relevant."""
 
     cutoff: int | None = None
-    """Only ranks up to this one count; None counts all."""
+    """The last rank that counts; None for all ranks."""
     ties: str = "average"
     """Equal scores: the exact "average" over all orders, the "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
-    """Worth of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
+    """Value of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
@@ -226,28 +129,26 @@ class RankMetric(Metric):
 
     def __call__(
         self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
-        """One number per query; input in the form that kernels take is looked at by them alone."""
+    ) -> Array:
+        """Return one number per query; arrays of the right type are checked by the kernel alone."""
         n_docs = np.asarray(labels).size
-        starts = read_only(check.offsets(offsets, n_docs))
-        columns = _column(scores, starts, check.scores), _column(labels, starts, check.labels)
-        out = np.empty(starts.size - 1)
-        longest = int(np.diff(starts).max(initial=0))
+        checked = read_only(check.offsets(offsets, n_docs))
+        columns = _column(scores, checked, check.scores), _column(labels, checked, check.labels)
+        out = np.empty(checked.size - 1)
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         empty = 0.0 if self.of_every_query else np.nan if self.empty == "skip" else float(self.empty)
-        kernel, *parts = self._kernel(longest)
+        kernel, *arguments = self._kernel(longest(checked))
         if self.sees_judged:
-            known = np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], starts)
-            parts.append(known)
-        settings = (read_only(part) if isinstance(part, np.ndarray) else part for part in parts)
-        over_queries(kernel, starts, *columns, cutoff, TIES[self.ties], *settings, empty, out)
+            arguments.append(np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], checked))
+        settings = (read_only(value) if isinstance(value, np.ndarray) else value for value in arguments)
+        over_queries(kernel, checked, *columns, cutoff, TIES[self.ties], *settings, empty, out)
         if np.isposinf(out).any():
-            check.scores(columns[0], starts)
-            raise self._bad_label(columns[1], starts)
+            check.scores(columns[0], checked)
+            raise self._label_error(columns[1], checked)
         return out
 
-    def values(self, scores: Array, labels: Array, offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give one number per query."""
+    def values(self, scores: Array, labels: Array, offsets: Offsets) -> Array:
+        """Return one number per query."""
         return self(scores, labels, offsets)
 
     def __matmul__(self, cutoff: int) -> Self:
@@ -256,57 +157,97 @@ class RankMetric(Metric):
 
     def __str__(self) -> str:
         shared = tuple(field.name for field in fields(RankMetric))
-        own = tuple(field.name for field in fields(self) if field.name not in shared)
-        parts = [grammar.arguments(self, leave_out=shared), grammar.arguments(self, leave_out=(*own, "cutoff"))]
+        special = tuple(field.name for field in fields(self) if field.name not in shared)
+        parts = [grammar.arguments(self, leave_out=shared), grammar.arguments(self, leave_out=(*special, "cutoff"))]
         options = ", ".join(filter(None, parts))
         return self.name + (f"({options})" if options else "") + (f"@{self.cutoff}" if self.cutoff else "")
 
     __repr__ = __str__
 
     @abstractmethod
-    def _kernel(self, longest: int) -> Call:
-        """Give the kernel, and the arguments of its own for lists of up to ``longest`` documents."""
+    def _kernel(self, longest: int) -> KernelCall:
+        """Return the kernel, and its further arguments for queries of up to ``longest`` documents."""
 
-    def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:
-        """Say what is wrong with a label that has no worth."""
-        return bad_label(labels, offsets, getattr(self, "gain", "linear"))
-
-
-def checked_gain(gain: object) -> Gain:
-    """Check a gain: one of the two words, or a table of numbers by label."""
-    if isinstance(gain, str):
-        return check.choice("gain", gain, ("exponential", "linear"))
-    if not isinstance(gain, Sequence | np.ndarray) or not len(gain):
-        hint = "set gain=exponential, gain=linear, or a table such as gain=(0, 1, 3, 7)"
-        raise check.error("gain must be a word or a table of numbers by label", got=repr(gain), hint=hint)
-    return tuple(check.number("a gain in the table", value, least=0.0, most=_TOO_MUCH) for value in gain)
+    def _label_error(self, labels: Array, offsets: Offsets) -> ValueError:
+        """Return the error that names a label without a gain."""
+        return label_error(labels, offsets, getattr(self, "gain", "linear"))
 
 
-def bad_label(labels: NDArray[np.float64], offsets: NDArray[np.int64], gain: Gain) -> ValueError:
-    """Say which label has no gain, and why."""
-    check.labels(labels, offsets)
-    whole = labels == np.floor(labels)
-    if gain == "exponential":
-        bad = labels >= np.log2(_TOO_MUCH)
-    else:
-        bad = labels >= _TOO_MUCH if gain == "linear" else ~(whole & (labels < len(gain)))
-    row = int(np.argmax(bad))
-    where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
-    if isinstance(gain, str):
-        hint = "set gain=linear" if gain == "exponential" else "divide all labels by a number"
-        return check.error(f"a label is too large for the gain {gain}", got=got, where=where, hint=hint)
-    if not whole[row]:
-        return check.error(
-            "a gain table needs whole labels", got=got, where=where, hint="set gain=exponential or gain=linear"
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BinaryMetric(RankMetric):
+    """A metric for which a document is either relevant or not."""
+
+    relevant: float = 1
+    """The lowest label that counts as relevant."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("relevant", self.relevant, least=0.0, most=1e300, open_ends=True)
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionMetric(Metric):
+    """A function as a metric."""
+
+    name: ClassVar[str] = "function"
+    function: MetricFunction
+
+    def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:
+        """Call the function."""
+        return self.function(scores, labels, offsets)
+
+    def __str__(self) -> str:
+        name = registry.name_of(self.function) or getattr(self.function, "name", None)
+        return str(name or getattr(self.function, "__name__", ""))
+
+    __repr__ = __str__
+
+
+def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metric:
+    """Raise if a custom metric has no name, or the name of another metric: files and tables identify metrics by name.
+
+    ``lookup`` returns the metric that has a name already.
+    """
+    name = str(metric) if hasattr(metric, "name") else ""
+    if not name.isprintable() or not name or name.startswith("<"):
+        raise check.error(
+            "a metric needs a name",
+            got=repr(getattr(metric, "function", metric)),
+            hint="define it with def, or give it an attribute name",
         )
-    what = f"a label is beyond the gain table, which ends at {len(gain) - 1}"
-    return check.error(what, got=got, where=where, hint="give the table one more number for each higher label")
+    other = lookup(name)
+    is_same = other == metric or (type(other) is type(metric) and bool(registry.name_of(type(metric))))
+    if name == _LOSS or (other is not None and not is_same):
+        what = "a custom metric has the name of something else"
+        raise check.error(what, got=repr(name), hint="rename the function, or give it an attribute name")
+    return metric
 
 
-def _column(
-    values: ArrayLike, offsets: NDArray[np.int64], full_check: Callable[..., NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """One float64 per document; values of the right form are looked at by the kernel, others here."""
+def weighted_mean(values: Array, weights: Array | None = None) -> float:
+    """Return Σwv / Σw over the queries that a metric scores, rounded once, so that the order of queries has no effect.
+
+    >>> weighted_mean(np.array([0.5, np.nan, 1.0]), np.array([1.0, 1.0, 3.0]))
+    0.875
+    """
+    scored = ~np.isnan(values)
+    if weights is None:
+        return math.fsum(values[scored]) / int(scored.sum())
+    return math.fsum(weights[scored] * values[scored]) / math.fsum(weights[scored])
+
+
+def require_scored(name: str, values: Array, weights: Array | None = None) -> None:
+    """Raise where a metric skips every query: there is no mean."""
+    if np.isnan(values if weights is None else values[weights > 0]).all():
+        raise check.error(
+            f"{name} scores no query",
+            got=f"{values.size:,} {'query' if values.size == 1 else 'queries'} without a relevant document "
+            "(or of weight 0)",
+            hint="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
+        )
+
+
+def _column(values: ArrayLike, offsets: Offsets, full_check: Callable[..., Array]) -> Array:
+    """Return one float64 per document; arrays of the right type are checked by the kernel, others here."""
     array = np.asarray(values)
     if array.dtype != np.float64 or array.shape != (offsets[-1],):
         array = full_check(array, offsets)

@@ -1,16 +1,27 @@
-"""How other libraries compute metrics, as options that make ours agree with theirs."""
+"""Metrics of other libraries: the options that make ours agree with theirs, and their names for metrics.
 
+Names of trec_eval and ir_measures are read with trec_eval's conventions; each differs from ours at least in its
+capitals. Metrics print under our names only, with every option that differs from our defaults.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from rankwise import check
 from rankwise.metrics.base import RankMetric
-from rankwise.metrics.dcg import NDCG
+from rankwise.metrics.dcg import NDCG, RBP
+from rankwise.metrics.err import ERR
+from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
+from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.plain import Keywords
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
 _CONVENTIONS: dict[str, dict[str, Keywords]] = {
-    # Of each library: the options of every metric that has them, then what is different for some metrics.
+    # For each library: the options of every metric that has them, then differences of single metrics.
     OWN: {},
     "lightgbm": {_EVERY: {"gain": "exponential", "ties": "row", "empty": 1}, "ap": {"divide": "cutoff"}},
     "xgboost": {
@@ -31,11 +42,52 @@ _CONVENTIONS: dict[str, dict[str, Keywords]] = {
 }
 
 
+_CUT: dict[str, type[RankMetric]] = {"P": Precision, "map_cut": AP, "ndcg_cut": NDCG, "recall": Recall, "success": Hit}
+"""Measures of trec_eval whose cutoff is part of the name: P_10, or P.10 as its option -m has it."""
+_NAMES: dict[str, type[RankMetric]] = {
+    # trec_eval; names that are the same in both (ndcg, bpref, num_q, …) are ours
+    **{name: kind for name, kind in _CUT.items() if name != "recall"},
+    "map": AP,
+    "recip_rank": RR,
+    "Rprec": RPrecision,
+    "infAP": InfAP,
+    "set_P": Precision,
+    "set_recall": Recall,
+    # ir_measures
+    "AP": AP,
+    "MAP": AP,
+    "Bpref": Bpref,
+    "BPref": Bpref,
+    "ERR": ERR,
+    "Judged": Judged,
+    "nDCG": NDCG,
+    "NDCG": NDCG,
+    "NumQ": NumQ,
+    "NumRel": NumRel,
+    "NumRelRet": NumRelRet,
+    "NumRet": NumRet,
+    "Precision": Precision,
+    "R": Recall,
+    "Recall": Recall,
+    "RBP": RBP,
+    "RPrec": RPrecision,
+    "RR": RR,
+    "MRR": RR,
+    "SetP": Precision,
+    "SetR": Recall,
+    "Success": Hit,
+}
+_NEED_CUTOFF = ("P", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
+_ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
+"""Our names for arguments of ir_measures."""
+_DCG = {"log2": "linear", "exp-log2": "exponential"}
+
+
 def conventions(library: str) -> Keywords:
-    """Give the options with which ``ndcg`` computes what ``library`` does by default.
+    """Return the options with which ``ndcg`` computes what ``library`` does by default.
 
     ``library`` is lightgbm, xgboost, catboost, sklearn or trec_eval, or rankwise, which changes nothing. For other
-    metrics ``rw.metric("ap@10", conventions=library)`` takes those of the options that the metric has. trec_eval orders
+    metrics ``rw.metric("ap@10", conventions=library)`` sets those of the options that the metric has. trec_eval orders
     documents with equal scores by their id, descending; metrics see no ids, so the rows must be in that order, as
     :func:`rankwise.judge` puts them.
 
@@ -47,13 +99,59 @@ def conventions(library: str) -> Keywords:
 
 
 def options_of(library: str, kind: type[RankMetric]) -> Keywords:
-    """Give the options that a convention sets of this kind of metric; options that it does not have are left out.
+    """Return the options that a convention sets for a class of metrics; options that it does not have are left out.
 
     >>> from rankwise.metrics import AP
     >>> options_of("lightgbm", AP)
     {'ties': 'row', 'empty': 1, 'divide': 'cutoff'}
     """
-    known = _CONVENTIONS[check.choice("library", library, _CONVENTIONS)]
-    options = known.get(_EVERY, {}) | known.get(kind.name, {})
-    open_here = {field.name for field in fields(kind)} - ({"empty"} if kind.of_every_query else set())
-    return {name: value for name, value in options.items() if name in open_here}
+    convention = _CONVENTIONS[check.choice("library", library, _CONVENTIONS)]
+    options = convention.get(_EVERY, {}) | convention.get(kind.name, {})
+    available = {field.name for field in fields(kind)} - ({"empty"} if kind.of_every_query else set())
+    return {name: value for name, value in options.items() if name in available}
+
+
+def normalized_name(expression: object) -> Any:
+    """Rewrite a cutoff that is part of a name of trec_eval: ``P_10`` becomes ``P@10``.
+
+    >>> normalized_name("ndcg_cut_10"), normalized_name("P.5"), normalized_name("num_rel")
+    ('ndcg_cut@10', 'P@5', 'num_rel')
+    >>> normalized_name("recall_100")
+    'Recall@100'
+    """
+    parts = re.fullmatch(r"\s*([A-Za-z_]+?)[_.](\d+)\s*", expression) if isinstance(expression, str) else None
+    if parts is None or parts[1] not in _CUT:
+        return expression
+    return f"{'Recall' if parts[1] == 'recall' else parts[1]}@{parts[2]}"
+
+
+def require_cutoff(expression: str, parsed: RankMetric) -> RankMetric:
+    """Raise where another library's name has no meaning without a cutoff."""
+    name = re.match(r"\s*(\w*)", expression)
+    if parsed.cutoff is None and name is not None and name[1] in _NEED_CUTOFF:
+        raise check.error(f"{name[1]} needs a cutoff", got=repr(expression), hint=f"write {name[1]}@10")
+    return parsed
+
+
+class PeerMetric:
+    """Builds the metric that has a name in another library, from that library's arguments or ours."""
+
+    def __init__(self, kind: type[RankMetric], options: Mapping[str, object]) -> None:
+        self.kind, self.options = kind, options
+        ours = {field.name for field in fields(NumRelRet if kind is NumRet else kind)}
+        names = [*(theirs for theirs, name in _ARGUMENTS.items() if name in ours), *sorted(ours)]
+        words = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+        self.__signature__ = inspect.Signature(words)  # unknown arguments are detected by it
+
+    def __call__(self, **arguments: Any) -> RankMetric:
+        """Build the metric."""
+        if "dcg" in arguments:
+            arguments["dcg"] = _DCG[check.choice("form of DCG (dcg)", arguments["dcg"], _DCG)]
+        kind = NumRelRet if self.kind is NumRet and "rel" in arguments else self.kind  # as ir_measures writes it
+        named = {_ARGUMENTS.get(name, name): value for name, value in arguments.items()}
+        return kind(**{**self.options, **named})
+
+
+def peers(library: str) -> dict[str, PeerMetric]:
+    """Return the builders of metrics under other libraries' names, with the conventions of a library."""
+    return {name: PeerMetric(kind, options_of(library, kind)) for name, kind in _NAMES.items()}

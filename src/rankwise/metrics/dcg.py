@@ -1,4 +1,4 @@
-"""DCG and NDCG, and the kernel of all metrics that are a weighted sum over ranks (also RBP, precision and recall).
+"""DCG, NDCG and rank-biased precision, and the kernel of all metrics that are a weighted sum over ranks.
 
 Σ_r w_r·g(document at rank r) is linear in the order, so its mean over all orders of a tie group is exact and cheap:
 each tied document gets the mean weight of the group's ranks, ranks beyond the cutoff weighing 0.
@@ -9,22 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from rankwise import check
+from rankwise.arrays import Array
 from rankwise.compiling import kernel
-from rankwise.metrics.base import (
-    Call,
-    Gain,
-    RankMetric,
-    checked_gain,
-    clean,
-    discounts,
-    fill_worths,
-    gain_rule,
-    group_end,
-    ideal,
-    longest_of,
-    ranking,
-    scratch_for,
-)
+from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
+from rankwise.metrics.gains import Gain, checked_gain, discounts, gain_rule, ideal_sum, relevance_rule
+from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
 
 PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 
@@ -46,7 +36,7 @@ class DCG(RankMetric):
         super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, gain_rule(self.gain), discounts(longest), PLAIN
 
 
@@ -63,61 +53,76 @@ class NDCG(DCG):
     name: ClassVar[str] = "ndcg"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, gain_rule(self.gain), discounts(longest), BY_IDEAL
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RBP(BinaryMetric):
+    """Rank-biased precision: (1 − p)·Σ p^(r−1) over the ranks r of relevant documents (Moffat and Zobel 2008).
+
+    >>> RBP(p=0.5)([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])  # (1 + 1/4) / 2
+    array([0.625])
+    """
+
+    name: ClassVar[str] = "rbp"
+    p: float = 0.8
+    """Probability that a reader continues to the next rank: 0.8 for the first page, 0.95 for patient readers."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("p", self.p, least=0.0, most=1.0, open_ends=True)
+
+    def _weights(self, longest: int) -> Array:
+        weights: Array = (1.0 - self.p) * self.p ** np.arange(float(longest))
+        return weights
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), PLAIN
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NRBP(RBP):
+    """Rank-biased precision over the highest value that the query allows, 1 − p^P for P relevant documents.
+
+    With a cutoff, P counts at most ``cutoff`` documents.
+
+    >>> NRBP(p=0.5)([3.0, 2.0, 1.0], [1, 0, 1], [0, 3]).round(4)  # 0.625 / 0.75
+    array([0.8333])
+    """
+
+    name: ClassVar[str] = "nrbp"
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return weighted_sum, relevance_rule(self.relevant), self._weights(longest), BY_IDEAL
 
 
 @kernel
 def weighted_sum(first, last, offsets, scores, labels, cutoff, ties, rule, weights, divide, empty, out):  # type: ignore[no-untyped-def]
-    """Σ_r weights[r]·worth over the ranking of each query, divided as ``divide`` says.
+    """Σ_r weights[r]·gain over the ranking of each query, divided by what ``divide`` names.
 
-    TO_RELEVANT divides as BY_RELEVANT does, and looks only at as many ranks as there are relevant documents.
+    TO_RELEVANT divides as BY_RELEVANT does, and stops at the rank that is the number of relevant documents.
     """
-    longest = longest_of(first, last, offsets)
-    worths, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        start, stop = offsets[q], offsets[q + 1]
-        mine = scores[start:stop]
-        worth = worths[: stop - start]
-        if not fill_worths(labels[start:stop], rule, worth, counts) or not clean(mine):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid:
             out[q] = np.inf
             continue
         best = 0.0
         if divide == BY_IDEAL:
-            best = ideal(worth, rule, counts, weights, cutoff)
+            best = ideal_sum(query.gains, rule, query.counts, weights, cutoff)
         else:
-            for value in worth:
-                best += value
+            for gain in query.gains:
+                best += gain
         if best <= 0.0:
             out[q] = empty
             continue
         depth = min(cutoff, np.int64(best)) if divide == TO_RELEVANT else cutoff
-        count = ranking(mine, worth, depth, ties, ranked, scratch)
-        total = over_groups(mine, worth, ranked, count, min(depth, count), ties, weights)
+        count = rank(query, depth, ties)
+        total = sum_over_ranks(query, count, min(depth, count), ties, weights)
         if divide in (BY_IDEAL, BY_RELEVANT, TO_RELEVANT):
             total = min(total / best, 1.0)
         elif divide == BY_RETRIEVED:
             total /= max(min(count, cutoff), 1)
         out[q] = total
-
-
-@kernel
-def over_groups(scores, worths, ranked, count, depth, ties, weights):  # type: ignore[no-untyped-def]
-    """Σ_r weights[r]·worth up to rank ``depth``; tied documents share the weights of their ranks."""
-    total = 0.0
-    start = 0
-    while start < depth:
-        stop = group_end(scores, ranked, start, count, ties)
-        if stop - start == 1:
-            total += weights[start] * worths[ranked[start]]
-        else:
-            worth, weight = 0.0, 0.0
-            for rank in range(start, stop):
-                worth += worths[ranked[rank]]
-            for rank in range(start, min(stop, depth)):
-                weight += weights[rank]
-            total += weight * worth / (stop - start)
-        start = stop
-    return total

@@ -11,21 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Array, Offsets
 from rankwise.compiling import kernel
-from rankwise.metrics.base import (
-    Call,
-    RankMetric,
-    clean,
-    fill_worths,
-    gain_rule,
-    group_end,
-    longest_of,
-    ranking,
-    scratch_for,
-)
+from rankwise.metrics.base import KernelCall, RankMetric
+from rankwise.metrics.gains import gain_rule
+from rankwise.metrics.order import group_end
+from rankwise.metrics.query import buffers_for, open_query, rank
 
 _NOTHING = 1e-18
 
@@ -47,10 +40,10 @@ class ERR(RankMetric):
         check.integer("highest", self.highest, least=1)
         check.number("highest", self.highest, least=1, most=50)
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)
 
-    def _bad_label(self, labels: NDArray[np.float64], offsets: NDArray[np.int64]) -> ValueError:
+    def _label_error(self, labels: Array, offsets: Offsets) -> ValueError:
         check.labels(labels, offsets)
         row = int(np.argmax(labels > self.highest))
         return check.error(
@@ -63,33 +56,26 @@ class ERR(RankMetric):
 
 @kernel
 def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, weights, empty, out):  # type: ignore[no-untyped-def]
-    longest = longest_of(first, last, offsets)
-    stops, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        mine = scores[offsets[q] : offsets[q + 1]]
-        stop_at = stops[: mine.size]
-        if not fill_worths(labels[offsets[q] : offsets[q + 1]], rule, stop_at, counts) or not clean(mine):
-            out[q] = np.inf
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        satisfying, ranked, most = query.gains, query.ranked, 0.0
+        for i in range(satisfying.size):
+            satisfying[i] /= unit
+            most = max(most, satisfying[i])
+        if not query.valid or most == 0.0 or most >= 1.0:
+            out[q] = empty if query.valid and most == 0.0 else np.inf
             continue
-        most = 0.0
-        for i in range(mine.size):
-            stop_at[i] /= unit
-            most = max(most, stop_at[i])
-        if most == 0.0 or most >= 1.0:
-            out[q] = empty if most == 0.0 else np.inf
-            continue
-        count = ranking(mine, stop_at, cutoff, ties, ranked, scratch)
+        count = rank(query, cutoff, ties)
         total, reading, start = 0.0, 1.0, 0
         while start < min(count, cutoff):
-            stop = group_end(mine, ranked, start, count, ties)
+            stop = group_end(query.scores, ranked, start, count, ties)
             if stop - start == 1:
-                satisfied = stop_at[ranked[start]]
+                satisfied = satisfying[ranked[start]]
                 total += reading * satisfied * weights[start]
                 reading *= 1.0 - satisfied
             else:
-                group = stop_at[ranked[start:stop]]
+                group = satisfying[ranked[start:stop]]
                 places = min(stop, cutoff) - start
                 total += reading * _tied(group, weights[start : start + places])
                 for satisfied in group:
@@ -100,7 +86,7 @@ def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, wei
 
 @kernel
 def _tied(group, weights):  # type: ignore[no-untyped-def]
-    """Average over all orders of the group of Σ_j weights[j]·(probability to stop at its place j)."""
+    """Return the mean over all orders of the group of Σ_j weights[j]·(probability to stop at its place j)."""
     able = group[group > 0.0]
     if able.size == 0:
         return 0.0
@@ -108,7 +94,7 @@ def _tied(group, weights):  # type: ignore[no-untyped-def]
     passing = 1.0 - able.mean()
     if passing**terms < _NOTHING:
         terms = int(np.ceil(np.log(_NOTHING) / np.log(passing)))
-    # passed[i] = F_i, after each document n of those that can satisfy
+    # passed[i] = F_i, one document that can satisfy after another
     passed = np.zeros(terms + 1)
     passed[0] = 1.0
     for n in range(able.size):

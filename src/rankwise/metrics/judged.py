@@ -1,8 +1,8 @@
-"""Metrics that tell documents that nobody judged from those that are not relevant: bpref, infAP and judged@k.
+"""Metrics that distinguish unjudged documents from those that are not relevant (bpref, infAP, judged@k), and counts.
 
-``judged`` is 1 for a document that was judged, 0 for one that was not, and −1 for one that was pooled, that is chosen
-for judging, but not judged (a negative grade in qrels). The definitions are trec_eval's. With averaged ties each value
-is the exact mean over all orders of the tied documents: what stands above a document of a tie group is hypergeometric.
+``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not judged (a
+negative grade in qrels). The definitions are trec_eval's. With averaged ties each value is the exact mean over all
+orders of the tied documents: the number of documents above one of a tie group is hypergeometric.
 """
 
 from dataclasses import dataclass
@@ -11,28 +11,21 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.base import (
-    Call,
-    RankMetric,
-    clean,
-    fill_worths,
-    group_end,
-    longest_of,
-    ranking,
-    relevance_rule,
-    scratch_for,
-)
-from rankwise.metrics.dcg import over_groups
-from rankwise.metrics.precision import Binary
+from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
+from rankwise.metrics.dcg import PLAIN, weighted_sum
+from rankwise.metrics.gains import relevance_rule
+from rankwise.metrics.order import group_end
+from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
 
 _NOTHING = 1e-18
 _EPSILON = 1e-5  # of infAP, in trec_eval
-# What a document is, in the order in which ties=worst puts them.
+# Kinds of documents, in the order of ties=worst.
 _OTHER, _UNJUDGED, _POOLED, _RELEVANT = 0, 1, 2, 3
+_N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Bpref(Binary):
+class Bpref(BinaryMetric):
     """Binary preference: how rarely judged documents that are not relevant stand above relevant ones.
 
     The mean over the R relevant documents of 1 − min(n, R)/min(N, R), of n judged documents above that are not relevant
@@ -45,12 +38,12 @@ class Bpref(Binary):
     name: ClassVar[str] = "bpref"
     sees_judged: ClassVar[bool] = True
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _preference, relevance_rule(self.relevant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class InfAP(Binary):
+class InfAP(BinaryMetric):
     """Inferred average precision, from judgments of a sample of the pool (Yilmaz and Aslam 2006, as in trec_eval).
 
     The precision above a relevant document is estimated by that of the judged documents there, for as many documents
@@ -64,7 +57,7 @@ class InfAP(Binary):
     name: ClassVar[str] = "infap"
     sees_judged: ClassVar[bool] = True
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _inferred, relevance_rule(self.relevant)
 
 
@@ -82,28 +75,92 @@ class Judged(RankMetric):
     of_every_query: ClassVar[bool] = True
     sees_judged: ClassVar[bool] = True
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _share_judged, relevance_rule(1.0)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumQ(RankMetric):
+    """1 for every query: its total is the number of queries.
+
+    >>> NumQ()([3.0, 2.0, 1.0], [1, 0, 0], [0, 2, 3])
+    array([1., 1.])
+    """
+
+    name: ClassVar[str] = "num_q"
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return _count, relevance_rule(1.0), _N_QUERIES
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumRet(RankMetric):
+    """Number of retrieved documents up to the cutoff: those with a score other than −inf.
+
+    >>> NumRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
+    array([2.])
+    """
+
+    name: ClassVar[str] = "num_ret"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return _count, relevance_rule(1.0), _N_RETRIEVED
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumRel(BinaryMetric):
+    """Number of relevant documents, retrieved or not, whatever the cutoff.
+
+    >>> NumRel()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
+    array([2.])
+    """
+
+    name: ClassVar[str] = "num_rel"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return _count, relevance_rule(self.relevant), _N_RELEVANT
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumRelRet(BinaryMetric):
+    """Number of relevant documents retrieved up to the cutoff.
+
+    >>> NumRelRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
+    array([1.])
+    """
+
+    name: ClassVar[str] = "num_rel_ret"
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return weighted_sum, relevance_rule(self.relevant), np.ones(longest), PLAIN
+
+
 @kernel
-def _fill_kinds(labels, judged, rule, kinds, counts):  # type: ignore[no-untyped-def]
-    """Write what each document is, and tell whether every label has a worth."""
-    fine = fill_worths(labels, rule, kinds, counts)
+def _set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
+    """Replace the gain of each document by its kind."""
     for i in range(kinds.size):
         if judged[i] == 1:
             kinds[i] = _RELEVANT if kinds[i] > 0.0 else _OTHER
         else:
             kinds[i] = _POOLED if judged[i] == -1 else _UNJUDGED
-    return fine
 
 
 @kernel
 def _draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
-    """Draw one more of ``size`` documents without putting back, of which ``marked`` are marked.
+    """Draw one more of ``size`` documents without replacement, of which ``marked`` are marked.
 
-    ``chances[i]`` is the chance of i marked ones among those drawn; beyond ``low`` to ``high`` it is nothing. There
-    must be place for ``marked`` + 2 of them.
+    ``chances[i]`` is the chance of i marked ones among those drawn, 0 outside ``low`` to ``high``; its end is spare.
     """
     left = size - drawn
     for i in range(high, low - 1, -1):
@@ -122,29 +179,24 @@ def _draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-d
 
 @kernel
 def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
-    longest = longest_of(first, last, offsets)
-    kinds, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        start, stop = offsets[q], offsets[q + 1]
-        mine, kind = scores[start:stop], kinds[: stop - start]
-        if not _fill_kinds(labels[start:stop], judged[start:stop], rule, kind, counts) or not clean(mine):
-            out[q] = np.inf
-            continue
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        kind, ranked = query.gains, query.ranked
+        _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
         relevant, others = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
-        if relevant == 0:
-            out[q] = empty
+        if not query.valid or relevant == 0:
+            out[q] = empty if query.valid else np.inf
             continue
-        count = ranking(mine, kind, cutoff, ties, ranked, scratch)
+        count = rank(query, cutoff, ties)
         unit = 1.0 / max(min(others, relevant), 1)
         total, above, start = 0.0, 0, 0
         while start < min(count, cutoff):
-            stop = group_end(mine, ranked, start, count, ties)
+            stop = group_end(query.scores, ranked, start, count, ties)
             hits, bad = 0, 0
-            for rank in range(start, stop):
-                hits += kind[ranked[rank]] == _RELEVANT
-                bad += kind[ranked[rank]] == _OTHER
+            for place in range(start, stop):
+                hits += kind[ranked[place]] == _RELEVANT
+                bad += kind[ranked[place]] == _OTHER
             if hits > 0 and stop <= cutoff:
                 # As many of the group's others stand before a relevant document as not: 0 to all of them alike.
                 lost = 0.0
@@ -169,28 +221,23 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
 
 @kernel
 def _inferred(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
-    longest = longest_of(first, last, offsets)
-    kinds, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        start, stop = offsets[q], offsets[q + 1]
-        mine, kind = scores[start:stop], kinds[: stop - start]
-        if not _fill_kinds(labels[start:stop], judged[start:stop], rule, kind, counts) or not clean(mine):
-            out[q] = np.inf
-            continue
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        kind, ranked = query.gains, query.ranked
+        _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
         relevant = (kind == _RELEVANT).sum()
-        if relevant == 0:
-            out[q] = empty
+        if not query.valid or relevant == 0:
+            out[q] = empty if query.valid else np.inf
             continue
-        count = ranking(mine, kind, cutoff, ties, ranked, scratch)
+        count = rank(query, cutoff, ties)
         total, start = 0.0, 0
         seen = np.zeros(4)  # of each kind, above the group
         while start < min(count, cutoff):
-            stop = group_end(mine, ranked, start, count, ties)
+            stop = group_end(query.scores, ranked, start, count, ties)
             group = np.zeros(4)
-            for rank in range(start, stop):
-                group[np.int64(kind[ranked[rank]])] += 1.0
+            for place in range(start, stop):
+                group[np.int64(kind[ranked[place]])] += 1.0
             if group[_RELEVANT] > 0.0:
                 places = min(stop, cutoff) - start
                 total += group[_RELEVANT] / (stop - start) * _inferred_in_group(seen, group, start, places)
@@ -203,14 +250,14 @@ def _inferred(first, last, offsets, scores, labels, cutoff, ties, rule, judged, 
 def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-def]
     """Σ, over the places of a tie group, of the estimated precision at a relevant document that stands there.
 
-    Of the others of the group, some that were judged stand above it. Given how many, the number of relevant ones among
-    them and of pooled ones among the rest enter linearly, so their means will do.
+    Given how many judged documents of the group are above it, the numbers of relevant ones among them and of pooled
+    ones among the rest enter linearly, so that their means suffice.
     """
     others = np.int64(group.sum()) - 1
-    known = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
-    relevant_share = (group[_RELEVANT] - 1.0) / max(known, 1)
-    pooled_share = group[_POOLED] / max(others - known, 1)
-    chances = np.zeros(min(known, places) + 2)
+    n_judged = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
+    relevant_share = (group[_RELEVANT] - 1.0) / max(n_judged, 1)
+    pooled_share = group[_POOLED] / max(others - n_judged, 1)
+    chances = np.zeros(min(n_judged, places) + 2)
     chances[0], low, high = 1.0, 0, 0
     total = 0.0
     for place in range(places):
@@ -220,25 +267,35 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
             precision = (seen[_RELEVANT] + more * relevant_share + _EPSILON) / (above + 2.0 * _EPSILON)
             total += chances[more] * (1.0 + pooled * precision) / (start + place + 1.0)
         if place + 1 < places:
-            low, high = _draw(chances, low, high, place, known, others)
+            low, high = _draw(chances, low, high, place, n_judged, others)
     return total
 
 
 @kernel
 def _share_judged(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
-    longest = longest_of(first, last, offsets)
-    worths, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        start, stop = offsets[q], offsets[q + 1]
-        mine, worth = scores[start:stop], worths[: stop - start]
-        if not fill_worths(labels[start:stop], rule, worth, counts) or not clean(mine):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid:
             out[q] = np.inf
             continue
-        for i in range(worth.size):
-            worth[i] = judged[start + i] != 0
-        count = ranking(mine, worth, cutoff, ties, ranked, scratch)
+        query.gains[:] = judged[offsets[q] : offsets[q + 1]] != 0
+        count = rank(query, cutoff, ties)
         places = min(count, cutoff)
-        total = over_groups(mine, worth, ranked, count, places, ties, np.ones(places))
+        total = sum_over_ranks(query, count, places, ties, np.ones(places))
         out[q] = total / places if places > 0 else empty
+
+
+@kernel
+def _count(first, last, offsets, scores, labels, cutoff, ties, rule, counted, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    buffers = buffers_for(first, last, offsets, rule)
+    for q in range(first, last):
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid:
+            out[q] = np.inf
+        elif counted == _N_RELEVANT:
+            out[q] = query.gains.sum()
+        elif counted == _N_RETRIEVED:
+            out[q] = min((query.scores > -np.inf).sum(), cutoff)
+        else:
+            out[q] = 1.0

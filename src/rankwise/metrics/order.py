@@ -1,9 +1,9 @@
-"""Put the documents of one query in order: the whole list, or the top of it with the ties that the cutoff cuts.
+"""The order of the documents of one query: all of them, or the top with the ties that the cutoff would cut.
 
-Sorting is most of what a ranking metric does, so it is done in linear time for the scores that rankers give: documents
-are dealt into about as many buckets as there are documents by where their score lies between the lowest and the
-highest, which leaves one or two per bucket. Crowded buckets are merge-sorted, so no scores are slow. For a small cutoff
-only the documents of the first buckets are looked at again.
+Sorting is most of the work of a ranking metric, so it takes linear time for typical scores: documents are distributed
+into about as many buckets as there are documents, by where their score lies between the lowest and the highest, which
+leaves one or two per bucket. Crowded buckets are merge-sorted, so no distribution of scores is slow. For a small cutoff
+only the documents of the first buckets are sorted.
 
 Scores must not be NaN or +inf here: callers check first. Equal scores keep the order of their rows.
 """
@@ -19,8 +19,17 @@ _CROWD = 24  # documents up to which sorting by insertion beats the rest
 
 
 @kernel
+def longest_of(first, last, offsets):
+    """Return the number of documents of the longest of these queries: how large a kernel's buffers must be."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
+@kernel
 def scratch_for(longest):
-    """Give the scratch arrays that ordering lists of up to ``longest`` documents needs."""
+    """Return the scratch arrays for ordering up to ``longest`` documents."""
     return np.empty(longest), np.empty(longest, np.int32), np.empty(longest + 1, np.int32)
 
 
@@ -32,7 +41,7 @@ def order(scores, out):
 
 @kernel
 def order_in(scores, out, scratch):
-    """Do the same as :func:`order` in scratch arrays that are made once for many lists."""
+    """Do the same as :func:`order` in scratch arrays that many queries share."""
     n = scores.size
     keys, buckets, ends = scratch
     high, scale = _span(scores, n)
@@ -41,7 +50,7 @@ def order_in(scores, out, scratch):
             keys[i], out[i] = scores[i], i
         sort_down(keys, out, 0, n)
         return
-    _deal(scores, high, scale, buckets, ends)
+    _distribute(scores, high, scale, buckets, ends)
     crowd = np.int32(0)
     for bucket in range(np.uint32(n)):
         crowd = max(crowd, ends[bucket + np.uint32(1)])
@@ -52,7 +61,7 @@ def order_in(scores, out, scratch):
         ends[place] += np.int32(1)
         keys[at], out[at] = scores[i], i
     if crowd <= _CROWD:
-        _insert(keys, out, 0, n)  # nobody leaves his bucket, and one loop is faster than a loop over buckets
+        _insert(keys, out, 0, n)  # never crosses buckets, and one loop is faster than a loop over buckets
         return
     start = np.int64(0)
     for bucket in range(n):
@@ -63,13 +72,12 @@ def order_in(scores, out, scratch):
 
 
 @kernel
-def ranking(scores, worths, cutoff, ties, out, scratch):
+def ranking(scores, gains, cutoff, ties, out, scratch):
     """Fill ``out`` with the ranking of one query and return how many documents it holds.
 
-    Documents with a score of −inf were not retrieved and never enter. The ranking may end at the cutoff, but a tie
-    group that the cutoff cuts is always given whole, because averaged, worst and best ties need all of it. With
-    ``ties`` WORST or BEST tied documents stand in ascending or descending order of ``worths``. ``scratch`` is what
-    :func:`scratch_for` makes.
+    Documents with a score of −inf were not retrieved and are left out. The ranking may end at the cutoff, but includes
+    every document tied with the last, because averaged, worst and best ties need the whole group. With ``ties`` WORST
+    or BEST, tied documents are in ascending or descending order of ``gains``. ``scratch`` is from :func:`scratch_for`.
     """
     if 2 * cutoff < scores.size:
         count = _top(scores, cutoff, out, scratch)
@@ -88,7 +96,7 @@ def ranking(scores, worths, cutoff, ties, out, scratch):
             stop = group_end(scores, out, start, count, AVERAGE)
             if stop - start > 1:
                 for at in range(start, stop):
-                    keys[at] = worths[out[at]] if ties == BEST else -worths[out[at]]
+                    keys[at] = gains[out[at]] if ties == BEST else -gains[out[at]]
                 sort_down(keys, out, start, stop)
             start = stop
     return count
@@ -96,7 +104,7 @@ def ranking(scores, worths, cutoff, ties, out, scratch):
 
 @kernel(inline=True)
 def group_end(scores, ranked, start, count, ties):
-    """Where the group of documents ends that share the rank ``start``: the next place unless ties are averaged."""
+    """Return where the tie group that begins at ``start`` ends: the next place unless ties are averaged."""
     stop = start + 1
     if ties == AVERAGE:
         score = scores[ranked[start]]
@@ -117,7 +125,7 @@ def _top(scores, cutoff, out, scratch):
             out[i] = i
         count = n
     else:
-        _deal(scores, high, scale, buckets, counts)
+        _distribute(scores, high, scale, buckets, counts)
         bar, enough = 0, counts[1]
         while enough < cutoff:
             bar += 1
@@ -133,7 +141,7 @@ def _top(scores, cutoff, out, scratch):
 
 @kernel(fastmath=REORDERED)
 def _span(scores, n):
-    """Find the highest score, and what turns a distance from it into one of n buckets (0: buckets would not help)."""
+    """Return the highest score, and the factor from distances to it to n buckets (0: buckets would not help)."""
     low, high = np.inf, -np.inf
     for score in scores:
         high = max(high, score)
@@ -143,8 +151,8 @@ def _span(scores, n):
 
 
 @kernel
-def _deal(scores, high, scale, buckets, counts):
-    """Deal documents into buckets, the first with the highest scores; ``counts[b + 1]`` counts those in bucket b."""
+def _distribute(scores, high, scale, buckets, counts):
+    """Distribute documents into buckets, highest scores first; ``counts[b + 1]`` counts those in bucket b."""
     last = scores.size - 1.0
     counts[: scores.size + 1] = 0
     for i in range(scores.size):
@@ -156,7 +164,7 @@ def _deal(scores, high, scale, buckets, counts):
 
 @kernel
 def sort_down(keys, rows, start, stop):
-    """Sort one stretch of keys from high to low, and the rows with them, keeping equal keys as they are."""
+    """Sort keys ``start`` to ``stop`` from high to low, and the rows with them; stable."""
     if stop - start <= _CROWD:
         _insert(keys, rows, start, stop)
         return
@@ -167,11 +175,11 @@ def sort_down(keys, rows, start, stop):
         return
     for run in range(start, stop, _CROWD):
         _insert(keys, rows, run, min(run + _CROWD, stop))
-    kept_keys, kept_rows = np.empty(stop - start), np.empty(stop - start, rows.dtype)
+    left_keys, left_rows = np.empty(stop - start), np.empty(stop - start, rows.dtype)
     width = _CROWD
     while width < stop - start:
         for left in range(start, stop - width, 2 * width):
-            _merge(keys, rows, kept_keys, kept_rows, left, left + width, min(left + 2 * width, stop))
+            _merge(keys, rows, left_keys, left_rows, left, left + width, min(left + 2 * width, stop))
         width *= 2
 
 
@@ -191,21 +199,21 @@ def _insert(keys, rows, start, stop):
 
 
 @kernel
-def _merge(keys, rows, kept_keys, kept_rows, left, middle, stop):
-    """Merge two sorted neighbours in place; the left one is set aside first."""
-    kept = middle - left
-    for i in range(kept):
-        kept_keys[i], kept_rows[i] = keys[left + i], rows[left + i]
+def _merge(keys, rows, left_keys, left_rows, left, middle, stop):
+    """Merge two adjacent sorted ranges in place; the left one is copied first."""
+    size = middle - left
+    for i in range(size):
+        left_keys[i], left_rows[i] = keys[left + i], rows[left + i]
     here, right, at = 0, middle, left
-    while here < kept and right < stop:
-        if keys[right] > kept_keys[here]:
+    while here < size and right < stop:
+        if keys[right] > left_keys[here]:
             keys[at], rows[at] = keys[right], rows[right]
             right += 1
         else:
-            keys[at], rows[at] = kept_keys[here], kept_rows[here]
+            keys[at], rows[at] = left_keys[here], left_rows[here]
             here += 1
         at += 1
-    while here < kept:
-        keys[at], rows[at] = kept_keys[here], kept_rows[here]
+    while here < size:
+        keys[at], rows[at] = left_keys[here], left_rows[here]
         here += 1
         at += 1

@@ -1,6 +1,6 @@
-"""Metrics of relevant or not: AP, reciprocal rank, precision, R-precision, recall and hit.
+"""Metrics of binary relevance: AP, reciprocal rank, precision, R-precision, recall and hit.
 
-A document is relevant if its label is at least ``relevant``. With averaged ties each value is the exact mean over all
+With averaged ties each value is the exact mean over all
 orders of the tied documents. Precision and recall are weighted sums over ranks (see ``dcg.py``); reciprocal rank and
 hit need only the tie group of the best relevant document, and no sorting at all.
 """
@@ -12,37 +12,15 @@ import numpy as np
 
 from rankwise import check
 from rankwise.compiling import kernel
-from rankwise.metrics.base import (
-    AVERAGE,
-    BEST,
-    ROW,
-    Call,
-    RankMetric,
-    clean,
-    fill_worths,
-    group_end,
-    longest_of,
-    ranking,
-    relevance_rule,
-    scratch_for,
-)
+from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, weighted_sum
+from rankwise.metrics.gains import relevance_rule
+from rankwise.metrics.order import AVERAGE, BEST, ROW, group_end
+from rankwise.metrics.query import buffers_for, open_query, rank
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Binary(RankMetric):
-    """A metric of relevant or not."""
-
-    relevant: float = 1
-    """The lowest label that counts as relevant."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, most=1e300, open_ends=True)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Precision(Binary):
+class Precision(BinaryMetric):
     """The share of relevant documents in the first ``cutoff`` ranks, or, without a cutoff, in all that was retrieved.
 
     A list shorter than the cutoff is divided by the cutoff all the same, as trec_eval does.
@@ -61,7 +39,7 @@ class Precision(Binary):
         super().__post_init__()
         check.choice("divisor (divide)", self.divide, ("cutoff", "retrieved"))
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         rule = relevance_rule(self.relevant)
         if self.cutoff is None or self.divide == "retrieved":
             return weighted_sum, rule, np.ones(longest), BY_RETRIEVED
@@ -69,7 +47,7 @@ class Precision(Binary):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RPrecision(Binary):
+class RPrecision(BinaryMetric):
     """R-precision: the share of relevant documents in the first R ranks, of R relevant documents of the query.
 
     >>> RPrecision()([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
@@ -78,12 +56,12 @@ class RPrecision(Binary):
 
     name: ClassVar[str] = "rprec"
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, relevance_rule(self.relevant), np.ones(longest), TO_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Recall(Binary):
+class Recall(BinaryMetric):
     """The share of the query's relevant documents that stand in the first ``cutoff`` ranks.
 
     >>> Recall(cutoff=2)([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
@@ -92,12 +70,12 @@ class Recall(Binary):
 
     name: ClassVar[str] = "recall"
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, relevance_rule(self.relevant), np.ones(longest), BY_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AP(Binary):
+class AP(BinaryMetric):
     """Average precision: the mean over relevant documents of the precision at their ranks.
 
     With a cutoff, relevant documents below it or not retrieved count 0, and the mean is still over all of the
@@ -118,12 +96,12 @@ class AP(Binary):
         super().__post_init__()
         check.choice("divisor (divide)", self.divide, ("relevant", "cutoff"))
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _average_precision, relevance_rule(self.relevant), self.divide == "cutoff"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RR(Binary):
+class RR(BinaryMetric):
     """Reciprocal rank: one over the rank of the first relevant document, 0 if there is none up to the cutoff.
 
     >>> RR()([3.0, 2.0, 1.0], [0, 1, 1], [0, 3])
@@ -132,12 +110,12 @@ class RR(Binary):
 
     name: ClassVar[str] = "rr"
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _first_relevant, relevance_rule(self.relevant), 1.0 / np.arange(1.0, longest + 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Hit(Binary):
+class Hit(BinaryMetric):
     """1 if a relevant document stands in the first ``cutoff`` ranks, else 0 (trec_eval's success).
 
     With averaged ties it is the probability of a hit.
@@ -148,39 +126,32 @@ class Hit(Binary):
 
     name: ClassVar[str] = "hit"
 
-    def _kernel(self, longest: int) -> Call:
+    def _kernel(self, longest: int) -> KernelCall:
         return _first_relevant, relevance_rule(self.relevant), np.ones(longest)
 
 
 @kernel
 def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule, by_cutoff, empty, out):  # type: ignore[no-untyped-def]
-    longest = longest_of(first, last, offsets)
-    worths, ranked = np.empty(longest), np.empty(longest, np.int64)
-    counts = np.empty(rule.table.size + 1, np.int64)
-    scratch = scratch_for(longest)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        mine = scores[offsets[q] : offsets[q + 1]]
-        worth = worths[: mine.size]
-        if not fill_worths(labels[offsets[q] : offsets[q + 1]], rule, worth, counts) or not clean(mine):
-            out[q] = np.inf
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        relevant = query.gains.sum()
+        if not query.valid or relevant == 0.0:
+            out[q] = empty if query.valid else np.inf
             continue
-        relevant = worth.sum()
-        if relevant == 0.0:
-            out[q] = empty
-            continue
-        count = ranking(mine, worth, cutoff, ties, ranked, scratch)
+        count = rank(query, cutoff, ties)
         total, seen, start = 0.0, 0.0, 0
         while start < min(count, cutoff):
-            stop = group_end(mine, ranked, start, count, ties)
+            stop = group_end(query.scores, query.ranked, start, count, ties)
             size, hits = stop - start, 0.0
-            for rank in range(start, stop):
-                hits += worth[ranked[rank]]
+            for place in range(start, stop):
+                hits += query.gains[query.ranked[place]]
             if hits > 0.0:
                 # A place of the group holds a relevant document with probability hits/size; the others of the group
                 # are then spread evenly over its other places.
                 others = (hits - 1.0) / max(size - 1, 1)
-                for rank in range(start, min(stop, cutoff)):
-                    total += hits / size * (seen + 1.0 + (rank - start) * others) / (rank + 1.0)
+                for place in range(start, min(stop, cutoff)):
+                    total += hits / size * (seen + 1.0 + (place - start) * others) / (place + 1.0)
             seen += hits
             start = stop
         out[q] = min(total / (min(relevant, cutoff) if by_cutoff else relevant), 1.0)
@@ -188,34 +159,29 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
 
 @kernel
 def _first_relevant(first, last, offsets, scores, labels, cutoff, ties, rule, weights, empty, out):  # type: ignore[no-untyped-def]
-    worths = np.empty(longest_of(first, last, offsets))
-    counts = np.empty(rule.table.size + 1, np.int64)
+    buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
-        mine = scores[offsets[q] : offsets[q + 1]]
-        worth = worths[: mine.size]
-        if not fill_worths(labels[offsets[q] : offsets[q + 1]], rule, worth, counts) or not clean(mine):
-            out[q] = np.inf
-            continue
-        if worth.sum() == 0.0:
-            out[q] = empty
+        query = open_query(q, offsets, scores, labels, rule, buffers)
+        if not query.valid or query.gains.sum() == 0.0:
+            out[q] = empty if query.valid else np.inf
             continue
         best = -np.inf
-        for i in range(mine.size):
-            if worth[i] > 0.0 and mine[i] > best:
-                best = mine[i]
-        out[q] = 0.0 if best == -np.inf else _weight_of_first(mine, worth, best, cutoff, ties, weights)
+        for i in range(query.scores.size):
+            if query.gains[i] > 0.0 and query.scores[i] > best:
+                best = query.scores[i]
+        out[q] = 0.0 if best == -np.inf else _weight_of_first(query.scores, query.gains, best, cutoff, ties, weights)
 
 
 @kernel
-def _weight_of_first(scores, worths, best, cutoff, ties, weights):  # type: ignore[no-untyped-def]
-    """Find the (mean) weight of the rank of the first relevant document; ``best`` is its score."""
+def _weight_of_first(scores, gains, best, cutoff, ties, weights):  # type: ignore[no-untyped-def]
+    """Return the (mean) weight of the rank of the first relevant document; ``best`` is its score."""
     ahead, size, hits, before = 0, 0, 0, 0
     for i in range(scores.size):
         ahead += scores[i] > best
         if scores[i] == best:
-            before += hits == 0 and worths[i] == 0.0
+            before += hits == 0 and gains[i] == 0.0
             size += 1
-            hits += worths[i] > 0.0
+            hits += gains[i] > 0.0
     if ties != AVERAGE:
         rank = ahead + (0 if ties == BEST else before if ties == ROW else size - hits)
         return weights[rank] if rank < cutoff else 0.0

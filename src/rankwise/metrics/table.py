@@ -1,4 +1,4 @@
-"""The one table of metrics by name, and the way from expression to metric."""
+"""The table of metrics by name, and metrics from expressions and functions."""
 
 import functools
 from collections.abc import Iterable
@@ -6,20 +6,16 @@ from dataclasses import fields, replace
 from typing import Any, overload
 
 from rankwise import check, grammar, registry
-from rankwise.metrics.base import Metric, RankMetric
-from rankwise.metrics.conventions import OWN, TREC_EVAL, options_of
-from rankwise.metrics.counts import NumQ, NumRel, NumRelRet, NumRet
-from rankwise.metrics.custom import FunctionMetric, MetricFunction, checked_name
-from rankwise.metrics.dcg import DCG, NDCG
+from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
+from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
+from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
-from rankwise.metrics.judged import Bpref, InfAP, Judged
-from rankwise.metrics.names import peers, spelled, with_cutoff
+from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.rbp import NRBP, RBP
 from rankwise.plain import Keywords
 
 MetricLike = str | Metric | MetricFunction
-"""An expression, a metric, or a function of one's own."""
+"""An expression, a metric, or a custom function."""
 
 METRICS: dict[str, type[RankMetric]] = {
     kind.name: kind
@@ -35,15 +31,14 @@ def metric(expression: str | RankMetric, *, conventions: str | None = None, **op
 @overload
 def metric(expression: MetricLike, *, conventions: str | None = None, **options: Any) -> Metric: ...
 def metric(expression: MetricLike, *, conventions: str | None = None, **options: Any) -> Metric:
-    """Give the metric that ``expression`` describes; ``options`` replace what it says.
+    """Return the metric that ``expression`` describes; ``options`` replace its arguments.
 
-    A function of one's own becomes a metric, too: see :class:`Metric`.
+    A custom function is accepted, too: see :class:`Metric`.
 
-    Names of trec_eval and ir_measures are read too, and mean what they do there: ``P_10``, ``ndcg_cut_20``,
+    Names of trec_eval and ir_measures are read with the meaning that they have there: ``P_10``, ``ndcg_cut_20``,
     ``nDCG@20``, ``AP(rel=2)``.
 
-    ``conventions`` names a library (see :func:`rankwise.conventions`): what the expression leaves open is then as
-    there, instead of as here.
+    ``conventions`` names a library (see :func:`rankwise.conventions`), whose defaults replace ours.
 
     >>> metric("ndcg@10")([3.0, 2.0, 1.0], [2, 0, 1], [0, 3]).round(4)
     array([0.9639])
@@ -62,62 +57,62 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     if not isinstance(parsed, RankMetric):
         return _without_options(parsed, conventions, options)
     if options:
-        known = [field.name for field in fields(parsed)]
-        for word in options:
-            if word not in known:
-                hint = check.suggestion(word, known).rstrip("?")
-                raise check.error(f"unknown option of {parsed.name}", got=repr(word), hint=hint)
+        names = [field.name for field in fields(parsed)]
+        for name in options:
+            if name not in names:
+                hint = check.suggestion(name, names).rstrip("?")
+                raise check.error(f"unknown option of {parsed.name}", got=repr(name), hint=hint)
         parsed = replace(parsed, **options)
     return parsed
 
 
-def expression(given: MetricLike) -> str | Metric:
-    """Return the expression of a metric where that reads back as the same; else, as of a function, the metric.
+def expression(value: MetricLike) -> str | Metric:
+    """Return the expression of a metric if it reads back as the same metric; else, as for a function, the metric.
 
     >>> expression(metric("ndcg", cutoff=5)), expression(len)
     ('ndcg@5', len)
     """
-    found = metric(given)
-    return str(found) if isinstance(found, RankMetric) or _known(str(found)) == found else found
+    parsed = metric(value)
+    return str(parsed) if isinstance(parsed, RankMetric) or _lookup(str(parsed)) == parsed else parsed
 
 
-def metrics(given: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
-    """Give one metric or several, each of them once; two that are called the same are an error.
+def metrics(values: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
+    """Return one metric or several, each of them once; two with the same name are an error.
 
     >>> metrics("ap"), metrics(["ndcg@10", "ndcg(ties=average)@10", "rr"])
     ((ap,), (ndcg@10, rr))
     """
-    found: dict[str, Metric] = {}
-    several: object = given
+    by_name: dict[str, Metric] = {}
+    several: object = values
     if not (isinstance(several, Iterable) or callable(several)):
         hint = "write a name, such as 'ndcg@10', or a list of them"
-        raise check.error("metrics are names, or functions", got=repr(given), hint=hint)
-    for one in [given] if isinstance(given, str) or callable(given) else given:
-        chosen = metric(one)
-        if found.setdefault(str(chosen), chosen) != chosen:
+        raise check.error("metrics are names, or functions", got=repr(values), hint=hint)
+    for value in [values] if isinstance(values, str) or callable(values) else values:
+        parsed = metric(value)
+        if by_name.setdefault(str(parsed), parsed) != parsed:
             hint = "rename one of the functions, or give it an attribute name"
-            raise check.error("two metrics have the same name", got=repr(str(chosen)), hint=hint)
-    return tuple(found.values())
+            raise check.error("two metrics have the same name", got=repr(str(parsed)), hint=hint)
+    return tuple(by_name.values())
 
 
-def _custom(given: Metric | MetricFunction, conventions: str | None, options: Keywords) -> Metric:
-    """Take a metric of one's own."""
-    if isinstance(given, type):
-        raise check.error("a metric is needed, and not its class", got=given.__name__, hint=f"write {given.__name__}()")
-    found = checked_name(given if isinstance(given, Metric) else FunctionMetric(given), _known)
-    return _without_options(found, conventions, options)
+def _custom(value: Metric | MetricFunction, conventions: str | None, options: Keywords) -> Metric:
+    """Return a custom metric, or a custom function as one."""
+    if isinstance(value, type):
+        raise check.error("a metric is needed, and not its class", got=value.__name__, hint=f"write {value.__name__}()")
+    named = checked_name(value if isinstance(value, Metric) else FunctionMetric(value), _lookup)
+    return _without_options(named, conventions, options)
 
 
-def _without_options(own: Metric, conventions: str | None, options: Keywords) -> Metric:
-    """Refuse options beside a metric of one's own."""
+def _without_options(custom: Metric, conventions: str | None, options: Keywords) -> Metric:
+    """Return a custom metric; raise if there are options for it."""
     if conventions is not None or options:
-        what = "a metric of one's own has no options or conventions"
-        raise check.error(what, got=repr(own), hint="build them into the function")
-    return own
+        what = "a custom metric has no options or conventions"
+        raise check.error(what, got=repr(custom), hint="build them into the function")
+    return custom
 
 
-def _known(name: str) -> Metric | None:
-    """Return the metric that a name stands for: ours, or one that is registered."""
+def _lookup(name: str) -> Metric | None:
+    """Return the metric of a name, one of ours or a registered one; None if there is none."""
     try:
         return metric(name)
     except ValueError:
@@ -128,25 +123,25 @@ def _read(expression: str | RankMetric, conventions: str | None) -> Metric:
     if isinstance(expression, RankMetric):
         if conventions is None:
             return expression
-        set_there = options_of(conventions, type(expression))
-        open_here = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
-        return replace(expression, **{name: value for name, value in set_there.items() if name in open_here})
+        defaults = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
+        options = options_of(conventions, type(expression))
+        return replace(expression, **{name: value for name, value in options.items() if name in defaults})
     otherwise = f"pass one of your own as the function itself, or {registry.HINT}"
-    table = _makers(conventions) | _registered()
-    parsed: Metric = grammar.parse(spelled(expression), table, "metric", otherwise=otherwise)
-    return with_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed
+    table = _builders(conventions) | _registered()
+    parsed: Metric = grammar.parse(normalized_name(expression), table, "metric", otherwise=otherwise)
+    return require_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed
 
 
 def _registered() -> Keywords:
-    """What makes metrics of users' own."""
+    """Return the builders of registered metrics."""
     return {
-        name: thing if isinstance(thing, type) else functools.partial(FunctionMetric, thing)
-        for name, thing in registry.of("metric").items()
+        name: custom if isinstance(custom, type) else functools.partial(FunctionMetric, custom)
+        for name, custom in registry.of("metric").items()
     }
 
 
 @functools.cache
-def _makers(conventions: str | None) -> Keywords:
-    """What makes a metric of a name and its arguments; arguments go before what the convention sets."""
+def _builders(conventions: str | None) -> Keywords:
+    """Return the builders of metrics by name; arguments of an expression override the options of the convention."""
     ours = {name: functools.partial(kind, **options_of(conventions or OWN, kind)) for name, kind in METRICS.items()}
     return ours | peers(conventions or TREC_EVAL)

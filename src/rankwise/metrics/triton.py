@@ -1,9 +1,9 @@
-"""Gains, ideal DCG and metrics of ragged lists on a device.
+"""Gains, ideal DCG and metrics of queries on a device.
 
-Metrics are those that are a weighted sum over ranks (``dcg.py``), equal to the CPU's to the last bit. Labels are looked
-at on the CPU, once: gains, what lists are divided by, and which are skipped. A lane of a program goes down the ranking
-of one list, from the first rank to the last that counts, and adds in double precision in the order in which the CPU
-adds. A product is divided before it is added, so that no compiler can fuse the two.
+Metrics are those that are a weighted sum over ranks (``dcg.py``), equal to the CPU's to the last bit. Gains, divisors
+and skipped queries are computed from the labels once, on the CPU. A lane of a program walks down the ranking of one
+query, from the first rank to the last that counts, and adds in double precision in the CPU's order. A product is
+divided before it is added, so that no compiler can fuse the two.
 """
 
 from dataclasses import dataclass
@@ -22,26 +22,27 @@ from rankwise.device import to_device
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.device.ragged import Ragged
-from rankwise.metrics.base import AVERAGE, GRADES, NO_CUTOFF, ROW, TIES, Gain, Metric, RankMetric, discounts
+from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
-from rankwise.metrics.ideal import Ideal, longest, worths_and_ideal
+from rankwise.metrics.gains import GRADES, NO_CUTOFF, Gain, Ideal, discounts, gains_by_rule, longest
+from rankwise.metrics.order import AVERAGE, ROW, TIES
 
 _BLOCK = 32
 
 
 @triton_kernel
-def _down_the_ranking(
-    offsets, scores, ranked, worths, weights, depths, totals, n_queries, average: tl.constexpr, block: tl.constexpr
+def _sum_over_ranks(
+    offsets, scores, ranked, gains, weights, depths, totals, n_queries, average: tl.constexpr, block: tl.constexpr
 ):
-    """Σ_r weights[r]·worth for ``block`` lists; documents of equal scores share the weights of their ranks."""
+    """Σ_r weights[r]·gain for ``block`` queries; tied documents share the weights of their ranks."""
     query = tl.program_id(0) * block + tl.arange(0, block)
     real = query < n_queries
     first = tl.load(offsets + query, mask=real, other=0)
     size = tl.load(offsets + query + 1, mask=real, other=0) - first
     depth = tl.load(depths + query, mask=real, other=0)
     total = tl.zeros([block], tl.float64)
-    # The group of equal scores that is being gone through.
-    worth, weight, count = total, total, total
+    # The current tie group.
+    gain, weight, count = total, total, total
     score = tl.zeros([block], scores.dtype.element_ty)
     rank = 0
     going = depth > 0
@@ -51,14 +52,14 @@ def _down_the_ranking(
         mine = tl.load(scores + row, mask=inside, other=0.0)
         begins = (mine != score) | (count == 0.0) if average else mine == mine
         ends = going & (count > 0.0) & (begins | (rank >= size))
-        total = tl.where(ends, total + weight * worth / tl.where(ends, count, 1.0), total)
+        total = tl.where(ends, total + weight * gain / tl.where(ends, count, 1.0), total)
         weight = tl.where(ends, 0.0, weight)
-        worth = tl.where(ends, 0.0, worth)
+        gain = tl.where(ends, 0.0, gain)
         count = tl.where(ends, 0.0, count)
         going = inside & ((rank < depth) | ~begins)
         counts = going & (rank < depth)
         weight += tl.where(counts, tl.load(weights + rank + tl.zeros_like(query), mask=counts, other=0.0), 0.0)
-        worth += tl.where(going, tl.load(worths + row, mask=going, other=0.0), 0.0)
+        gain += tl.where(going, tl.load(gains + row, mask=going, other=0.0), 0.0)
         count += tl.where(going, 1.0, 0.0)
         score = tl.where(going, mine, score)
         rank += 1
@@ -67,28 +68,27 @@ def _down_the_ranking(
 
 @dataclass(frozen=True)
 class DeviceMetric:
-    """A metric that has seen the labels of some lists, on their device."""
+    """A metric prepared for the labels of some queries, on a device."""
 
     lists: Ragged
-    worths: Tensor
+    gains: Tensor
     weights: Tensor
     depths: Tensor
-    """How many ranks of each list count."""
+    """Number of ranks of each query that count."""
     divisors: Tensor
     highest: float
-    """What no list may exceed, though rounding may."""
+    """Upper limit of a value, which rounding might exceed."""
     most: float
-    """What no list can exceed."""
+    """Upper bound of the values of all queries."""
     empty: float
     scored: NDArray[np.bool_]
-    """Which lists have a value of their own; others are worth ``empty``."""
-    here: Tensor
-    """The same on the device."""
+    """Whether each query has a value; for others it is ``empty``."""
+    scored_on_device: Tensor
     average: bool
 
     @classmethod
     def of(cls, metric: Metric, labels: Array, offsets: Offsets, device: torch.device) -> "DeviceMetric | None":
-        """Return it for lists with these labels; None for metrics, and for ways to treat ties, that have no kernel."""
+        """Prepare a metric for these labels; None for metrics and treatments of ties that have no device kernel."""
         if not isinstance(metric, RankMetric) or TIES[metric.ties] not in (AVERAGE, ROW):
             return None
         call: tuple[Any, ...] = metric._kernel(longest(offsets))
@@ -96,10 +96,10 @@ class DeviceMetric:
             return None
         _, rule, weights, divide = call
         cutoff = NO_CUTOFF if metric.cutoff is None else metric.cutoff
-        worths, best = worths_and_ideal(labels, offsets, rule, weights, cutoff)
+        gains, best = gains_by_rule(labels, offsets, rule, weights, cutoff)
         sizes = np.diff(offsets)
         if divide != BY_IDEAL:
-            best = np.bincount(np.repeat(np.arange(sizes.size), sizes), worths, sizes.size).astype(np.float64)
+            best = np.bincount(np.repeat(np.arange(sizes.size), sizes), gains, sizes.size).astype(np.float64)
         scored = best > 0.0
         depths = np.minimum(sizes, np.minimum(cutoff, best.astype(np.int64)) if divide == TO_RELEVANT else cutoff)
         shares = divide in (BY_IDEAL, BY_RELEVANT, TO_RELEVANT)
@@ -108,7 +108,7 @@ class DeviceMetric:
             divisors = np.maximum(np.minimum(sizes, cutoff), 1).astype(np.float64)
         return cls(
             lists=Ragged.of(offsets, device),
-            worths=to_device(worths, device),
+            gains=to_device(gains, device),
             weights=to_device(weights, device),
             depths=to_device(np.where(scored, depths, 0).astype(np.int32), device),
             divisors=to_device(divisors, device),
@@ -116,19 +116,19 @@ class DeviceMetric:
             most=1.0 if shares else float(best.max(initial=0.0) * weights.max(initial=0.0)),
             empty=0.0 if metric.of_every_query else np.nan if metric.empty == "skip" else float(metric.empty),
             scored=scored,
-            here=to_device(scored, device),
+            scored_on_device=to_device(scored, device),
             average=TIES[metric.ties] == AVERAGE,
         )
 
     def __call__(self, scores: Tensor, ranked: Tensor) -> Tensor:
-        """Return one number per list, NaN for those that are skipped, by the :func:`ranking` of the scores."""
+        """Return one number per query, NaN for those that are skipped, from the :func:`ranking` of the scores."""
         totals = torch.empty(self.lists.n_queries, dtype=torch.float64, device=self.lists.device)
         with torch.cuda.device_of(scores):
-            _down_the_ranking[(triton.cdiv(self.lists.n_queries, _BLOCK),)](
+            _sum_over_ranks[(triton.cdiv(self.lists.n_queries, _BLOCK),)](
                 self.lists.offsets,
                 scores,
                 ranked,
-                self.worths,
+                self.gains,
                 self.weights,
                 self.depths,
                 totals,
@@ -137,7 +137,7 @@ class DeviceMetric:
                 _BLOCK,
                 num_warps=1,
             )
-        return torch.where(self.here, (totals / self.divisors).clamp(max=self.highest), self.empty)
+        return torch.where(self.scored_on_device, (totals / self.divisors).clamp(max=self.highest), self.empty)
 
 
 _EXPONENTIAL, _LINEAR, _TABLE = (tl.constexpr(number) for number in range(3))
@@ -152,8 +152,8 @@ def _gain(label, table, n_table, rule: tl.constexpr):
     elif rule == _LINEAR:
         gain = label
     else:
-        known = (label == tl.floor(label)) & (label >= 0.0) & (label < n_table)
-        gain = tl.load(table + tl.where(known, label, 0.0).to(tl.int32), mask=known, other=float("nan"))
+        valid = (label == tl.floor(label)) & (label >= 0.0) & (label < n_table)
+        gain = tl.load(table + tl.where(valid, label, 0.0).to(tl.int32), mask=valid, other=float("nan"))
     return gain
 
 
@@ -171,7 +171,7 @@ def _gains_and_ideal(
     shares: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Fill the gains of a list and its ideal DCG: from counts of grades, or by counting who comes before whom."""
+    """Fill the gains of a query and its ideal DCG: from counts of grades, or by counting the documents before each."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
     lanes, grades = tl.arange(0, block), tl.arange(0, _GRADES)
@@ -251,6 +251,6 @@ def _gain_table(gain: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def ranking(lists: Ragged, scores: Tensor) -> Tensor:
-    """Return the document at each place of each list, by scores that are finite; equal scores stay in row order."""
+    """Return the document at each rank of each query, for finite scores; equal scores stay in row order."""
     with torch.cuda.device_of(scores):
         return ordered(lists, scores[None])[1]

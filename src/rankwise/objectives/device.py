@@ -20,8 +20,7 @@ from rankwise.device import to_device
 from rankwise.device.order import ordered
 from rankwise.device.ragged import Ragged
 from rankwise.device.random import key_words, query_words
-from rankwise.metrics.base import Gain
-from rankwise.metrics.ideal import Ideal
+from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
 from rankwise.objectives import device_kernels as kernels
 from rankwise.objectives.curvature import TREATMENTS

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import NONE, UNWANTED, Array, Offsets, read_only, rows_of, separate
 from rankwise.compiling import kernel
-from rankwise.metrics.base import Gain, longest_of
-from rankwise.metrics.ideal import Ideal, gains_and_ideal
-from rankwise.metrics.order import order_in, scratch_for
+from rankwise.metrics.gains import Gain, Ideal, gain_shares, gains_and_ideal
+from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives import curvature
 from rankwise.objectives.noise import perturb
 from rankwise.stream import Stream
@@ -144,8 +143,7 @@ class Lists:
 
     def gain_shares(self, labels: Values, gain: Gain = "exponential", cutoff: int | None = None) -> Values:
         """Return the gain of each document over the ideal DCG of its query."""
-        gains, ideal = self.gains_and_ideal(labels, gain, cutoff)
-        return gains / self.spread(self.positive_or_one(ideal))
+        return gain_shares(labels, self.offsets, gain, cutoff)
 
     def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Values:
         """Return a column of documents after checking it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from rankwise import check, registry
-from rankwise.metrics.contract import Metric
+from rankwise.metrics.base import Metric
 from rankwise.metrics.table import metric as find_metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS

@@ -39,19 +39,19 @@ _ATTEMPTS = 100
 
 def ready(path: str | Path, *, force: bool = False) -> Path:
     """Check, before the work begins, that a model can be written to the folder ``path``; gives where it will lie."""
-    path = files.behind_links(Path(path))
+    path = files.resolve_link(Path(path))
     check.free_path(path, force=force)
     if not path.exists():
-        return files.ready(path)
+        return files.check_writable(path)
     if not (path / DESCRIPTION).is_file():
         raise FileExistsError(f"{path} is not a model of rankwise and is kept. Hint: choose another name.")
-    return files.ready_folder(path)
+    return files.check_writable_folder(path)
 
 
 def write(path: str | Path, description: Json, contents: dict[str, bytes], *, force: bool = False) -> Path:
     """Write a model to the folder ``path``; with ``force`` in the place of the model that is there."""
     path = ready(path, force=force)
-    with files.telling(path):
+    with files.rename_errors(path):
         if path.exists() or not _create(path, description, contents):
             _replace(ready(path, force=force), description, contents)
     return path
@@ -164,14 +164,14 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
         for role, content in contents.items():
             _put(new / role, content)
         _put(new / DESCRIPTION, _text(description, contents, {role: role for role in contents}))
-        files.settle(new)
+        files.sync_folder(new)
         try:
             new.rename(path)
         except OSError:
             if not path.exists():
                 raise
             return False
-        files.settle(path.parent)
+        files.sync_folder(path.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return True
@@ -188,10 +188,10 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
             _put(path / names[role], content)
         _put(part, _text(description, contents, names))
         complete = True
-        files.settle(path)
+        files.sync_folder(path)
         older = _listed(path)
         part.replace(path / DESCRIPTION)
-        files.settle(path)
+        files.sync_folder(path)
     except BaseException:
         if not complete or part.exists():  # else the new model is in place, and an interruption came after
             _remove(path, {*names.values(), part.name})

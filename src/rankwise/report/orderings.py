@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array
-from rankwise.metrics.permutations import LINEAR, Distribution, Orderings, distribution
+from rankwise.metrics.orderings import LINEAR, Distribution, Orderings, distribution
 from rankwise.objectives.table import objective
 from rankwise.objectives.wrappers.bounded import bounded, metric_orderings
 from rankwise.plain import Json
@@ -53,8 +53,8 @@ class Instance(NamedTuple):
     def spread(self, metric: str, favour: float = 1.0) -> Distribution:
         """The distribution of a metric over the orderings of the list."""
         seen = self.orderings(metric)
-        thetas = seen.thetas if seen.kind == LINEAR else np.empty(0)
-        return distribution(seen.kind, seen.worths, thetas, orderings=_DRAWS, favour=favour)
+        discounts = seen.discounts if seen.kind == LINEAR else np.empty(0)
+        return distribution(seen.kind, seen.gains, discounts, orderings=_DRAWS, favour=favour)
 
     def __str__(self) -> str:
         return f"N = {self.documents}, P = {self.relevant}"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
-from rankwise.files import ready_folder, replacing
+from rankwise.files import check_writable_folder, replacing
 from rankwise.report import html
 from rankwise.report.parts import Plot, Section, Tabled
 from rankwise.report.view import View
@@ -24,8 +24,8 @@ FILES = "report-files"
 def ready(folder: Path, *, force: bool) -> None:
     """Check, before the work begins, that a report can be written into ``folder``."""
     check.free_path(folder / PAGE, force=force)
-    ready_folder(folder)
-    ready_folder(folder / FILES)
+    check_writable_folder(folder)
+    check_writable_folder(folder / FILES)
 
 
 def write_report(

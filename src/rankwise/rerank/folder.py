@@ -24,7 +24,7 @@ NAME = "reranker"
 def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, force: bool = False) -> Path:
     """Write a model to the folder ``path``, by a function that fills a folder."""
     path = storage.ready(path, force=force)
-    with files.telling(path):
+    with files.rename_errors(path):
         files.clear(path.parent)
         new = files.part_in(path.parent)
         new.mkdir()
@@ -68,10 +68,10 @@ def read(path: str | Path) -> Json:
 
 def _put(new: Path, path: Path) -> None:
     """Put a folder that is complete into its place."""
-    files.settle(new)
+    files.sync_folder(new)
     if not path.exists():
         new.rename(path)
-        files.settle(path.parent)
+        files.sync_folder(path.parent)
         return
     old = path.with_name(f"{path.name}.old-{secrets.token_hex(8)}")  # no name of those that are cleared away
     path.rename(old)
@@ -84,7 +84,7 @@ def _put(new: Path, path: Path) -> None:
         for one in _of_others(old):
             (path / one).parent.mkdir(parents=True, exist_ok=True)
             (old / one).rename(path / one)
-    files.settle(path.parent)
+    files.sync_folder(path.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

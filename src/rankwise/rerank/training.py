@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, compiling, user_code
+from rankwise import caches, check, user_code
 from rankwise.arrays import Array
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
@@ -86,7 +86,7 @@ def fit(
             raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
     if valid is not None:
         valid.compare_with(train, "validation")
-    with Interrupts() as interrupts, _own_threads(reranker), compiling.announce_compiling(reranker.progress):
+    with Interrupts() as interrupts, _own_threads(reranker), caches.announce_compiling(reranker.progress):
         with interrupts.allowed():
             metrics = find_metrics(reranker.metrics)
             validation = None if valid is None else Validation(valid.data, metrics, debias=reranker.debias)

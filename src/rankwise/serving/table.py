@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankwise import check
-from rankwise.files import ready, replacing
+from rankwise.files import check_writable, replacing
 from rankwise.serving.source import Source, Written
 
 
@@ -34,7 +34,7 @@ def write(
 ) -> tuple[Path, str]:
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = FORMATS[check.choice("format", name, FORMATS)].module
-    path = ready(path, force=force)
+    path = check_writable(path, force=force)
     written: Written = importlib.import_module(module).write(Source.of(model, names, path))
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)

@@ -71,7 +71,7 @@ def ready(path: Path, *, resume: bool) -> None:
         raise FileExistsError(
             f"{path} exists already and is kept. Hint: resume the search in it with resume=True, or name another."
         )
-    files.ready(path, force=True)
+    files.check_writable(path, force=True)
 
 
 def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
@@ -171,7 +171,7 @@ def mend(optuna: ModuleType, study: "Study") -> None:
 
 def _alive(process: Sequence[str | int]) -> bool:
     """Whether the process that runs a trial still lives, on this machine."""
-    if process[0] != socket.gethostname():
+    if process[0] != socket.gethostname() or os.name == "nt":  # where signal 0 would interrupt it
         return False
     try:
         os.kill(int(process[1]), 0)

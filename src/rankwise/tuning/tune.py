@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import check, compiling
+from rankwise import caches, check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -91,7 +91,7 @@ def tune(
         kept.pruner = optuna.pruners.NopPruner()
         if prune:
             kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
-        with compiling.announce_compiling(progress), showing(progress, checked.measured, limit, minutes) as report:
+        with caches.announce_compiling(progress), showing(progress, checked.measured, limit, minutes) as report:
             stopped = _search(optuna, kept, checked, limit, minutes, report)
         found = ended_trials(optuna, kept, checked)
     result = Tuning(

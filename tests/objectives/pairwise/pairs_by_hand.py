@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from rankwise.metrics.base import discounts, gains
+from rankwise.metrics.gains import discounts, gains
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise, RankNet
 
 LOSSES = {

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.metrics.base import discounts
+from rankwise.metrics.gains import discounts
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from tests.objectives.pairwise.pairs_by_hand import frozen
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.metrics.permutations import distribution
+from rankwise.metrics.orderings import distribution
 from rankwise.objectives.prepared import checked_lists
 from rankwise.objectives.wrappers import bounds
 from rankwise.objectives.wrappers.bounded import metric_orderings
@@ -158,8 +158,8 @@ def test_the_thesis_gain_smooths_every_value_that_was_drawn(metric, favour):
     labels, draws = np.repeat([1.0, 0.0], [20, 40]), 20_000
     inner = rw.objective(metric)
     seen = metric_orderings(inner, labels, np.array([0, 60]))
-    thetas = seen.thetas if seen.kind == "linear" else np.empty(0)
-    whole = distribution(seen.kind, seen.worths, thetas, orderings=draws, favour=favour)
+    discounts = seen.discounts if seen.kind == "linear" else np.empty(0)
+    whole = distribution(seen.kind, seen.gains, discounts, orderings=draws, favour=favour)
     gain = whole.different / (whole.values[-1] - whole.values[0])
     x = np.linspace(whole.values[0], whole.values[-1], 301)
     share, slope = every_share(whole.values, whole.chances, gain, x)

@@ -9,8 +9,8 @@ import pytest
 
 import rankwise as rw
 from rankwise import threads
-from rankwise.metrics.base import discounts
 from rankwise.metrics.exposure import group_shares
+from rankwise.metrics.gains import discounts
 from rankwise.objectives.plackett_luce.draws import sample
 from tests.objectives import test_objectives as contract
 

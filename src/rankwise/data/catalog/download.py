@@ -44,7 +44,7 @@ def fetch(archive: Archive, into: Path) -> Path:
     """
     target = into / archive.folder
     absent = not target.exists()
-    with caches.turn(into / ".rankwise-download.lock"):
+    with caches.file_lock(into / ".rankwise-download.lock"):
         if absent and target.exists():
             return target
         if not absent:

@@ -40,7 +40,7 @@ def cached(
             try:
                 _write_one(places, stamp, lambda _: data)
             except OSError as failed:
-                caches.missing(f"no copy of {source} can be kept ({failed.strerror or failed})")
+                caches.warn_no_cache(f"no copy of {source} can be kept ({failed.strerror or failed})")
         return data
 
     return _opened_or(make, _places(source, stamp, _in_cache(source)), stamp)
@@ -72,7 +72,7 @@ def mapped(
         except OSError as failed:
             if folder is not None:
                 raise _no_room(source, folder, failed) from None
-            caches.missing(f"no copy of the features of {source} can be kept ({failed.strerror or failed})")
+            caches.warn_no_cache(f"no copy of the features of {source} can be kept ({failed.strerror or failed})")
         try:
             return _write_one(_places(source, stamp, [caches.scratch() / _place(source)]), stamp, fill)
         except OSError as failed:
@@ -123,7 +123,7 @@ def _opened_or(make: Callable[[list[Path]], RankingDataset], places: list[Path],
     """Open the first copy that is there, or make one while others who want the same wait."""
     found = _first(places, stamp)
     if found is None:
-        with caches.turn(*(place.with_name(f".{place.name}.lock") for place in places)):
+        with caches.file_lock(*(place.with_name(f".{place.name}.lock") for place in places)):
             found = _first(places, stamp)
             if found is None:
                 found = make(places)

@@ -125,7 +125,7 @@ def _put(temporary: Path, place: Path, stamp: Json) -> None:
             place.rename(aside)  # it is damaged
         _remove(aside)
         temporary.rename(place)
-    files.settle(place.parent)
+    files.sync_folder(place.parent)
 
 
 def _sweep(place: Path, stamp: Json) -> None:

@@ -130,6 +130,9 @@ class Mapping:
     def read(self, first: int, last: int) -> NDArray[np.float32]:
         """Read rows ``first`` to ``last`` into memory."""
         width = 4 * self.shape[1]
+        if not hasattr(os, "preadv"):  # on Windows: a copy of the mapping
+            rows = np.asarray(self.root).view(np.uint8).reshape(-1)[self.start - self.root.offset + first * width :]
+            return np.array(rows[: (last - first) * width]).view(np.float32).reshape(last - first, self.shape[1])
         found = np.empty((last - first, self.shape[1]), np.float32)
         view, at = found.view(np.uint8).reshape(-1).data, self.start + first * width
         while view:

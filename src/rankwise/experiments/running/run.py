@@ -115,7 +115,7 @@ def run(
     ``results.md``. The results are what this description asks for, also if another run with other settings has
     meanwhile taken the folder over.
     """
-    files.ready_folder(Path(folder) / TRIALS)
+    files.check_writable_folder(Path(folder) / TRIALS)
     work = begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder, estimate=estimate)
     state, waiting = work.progress, {cell.name: cell for cell in work.missing}
     description = _description(work, command)

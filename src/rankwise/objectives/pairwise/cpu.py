@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import order_in, scratch_for
+from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 from rankwise.objectives.pairwise.tiles import (
     LANES,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.metrics.base import NO_CUTOFF, Gain, checked_gain
+from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.pairwise.cpu import pairwise

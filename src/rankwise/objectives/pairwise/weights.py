@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.arrays import Array
 from rankwise.compiling import FUSED, kernel
-from rankwise.metrics.base import discounts as dcg_discounts
+from rankwise.metrics.gains import discounts as dcg_discounts
 from rankwise.objectives.pairwise.tiles import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)

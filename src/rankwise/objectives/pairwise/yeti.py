@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.metrics.base import Gain, checked_gain, discounts
+from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.noise import NOISES, check_noise, noise_streams

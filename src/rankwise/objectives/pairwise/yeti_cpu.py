@@ -9,8 +9,7 @@ import numpy as np
 
 from rankwise.arrays import APART
 from rankwise.compiling import FUSED, kernel
-from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import order_in, scratch_for
+from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp, log1p_unit
 from rankwise.objectives.noise import perturb_list
 

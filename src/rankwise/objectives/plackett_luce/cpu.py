@@ -21,7 +21,7 @@ share their sums, so that a ranking costs as much as it has ranks and the list i
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.base import longest_of
+from rankwise.metrics.order import longest_of
 from rankwise.objectives.plackett_luce.draws import draw
 from rankwise.objectives.plackett_luce.table import (
     AFTER,

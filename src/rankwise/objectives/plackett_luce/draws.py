@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.base import longest_of
-from rankwise.metrics.order import sort_down
+from rankwise.metrics.order import longest_of, sort_down
 from rankwise.objectives.plackett_luce.table import (
     AFTER,
     ARRIVAL,

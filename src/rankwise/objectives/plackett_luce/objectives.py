@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.metrics.base import Gain, checked_gain, discounts
-from rankwise.metrics.permutations import LINEAR, Orderings
+from rankwise.metrics.gains import Gain, checked_gain, discounts
+from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives import curvature
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise.arrays import APART
 from rankwise.compiling import REORDERED, kernel
-from rankwise.metrics.base import longest_of
+from rankwise.metrics.order import longest_of
 from rankwise.objectives.fastmath import exp
 
 NDCG, AP, RBP = range(3)

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.metrics.base import Gain, checked_gain
-from rankwise.metrics.permutations import AP, DISCORDANCE, Orderings, ndcg_orderings
+from rankwise.metrics.gains import Gain, checked_gain
+from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives import curvature as curvatures
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values

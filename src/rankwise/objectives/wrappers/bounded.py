@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
-from rankwise.metrics.permutations import Orderings
+from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, offsets_of, read_only
 from rankwise.compiling import REORDERED, kernel
-from rankwise.metrics.permutations import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
+from rankwise.metrics.orderings import DISCORDANCE, LINEAR, Distribution, Orderings, distribution, quantiles
 from rankwise.objectives.fastmath import sigmoid
 from rankwise.objectives.prepared import PerQuery
 from rankwise.threads import over_queries
@@ -91,11 +91,11 @@ def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array,
     gains: list[float] = []
     which = np.zeros(alive.size, np.int64)
     for q in np.flatnonzero(alive).tolist():
-        worths = np.sort(seen.worths[seen.offsets[q] : seen.offsets[q + 1]])
+        worths = np.sort(seen.gains[seen.offsets[q] : seen.offsets[q + 1]])
         key = worths.tobytes()
         if key not in known:
             known[key] = len(found)
-            thetas = seen.thetas[: worths.size].tobytes() if seen.kind == LINEAR else b""
+            thetas = seen.discounts[: worths.size].tobytes() if seen.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
             span = most[q] - least[q]
             one, gain = _smoothed(seen.kind, key, thetas, float(best), float(span), rule)

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.base import Gain, checked_gain, longest_of
 from rankwise.metrics.exposure import MERITS, group_shares
+from rankwise.metrics.gains import Gain, checked_gain
+from rankwise.metrics.order import longest_of
 from rankwise.objectives.base import Objective, columns_for
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.plackett_luce.draws import draw, draw_streams

@@ -22,7 +22,7 @@ def names(format: str) -> tuple[str, ...]:  # noqa: A002 (what everyone calls it
 
 def ready(folder: str | Path, format: str, *, force: bool) -> Path:  # noqa: A002
     """Check, before the work begins, that the files can be written into a folder, which is made if need be."""
-    folder = files.ready_folder(folder)
+    folder = files.check_writable_folder(folder)
     for name in names(format):
         check.free_path(folder / name, force=force)
     return folder

@@ -10,7 +10,7 @@ from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, compiling, user_code
+from rankwise import caches, check, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
@@ -122,7 +122,7 @@ class Trained(Ranker):
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
-        with Interrupts() as interrupts, use_threads(self._thread_count()), compiling.announce_compiling(self.progress):
+        with Interrupts() as interrupts, use_threads(self._thread_count()), caches.announce_compiling(self.progress):
             with interrupts.allowed():
                 metrics = self._metrics()  # a wrong name is an error without validation data, too
                 if valid is not None and validation is None:

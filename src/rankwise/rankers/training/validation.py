@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Offsets, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric, gains, require_scored, weighted_mean
+from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.metrics.dcg import NDCG
+from rankwise.metrics.gains import gains
 
 Function = Callable[[Array], Mapping[str, float]]
 """From the scores of documents to numbers with names, the same names for all scores."""

@@ -1,4 +1,4 @@
-"""Metrics of one's own, functions and subclasses, wherever a metric is named."""
+"""Custom metrics, functions and subclasses, wherever a metric is accepted."""
 
 import functools
 import itertools
@@ -57,7 +57,7 @@ def test_evaluate_and_compare_take_functions_and_subclasses(parts):
     assert np.isfinite(drawn.mean["top_label"])
 
 
-def test_the_attribute_name_goes_before_the_functions_own(parts):
+def test_the_attribute_name_overrides_the_name_of_the_function(parts):
     def f(scores: Any, labels: Any, offsets: Any) -> Any:
         return top_label(scores, labels, offsets)
 
@@ -70,7 +70,7 @@ def test_the_attribute_name_goes_before_the_functions_own(parts):
     assert rw.evaluate(parts[0].features[:, 0], parts[0], partial).metrics == ("bound",)
 
 
-def test_names_tell_metrics_apart(parts):
+def test_metrics_are_identified_by_name(parts):
     def ndcg(scores: Any, labels: Any, offsets: Any) -> Any:
         return top_label(scores, labels, offsets)
 
@@ -116,7 +116,7 @@ def test_a_wrong_result_is_an_error_that_names_the_function(result, message, par
         rw.evaluate(parts[0].features[:, 0], parts[0], broken)
 
 
-def test_arguments_are_checked_before_and_cannot_be_written_to(parts):
+def test_arguments_are_checked_and_read_only(parts):
     def greedy(scores: Any, labels: Any, offsets: Any) -> Any:
         scores[:] = 0.0
 
@@ -144,7 +144,7 @@ def test_a_ranker_stops_by_it_and_is_saved_with_its_name(library, parts, tmp_pat
     assert loaded.set_params(metrics=worst).score(parts[1]) == expected
 
 
-def test_training_resumes_with_the_function_and_says_so_without(parts, tmp_path):
+def test_training_resumes_with_the_function_and_raises_without(parts, tmp_path):
     settings: dict[str, Any] = {"leaves": 4, "threads": 1, "patience": None, "checkpoint_every": 2}
     whole = rw.LightGBMRanker("xendcg", metrics=top_label, rounds=6, **settings | {"checkpoint_every": 50}).fit(*parts)
     folder = tmp_path / "checkpoint"
@@ -175,7 +175,7 @@ def test_a_net_stops_by_it(parts):
     assert len(model.history_["top_label"]) == 2
 
 
-def test_the_libraries_own_loops_take_it(parts):
+def test_training_loops_of_the_libraries_accept_it(parts):
     train, valid = parts
     seen: dict[str, Any] = {}
     own = lgb.Dataset(train.features, train.labels, group=train.sizes)

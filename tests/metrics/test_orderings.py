@@ -7,17 +7,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.metrics.drawn import drawn, favoured
-from rankwise.metrics.mann_whitney import counted, discordant_pairs, inverted
-from rankwise.metrics.permutations import (
-    AP,
-    DISCORDANCE,
-    LINEAR,
-    Orderings,
-    distribution,
-    ndcg_orderings,
-    quantiles,
-)
+from rankwise.metrics.orderings import AP, DISCORDANCE, LINEAR, Orderings, distribution, ndcg_orderings, quantiles
+from rankwise.metrics.random_orderings import counted, discordant_pairs, draw, draw_favouring, inverted
 from rankwise.threads import use_threads
 
 
@@ -58,7 +49,7 @@ def test_extremes_and_distribution_of_binary_lists(n, p):
         extremes = found.extremes()
         expected = values.min(), values.mean(), values.max()
         np.testing.assert_allclose([part[0] for part in extremes], expected, atol=1e-12, err_msg=kind)
-        whole = distribution(kind, found.worths, found.thetas)
+        whole = distribution(kind, found.gains, found.discounts)
         assert whole.exact
         levels, counts = np.unique(values.round(12), return_counts=True)
         np.testing.assert_allclose(whole.values, levels, atol=1e-11)
@@ -74,7 +65,7 @@ def test_graded_lists_with_cutoffs(labels, cutoff):
     found = ndcg_orderings(labels, np.array([0, n]), cutoff=cutoff)
     extremes = found.extremes()
     np.testing.assert_allclose([part[0] for part in extremes], [values.min(), values.mean(), values.max()], atol=1e-12)
-    whole = distribution(LINEAR, found.worths, found.thetas)
+    whole = distribution(LINEAR, found.gains, found.discounts)
     np.testing.assert_allclose((whole.values * whole.chances).sum(), values.mean(), atol=1e-12)
     np.testing.assert_allclose(whole.values[[0, -1]], [values.min(), values.max()], atol=1e-11)
 
@@ -86,7 +77,7 @@ def test_the_thesis_example():
 
 
 @pytest.mark.parametrize(("few", "many"), [(1, 1), (3, 5), (7, 7), (10, 40)])
-def test_mann_whitney_is_scipys(few, many):
+def test_mann_whitney_matches_scipy(few, many):
     chances = counted(few, many)
     assert chances.size == few * many + 1
     np.testing.assert_array_equal(chances, chances[::-1])
@@ -109,7 +100,7 @@ def test_mann_whitney_of_long_lists():
 @pytest.mark.parametrize(
     ("few", "many"), [(8, 2_000), (8, 17_000), (30, 1_111), (100, 100), (97, 150), (216, 216), (64, 1000)]
 )
-def test_waves_give_what_the_recurrence_counts(few, many):
+def test_inversion_matches_the_recurrence(few, many):
     exact = np.cumsum(counted(few, many))
     numbers, chances = inverted(few, many)
     width = int(numbers[1] - numbers[0])
@@ -140,13 +131,13 @@ def test_drawn_distributions_have_the_right_moments_and_repeat():
         found = ndcg_orderings(labels, np.array([0, 48]))
         if kind == AP:
             found = Orderings(AP, found.offsets, labels, np.empty(0))
-        drawn = distribution(kind, found.worths, found.thetas, orderings=20_000)
+        drawn = distribution(kind, found.gains, found.discounts, orderings=20_000)
         assert not drawn.exact
         error = np.sqrt((drawn.chances * drawn.values**2).sum() - (drawn.chances * drawn.values).sum() ** 2) / np.sqrt(
             20_000
         )
         np.testing.assert_allclose((drawn.values * drawn.chances).sum(), found.extremes().mean[0], atol=4 * error)
-        again = distribution(kind, found.worths, found.thetas, orderings=20_000)
+        again = distribution(kind, found.gains, found.discounts, orderings=20_000)
         np.testing.assert_array_equal(drawn.values, again.values)
         # The same orderings through the metric itself.
         rng = np.random.default_rng(1)
@@ -166,20 +157,20 @@ def by_hand(ordering, favour):
 
 @pytest.mark.parametrize("favour", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("labels", [[1, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1], [0, 0], [2, 1, 1, 0, 0]])
-def test_favoured_orderings_by_listing_them_all(labels, favour):
+def test_favoured_orderings_match_enumeration(labels, favour):
     labels = np.array(labels, float)
     orderings, n = every_ordering(labels)
     found = ndcg_orderings(labels, np.array([0, n]))
     kinds = {LINEAR: ranked_values("ndcg(empty=0)", orderings)}
-    worths = dict.fromkeys(kinds, found.worths)
+    gains_of = dict.fromkeys(kinds, found.gains)
     gains = 2.0**orderings - 1.0
     if labels.max() <= 1:
         kinds |= {AP: ranked_values("ap(empty=0)", orderings), DISCORDANCE: discordance(orderings)}
-        worths |= dict.fromkeys((AP, DISCORDANCE), labels)
+        gains_of |= dict.fromkeys((AP, DISCORDANCE), labels)
     chances = np.array([by_hand(one, favour) for one in gains])
     np.testing.assert_allclose(chances.sum(), 1.0)
     for kind, values in kinds.items():
-        whole = distribution(kind, worths[kind], found.thetas if kind == LINEAR else np.empty(0), favour=favour)
+        whole = distribution(kind, gains_of[kind], found.discounts if kind == LINEAR else np.empty(0), favour=favour)
         levels, which = np.unique(values.round(12), return_inverse=True)
         assert whole.exact
         np.testing.assert_allclose(whole.values, levels, atol=1e-11)
@@ -187,38 +178,38 @@ def test_favoured_orderings_by_listing_them_all(labels, favour):
 
 
 @pytest.mark.parametrize("favour", [1.0, 5.0])
-def test_drawn_orderings_come_as_often_as_listed_ones_by_any_number_of_threads(favour):
+def test_drawn_frequencies_match_enumeration_for_any_number_of_threads(favour):
     labels = np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     found = ndcg_orderings(labels, np.array([0, 7]))
     relevant = (labels > 0).astype(float)
-    for kind, worths in ((LINEAR, found.worths), (AP, relevant), (DISCORDANCE, relevant)):
-        thetas = found.thetas if kind == LINEAR else np.empty(0)
-        whole = distribution(kind, worths, thetas, favour=favour)
+    for kind, gains in ((LINEAR, found.gains), (AP, relevant), (DISCORDANCE, relevant)):
+        discounts = found.discounts if kind == LINEAR else np.empty(0)
+        whole = distribution(kind, gains, discounts, favour=favour)
         few = 34 if kind != LINEAR else 104  # one less than there are
         assert whole.exact
         if kind == DISCORDANCE and favour == 1.0:
             continue
-        assert not distribution(kind, worths, thetas, favour=favour, orderings=few).exact
-        made = [np.unique(_made(kind, worths, found.thetas, favour, n).round(12), return_counts=True) for n in (1, 3)]
+        assert not distribution(kind, gains, discounts, favour=favour, orderings=few).exact
+        made = [np.unique(_made(kind, gains, found.discounts, favour, n).round(12), return_counts=True) for n in (1, 3)]
         np.testing.assert_array_equal(made[0][1], made[1][1])
         np.testing.assert_allclose(made[0][0], whole.values, atol=1e-11)
         assert stats.chisquare(made[0][1], whole.chances * 40_000).pvalue > 1e-4
 
 
-def _made(kind, worths, thetas, favour, threads):
-    levels, counts = np.unique(worths, return_counts=True)
-    thetas = np.arange(float(worths.size)) if kind == DISCORDANCE else thetas
+def _made(kind, gains, discounts, favour, threads):
+    levels, counts = np.unique(gains, return_counts=True)
+    discounts = np.arange(float(gains.size)) if kind == DISCORDANCE else discounts
     about = {"is_ap": kind == AP, "orderings": 40_000, "seed": 1}
     with use_threads(threads):
         if favour == 1.0:
-            return drawn(worths, thetas, **about)
-        values = favoured(levels, counts, favour ** (levels / levels[-1]), thetas, **about)
+            return draw(gains, discounts, **about)
+        values = draw_favouring(levels, counts, favour ** (levels / levels[-1]), discounts, **about)
     return values - (3 if kind == DISCORDANCE else 0)
 
 
 def test_quantiles_keep_mean_and_order():
     found = ndcg_orderings(np.array([1.0] * 8 + [0.0] * 40), np.array([0, 48]))
-    drawn = distribution(LINEAR, found.worths, found.thetas, orderings=50_000)
+    drawn = distribution(LINEAR, found.gains, found.discounts, orderings=50_000)
     short = quantiles(drawn, 100)
     assert short.values.size <= 100
     assert short.different == drawn.different
@@ -227,6 +218,6 @@ def test_quantiles_keep_mean_and_order():
     assert quantiles(short, 100) is short
 
 
-def test_unknown_kinds():
+def test_an_unknown_kind_is_rejected():
     with pytest.raises(ValueError, match="unknown kind of metric: got 'linaer'. Hint: did you mean 'linear'"):
         distribution("linaer", np.ones(2), np.ones(2))
