@@ -5,6 +5,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +23,7 @@ FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "de
 class Checkpoint:
     """The checkpoint of one training: a saved model with the state of the training beside it.
 
-    ``rw.load`` takes it for a model, as it was after its best round; training resumes after the last.
+    ``rw.load`` reads it as a model, as it was after its best round; training resumes after the last.
     """
 
     def __init__(
@@ -36,10 +37,31 @@ class Checkpoint:
     ) -> None:
         """Keep a training in the folder ``path``, every so many rounds.
 
-        ``identity`` tells it from other trainings; ``describe`` gives the rest of what the file of a model says.
+        ``identity`` tells it from other trainings; ``describe`` returns the other entries of a model's description.
         """
         self.path, self.every, self.unit = path, every, unit
         self.identity, self.describe = identity, describe
+
+    @classmethod
+    def of_settings(
+        cls,
+        folder: str | Path | None,
+        every: int,
+        *,
+        resume: bool,
+        identity: Callable[[], Mapping[str, object]],
+        describe: Callable[[State], Mapping[str, object]],
+        unit: str,
+    ) -> Self | None:
+        """Return the checkpoint that the settings ``checkpoint`` and ``checkpoint_every`` ask for; None without one."""
+        every = check.integer("checkpoint_every", every, least=1)
+        if folder is None:
+            if resume:
+                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
+            return None
+        if not isinstance(folder, str | Path):
+            raise check.error("checkpoint must be the name of a folder", got=repr(folder))
+        return cls(Path(folder), every, identity=identity(), describe=describe, unit=unit)
 
     def write(self, state: State, files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
@@ -62,7 +84,7 @@ class Checkpoint:
             )
 
     def read(self, *, resume: bool) -> tuple[State, dict[str, bytes]] | None:
-        """Give the state of the checkpoint and its files, if training is resumed and there is one."""
+        """Return the state of the checkpoint and its files, if training is resumed and there is one."""
         ready(self.path, resume=resume)
         if not self.path.exists():
             return None

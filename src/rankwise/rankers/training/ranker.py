@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,24 +9,23 @@ from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, compiling, user_code
+from rankwise import check, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import inputs, storage
+from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
-from rankwise.rankers.training import columns, progress
+from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import History, Learner, Loop, State
+from rankwise.rankers.training.loop import Learner, State
+from rankwise.rankers.training.progress import Progress
+from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
 from rankwise.threads import checked, thread_count, use_threads
-
-Watch = Callable[[int, History], None]
 
 
 class Trained(Ranker):
@@ -122,45 +120,43 @@ class Trained(Ranker):
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
-        with Interrupts() as interrupts, use_threads(self._thread_count()), compiling.announce_compiling(self.progress):
-            with interrupts.allowed():
-                metrics = self._metrics()  # a wrong name is an error without validation data, too
-                if valid is not None and validation is None:
-                    validation = Validation(valid, metrics, debias=bool(self.debias))
-                stopping = settled._stopping(validation)
-                learns, also = learner(), measure or {}
-                measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
-                if valid is not None and validation is not None:
-                    measured.insert(0, Measured(Measure(valid, validation)))
-                checkpoint = settled._checkpoint(train, valid, older, digest, also, resume=resume)
-                state, best = State(before=0 if older is None else older._rounds()), None
-                if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
-                    state, files = found
-                    with storage.making_sense(checkpoint.path):
-                        self._verify(files, train.n_features)
-                        best = learns.resume(files, state)
-            wanted = self.progress if learns.processes.first else False
-            with progress.showing(wanted, stopping, state.done, loss=self.loss_compares) as show:
-                reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
-                loop = Loop(
-                    learner=learns,
-                    stream=train.stream(check.integer("seed", self.seed, least=0)),
-                    stopping=stopping,
-                    measured=measured,
-                    checkpoint=checkpoint,
-                    reports=reports,
-                )
-                state = loop.run(state, best, interrupts)
+
+        def prepare() -> Session:
+            metrics = self._metrics()  # a wrong name is an error without validation data, too
+            means = validation
+            if valid is not None and means is None:
+                means = Validation(valid, metrics, debias=bool(self.debias))
+            stopping = settled._stopping(means)
+            learns, also = learner(), measure or {}
+            measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
+            if valid is not None and means is not None:
+                measured.insert(0, Measured(Measure(valid, means)))
+            return Session(
+                learner=learns,
+                stream=train.stream(check.integer("seed", self.seed, least=0)),
+                stopping=stopping,
+                progress=Progress(stopping, loss=self.loss_compares),
+                measured=measured,
+                checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
+                start=State(before=0 if older is None else older._rounds()),
+                verify=lambda files: self._verify(files, train.n_features),
+            )
+
+        def keep(learner: Learner[Any], state: State) -> None:
             self._remember(train)
             self.settings_ = settings
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
-            self._keep(learns.model(), state)
-            del learns, loop  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
-        if interrupts.asked:  # after the last round
-            self.stopped_ = "interrupted"
-        if self.stopped_ == "interrupted":
-            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
-            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+            self._keep(learner.model(), state)
+
+        self.stopped_ = session.train(
+            prepare,
+            keep,
+            threads=self._thread_count(),
+            progress=self.progress,
+            resume=resume,
+            watch=watch,
+            unit=self.unit,
+        )
         return self
 
     @property
@@ -217,32 +213,34 @@ class Trained(Ranker):
         *,
         resume: bool,
     ) -> Checkpoint | None:
-        every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
-        if self.checkpoint is None:
-            if resume:
-                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
-            return None
-        files = None if older is None else b"".join(older._files().values())
-        identity: Json = {
-            "ranker": self.name,
-            "objective": self._objective_expression(),
-            "data": {
-                "train": digest or fingerprint(train),
-                "valid": None if valid is None else fingerprint(valid),
-                "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
-                **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
-            },
-            "parameters": self._parameters(without=FREE),
-        }
-        if code := self._code() | user_code.digests([one.function for one in measure.values()]):
-            identity["code"] = code
+        def identity() -> Json:
+            files = None if older is None else b"".join(older._files().values())
+            about: Json = {
+                "ranker": self.name,
+                "objective": self._objective_expression(),
+                "data": {
+                    "train": digest or fingerprint(train),
+                    "valid": None if valid is None else fingerprint(valid),
+                    "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
+                    **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
+                },
+                "parameters": self._parameters(without=FREE),
+            }
+            if code := self._code() | user_code.digests([one.function for one in measure.values()]):
+                about["code"] = code
+            return about
 
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
 
-        if not isinstance(self.checkpoint, str | Path):
-            raise check.error("checkpoint must be the name of a folder", got=repr(self.checkpoint))
-        return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
+        return Checkpoint.of_settings(
+            self.checkpoint,
+            self.checkpoint_every,
+            resume=resume,
+            identity=identity,
+            describe=describe,
+            unit=self.unit,
+        )
 
     def _older(self, model: "Trained | str | Path") -> Self:
         """Give the model that is continued."""
