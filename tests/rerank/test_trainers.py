@@ -58,7 +58,7 @@ def test_their_trainer_trains_evaluates_saves_loads_and_writes_a_card(cross_enco
     loaded = CrossEncoder(str(tmp_path / "model"), device="cpu", local_files_only=True)
     assert loaded.predict(lists.pairs) == pytest.approx(after, abs=1e-6)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "rankwise.rerank.loss.Loss" in card
+    assert "rankwise.rerank.loss.BoundLoss" in card
     assert '"objective": "lambdarank"' in card
     assert "@software{rankwise" in card
     assert "CrossEncoderRerankingEvaluator" in card

@@ -15,9 +15,7 @@ from rankwise.data import leakage
 from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
-from rankwise.rerank.data.columns import Columns as TextColumns
-from rankwise.rerank.data.columns import Roles
-from rankwise.rerank.data.rows import gather
+from rankwise.rerank.data.rows import TextColumns, TextRoles, gather
 from rankwise.rerank.data.texts import is_text
 
 if TYPE_CHECKING:
@@ -120,7 +118,7 @@ class Lists:
         if iter(dataset) is dataset:  # can be gone through only once
             dataset = list(dataset)
         names = getattr(dataset, "column_names", None) or list(next(iter(dataset), ()))
-        roles = Roles(names, **columns)
+        roles = TextRoles(names, **columns)
         if hasattr(dataset, "select_columns"):
             dataset = dataset.select_columns(roles.used)
         return gather(cls, enumerate(dataset), roles, lambda row: f"row {row}")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.rerank.card import Card
+from rankwise.rerank.model_card import ModelCard
 from tests.rerank import graded
 
 
@@ -16,7 +16,7 @@ def evaluation():
 
 
 def card(**changes):
-    return Card(**{"name": "mine", "objective": "xendcg", "paper": "Bruch 2021", **changes})
+    return ModelCard(**{"name": "mine", "objective": "xendcg", "paper": "Bruch 2021", **changes})
 
 
 def test_the_hub_reads_what_was_measured(evaluation):

@@ -1,34 +1,36 @@
-"""Mini-batches hold every pair once, keep to their size, and pad little."""
+"""Mini-batches hold every pair once, keep to their size, and pad little; the next is prefetched."""
+
+import threading
 
 import numpy as np
 import pytest
 import torch
 
-from rankwise.rerank.batching import TOKEN_BUDGET, Batching
-from rankwise.rerank.inputs import mini_batches
+from rankwise.rerank.batches import TOKEN_BUDGET, MiniBatchSize, mini_batches, prefetch
+from rankwise.threads import thread_count, use_threads
 
 
 @pytest.mark.parametrize("settings", [{}, {"token_budget": 100}, {"token_budget": 1}, {"mini_batch_size": 7}])
 def test_every_pair_is_in_one_mini_batch_and_each_keeps_to_its_size(settings):
     lengths = np.random.default_rng(0).integers(1, 60, 97)
-    batching = Batching(**settings)
-    batches = batching.cut(lengths)
+    size = MiniBatchSize(**settings)
+    batches = size.split(lengths)
     assert sorted(np.concatenate(batches).tolist()) == list(range(97))
     for rows in batches:
-        if batching.mini_batch_size:
-            assert rows.size <= batching.mini_batch_size
+        if size.mini_batch_size:
+            assert rows.size <= size.mini_batch_size
         else:  # a pair beyond the budget is scored alone
-            assert rows.size == 1 or rows.size * lengths[rows].max() <= batching.token_budget
+            assert rows.size == 1 or rows.size * lengths[rows].max() <= size.token_budget
     assert (np.diff(lengths[np.concatenate(batches)]) <= 0).all()  # the longest first
 
 
 def test_a_size_is_set_once_and_has_a_default():
-    assert Batching().token_budget == TOKEN_BUDGET
+    assert MiniBatchSize().token_budget == TOKEN_BUDGET
     with pytest.raises(ValueError, match="one size.*token_budget=5 and mini_batch_size=6"):
-        Batching(5, 6)
+        MiniBatchSize(5, 6)
     for settings in ({"token_budget": 0}, {"mini_batch_size": -1}, {"mini_batch_size": 1.5}):
         with pytest.raises(ValueError, match="whole number of at least 1"):
-            Batching(**settings)
+            MiniBatchSize(**settings)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -38,7 +40,7 @@ def test_mini_batches_of_features_have_no_column_that_only_pads(side):
     mask = columns < lengths[:, None] if side == "right" else columns >= 6 - lengths[:, None]
     ids = torch.arange(24).reshape(4, 6)
     features = {"input_ids": ids, "attention_mask": torch.from_numpy(mask).long(), "modality": "text"}
-    batches = mini_batches(features, 4, Batching(mini_batch_size=2))
+    batches = mini_batches(features, 4, MiniBatchSize(mini_batch_size=2))
     first, second = batches
     assert first["modality"] == "text"
     assert first["input_ids"].shape == (2, 5)
@@ -52,12 +54,48 @@ def test_mini_batches_of_features_have_no_column_that_only_pads(side):
 
 
 def test_items_of_any_kind_are_cut_by_their_lengths_or_by_count():
-    batches = mini_batches(["aa", "b", "cccc"], 3, Batching(token_budget=4), lengths=[2, 1, 4])
+    batches = mini_batches(["aa", "b", "cccc"], 3, MiniBatchSize(token_budget=4), lengths=[2, 1, 4])
     assert list(batches) == [["cccc"], ["aa", "b"]]
-    assert list(mini_batches("abc", 3, Batching(mini_batch_size=2))) == [["a", "b"], ["c"]]
+    assert list(mini_batches("abc", 3, MiniBatchSize(mini_batch_size=2))) == [["a", "b"], ["c"]]
     with pytest.raises(ValueError, match="needs the tokens of each pair.*lengths="):
-        mini_batches(["a"], 1, Batching())
+        mini_batches(["a"], 1, MiniBatchSize())
     with pytest.raises(ValueError, match="one input for each document: got 2 for 3"):
-        mini_batches(["a", "b"], 3, Batching(mini_batch_size=2))
+        mini_batches(["a", "b"], 3, MiniBatchSize(mini_batch_size=2))
     with pytest.raises(ValueError, match="one row for each document"):
-        mini_batches({"input_ids": torch.zeros(1, 9)}, 3, Batching())
+        mini_batches({"input_ids": torch.zeros(1, 9)}, 3, MiniBatchSize())
+
+
+def test_the_next_value_is_computed_while_one_is_used():
+    second = threading.Event()
+
+    def compute(number):
+        if number == 1:
+            second.set()
+        return number, threading.current_thread() is threading.main_thread()
+
+    for number, in_main in prefetch(compute, range(3)):
+        assert second.wait(60)  # before the first is done with
+        assert not in_main
+        last = number
+    assert last == 2
+
+
+def test_prefetching_keeps_the_number_of_threads():
+    with use_threads(3):
+        assert list(prefetch(lambda _: thread_count(), range(2))) == [3, 3]
+
+
+def test_an_error_is_raised_in_place_of_its_value():
+    def compute(number):
+        if number == 1:
+            raise ValueError("broken")
+        return number
+
+    prefetched = prefetch(compute, range(3))
+    assert next(prefetched) == 0
+    with pytest.raises(ValueError, match="broken"):
+        next(prefetched)
+
+
+def test_without_keys_nothing_is_prefetched():
+    assert list(prefetch(str, [])) == []

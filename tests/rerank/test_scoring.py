@@ -1,9 +1,11 @@
 """Tokens are those of the encoder's own preprocessing, whichever way they are made."""
 
+from typing import Any
+
 import pytest
 import torch
 
-from rankwise.rerank import tokens
+from rankwise.rerank import scoring
 from tests.rerank.texts import RandomLists
 
 
@@ -21,23 +23,23 @@ def same(found, expected):
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padding_in_numpy_is_theirs(cross_encoder, pairs, side):
     cross_encoder.tokenizer.padding_side = side
-    quick = tokens._quick(cross_encoder, pairs)
+    quick = scoring._padded_in_numpy(cross_encoder, pairs)
     assert quick is not None
     assert quick["input_ids"].shape[1] == 64
     same(quick, cross_encoder.preprocess(pairs))
-    same(tokens.features_of(cross_encoder, pairs), quick)
+    same(scoring.features_of(cross_encoder, pairs), quick)
 
 
 def test_a_wrapper_that_has_the_method_alone_will_do(cross_encoder, pairs):
-    wrapper = torch.nn.Linear(1, 1)
+    wrapper: Any = torch.nn.Linear(1, 1)
     wrapper.preprocess = cross_encoder.preprocess
-    assert tokens._quick(wrapper, pairs) is not None
+    assert scoring._padded_in_numpy(wrapper, pairs) is not None
 
 
 def test_prompts_and_few_pairs_are_left_to_the_encoder(cross_encoder, pairs, monkeypatch):
-    monkeypatch.setattr(tokens, "_quick", lambda *_: pytest.fail("not to be asked"))
-    same(tokens.features_of(cross_encoder, pairs[:5]), cross_encoder.preprocess(pairs[:5]))
-    prompted = tokens.features_of(cross_encoder, pairs, prompt="which ")
+    monkeypatch.setattr(scoring, "_padded_in_numpy", lambda *_: pytest.fail("not to be asked"))
+    same(scoring.features_of(cross_encoder, pairs[:5]), cross_encoder.preprocess(pairs[:5]))
+    prompted = scoring.features_of(cross_encoder, pairs, prompt="which ")
     same(prompted, cross_encoder.preprocess(pairs, prompt="which "))
 
 
@@ -56,9 +58,10 @@ def test_a_preprocessing_that_does_more_is_used_itself(cross_encoder, pairs, mon
         return features
 
     monkeypatch.setattr(type(cross_encoder), "preprocess", other)
-    assert tokens._quick(cross_encoder, pairs) is None
-    same(tokens.features_of(cross_encoder, pairs), cross_encoder.preprocess(pairs))
+    assert scoring._padded_in_numpy(cross_encoder, pairs) is None
+    same(scoring.features_of(cross_encoder, pairs), cross_encoder.preprocess(pairs))
 
 
 def test_what_is_no_text_is_left_to_the_encoder(cross_encoder, pairs):
-    assert tokens._quick(cross_encoder, [*pairs, ("a", ["b"])]) is None
+    others: Any = [*pairs, ("a", ["b"])]
+    assert scoring._padded_in_numpy(cross_encoder, others) is None

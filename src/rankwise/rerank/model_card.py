@@ -1,4 +1,4 @@
-"""The model card of a reranker: what it was trained on and with, and how good it is, each number with its interval."""
+"""The model card of a reranker: data, settings and quality, each number with its interval."""
 
 import json
 from collections.abc import Mapping
@@ -11,60 +11,61 @@ from rankwise.plain import Json
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"
-"""What the evaluation on the queries that chose the model is called."""
+"""Name of the evaluation on the queries that chose the model."""
 _CHOSEN = "Which part of the training is kept was chosen on these queries, so that the model looks a little too good."
 _SKIPPED = "A query without relevant documents is skipped."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
-    """What a model card says."""
+class ModelCard:
+    """Contents of a model card."""
 
     name: str
     base_model: str = ""
-    """The model that training began from, where it is known by a name on the Hub."""
+    """Name on the Hub of the model that training began from."""
     objective: str
     paper: str = ""
-    """Where the objective comes from."""
+    """Paper of the objective."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """How large the data were, by their part in the training."""
+    """Sizes of the data, by their part in the training."""
     settings: Mapping[str, object] = field(default_factory=dict)
     evaluations: Mapping[str, Json] = field(default_factory=dict)
-    """Name of a data set -> what :meth:`rankwise.Evaluation.to_dict` says of it."""
+    """:meth:`rankwise.Evaluation.to_dict` of each data set, by name."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        """Give the content of ``README.md``: the metadata that the Hub reads, and what people read."""
-        parts = [self._metadata(), f"# {_line(self.name)}", self._about(), *self._measured(), self._use()]
+        """Return the content of ``README.md``: metadata for the Hub, and text for people."""
+        parts = [self._metadata(), f"# {_line(self.name)}", self._about(), *self._evaluation(), self._use()]
         return "\n\n".join([*parts, *self._training()]) + "\n"
 
     def _metadata(self) -> str:
-        """What the Hub reads, as YAML."""
-        about: Json = {"library_name": "sentence-transformers", "pipeline_tag": "text-ranking", "tags": list(TAGS)}
+        """Return the metadata for the Hub, as YAML."""
+        metadata: Json = {"library_name": "sentence-transformers", "pipeline_tag": "text-ranking", "tags": list(TAGS)}
         if self.base_model:
-            about["base_model"] = self.base_model
+            metadata["base_model"] = self.base_model
         if self.evaluations:
-            results = [_result(name, found) for name, found in self.evaluations.items()]
-            about["model-index"] = [{"name": self.name, "results": results}]
+            results = [_result(name, evaluation) for name, evaluation in self.evaluations.items()]
+            metadata["model-index"] = [{"name": self.name, "results": results}]
         yaml: Any = check.extra("yaml", "rerank")  # noqa: S610 (not a query of Django)
-        return f"---\n{yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)}---"
+        return f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---"
 
     def _about(self) -> str:
-        of = f" from `{_line(self.base_model)}`" if self.base_model else ""
+        base = f" from `{_line(self.base_model)}`" if self.base_model else ""
         paper = f" ({self.paper})" if self.paper else ""
         return (
-            f"A cross-encoder that scores how well a document answers a query, trained{of} with rankwise and the "
+            f"A cross-encoder that scores how well a document answers a query, trained{base} with rankwise and the "
             f"objective `{_line(self.objective)}`{paper}. A higher score is better; scores are compared among the "
             "documents of one query."
         )
 
-    def _measured(self) -> list[str]:
+    def _evaluation(self) -> list[str]:
         if not self.evaluations:
             return []
         parts = ["## Evaluation"]
-        for name, found in self.evaluations.items():
+        for name, evaluation in self.evaluations.items():
             chosen = f"{_CHOSEN} " if name == VALIDATION else ""
-            parts += [f"### {_line(name)}", _table(found).markdown(), _candidates(found) + chosen + _intervals(found)]
+            note = _candidates(evaluation) + chosen + _intervals(evaluation)
+            parts += [f"### {_line(name)}", _table(evaluation).markdown(), note]
         return parts
 
     def _use(self) -> str:
@@ -96,41 +97,45 @@ reranker.rank("a query", ["a document", "another document"])
 ```"""
 
 
-def _table(found: Json) -> tables.Table:
+def _table(evaluation: Json) -> tables.Table:
     rows = tuple(
-        (name, tables.number(one["mean"]), tables.interval(one["low"], one["high"]), f"{one['scored']:,}")
-        for name, one in found["metrics"].items()
+        (name, tables.number(mean["mean"]), tables.interval(mean["low"], mean["high"]), f"{mean['scored']:,}")
+        for name, mean in evaluation["metrics"].items()
     )
-    header = ("metric", "mean", f"{100 * found['confidence']:g}% interval", "queries")
+    header = ("metric", "mean", f"{100 * evaluation['confidence']:g}% interval", "queries")
     return tables.Table(header=header, rows=rows, align="lrlr")
 
 
-def _candidates(found: Json) -> str:
-    """How many documents were ranked, and which; folders of older versions do not know."""
-    return f"Ranked were {_line(found['candidates'])}. " if found.get("candidates") else ""
+def _candidates(evaluation: Json) -> str:
+    """Return how many documents were ranked, and which; folders of older versions do not hold it."""
+    return f"Ranked were {_line(evaluation['candidates'])}. " if evaluation.get("candidates") else ""
 
 
-def _intervals(found: Json) -> str:
-    skipped = any(one["skipped"] for one in found["metrics"].values())
+def _intervals(evaluation: Json) -> str:
+    skipped = any(mean["skipped"] for mean in evaluation["metrics"].values())
     return "Intervals are those of a bootstrap over queries, and Student's of fewer than ten." + (
         f" {_SKIPPED}" if skipped else ""
     )
 
 
-def _result(data: str, found: Json) -> Json:
-    """What the Hub reads of one evaluation. It knows no intervals: they stand beside a metric's name."""
-    percent = f"{100 * found['confidence']:g}%"
+def _result(data: str, evaluation: Json) -> Json:
+    """Return one evaluation in the form of the Hub, which has no intervals: they are part of a metric's name."""
+    percent = f"{100 * evaluation['confidence']:g}%"
     metrics = [
         {
             "type": name,
-            "value": one["mean"],
-            "name": f"{name}, {percent} interval {tables.interval(one['low'], one['high'])}, {one['scored']:,} queries",
+            "value": mean["mean"],
+            "name": f"{name}, {percent} {_interval(mean)}, {mean['scored']:,} queries",
         }
-        for name, one in found["metrics"].items()
+        for name, mean in evaluation["metrics"].items()
     ]
-    of = f" of {_line(found['candidates'])}" if found.get("candidates") else ""
-    task = {"type": "text-ranking", "name": f"Reranking{of}"}
+    candidates = f" of {_line(evaluation['candidates'])}" if evaluation.get("candidates") else ""
+    task = {"type": "text-ranking", "name": f"Reranking{candidates}"}
     return {"task": task, "dataset": {"type": "custom", "name": data}, "metrics": metrics}
+
+
+def _interval(mean: Json) -> str:
+    return f"interval {tables.interval(mean['low'], mean['high'])}"
 
 
 def _shown(value: object) -> str:
@@ -138,5 +143,5 @@ def _shown(value: object) -> str:
 
 
 def _line(text: str) -> str:
-    """Keep a name to its line."""
+    """Return a name on one line."""
     return " ".join(text.replace("`", "'").split())
