@@ -20,11 +20,11 @@ import numpy as np
 
 from rankwise import files
 from rankwise.arrays import Column
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data import columns
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.fingerprint import checksum
 from rankwise.plain import Json
 
-_ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
 _DESCRIPTION = "data.json"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 _LOCK = re.compile(r"\..+-[0-9a-f]{16}\.lock")
@@ -37,10 +37,10 @@ def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
         content = described["content"]
         if zlib.crc32(as_json(content)) != described["crc32"] or content["stamp"] != stamp:
             return None
-        columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        arrays = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        data = RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
+        data = RankingDataset(**arrays, feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -59,7 +59,8 @@ def _load(place: Path, name: str, facts: Json) -> Column:
     if not begins_well or path.stat().st_size != start + dtype.itemsize * math.prod(shape):
         raise ValueError(f"{path} is damaged")
     array: Column
-    if name in PER_DOCUMENT and 0 not in shape:
+    of_documents = ("features", *(column.name for column in columns.COLUMNS if column.per == "document"))
+    if name in of_documents and 0 not in shape:
         array = np.memmap(path, dtype, "r", start, shape)
     else:
         array = np.fromfile(path, dtype, offset=start).reshape(shape)
@@ -74,7 +75,8 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
     try:
         temporary.mkdir(parents=True)
         data = fill(temporary)
-        arrays = {name: getattr(data, name) for name in _ARRAYS if getattr(data, name) is not None}
+        names = ("features", "offsets", *columns.names())
+        arrays = {name: getattr(data, name) for name in names if getattr(data, name) is not None}
         facts = {}
         for name, array in arrays.items():
             path = temporary / f"{name}.npy"

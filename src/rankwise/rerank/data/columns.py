@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import TypedDict
 
 from rankwise import check
+from rankwise.data.columns import COLUMNS
 
 Names = str | Sequence[str] | None
 
@@ -11,13 +12,7 @@ _SHOWN = 20  # columns that an error lists
 _USUAL = {
     "query": ("query",),
     "document": ("document", "documents", "docs"),
-    "label": ("label", "labels"),
-    "query_id": ("query_id",),
-    "document_id": ("document_id", "document_ids"),
-    "teacher_score": ("teacher_score", "teacher_scores"),
-    "document_weight": ("document_weight", "document_weights"),
-    "propensity": ("propensity", "propensities"),
-    "weight": ("weight",),
+    **{column.in_text_rows[0]: column.in_text_rows for column in COLUMNS if column.in_text_rows},
 }
 
 

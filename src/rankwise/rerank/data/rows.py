@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.data.columns import COLUMNS
 from rankwise.plain import Json, Keywords
 from rankwise.rerank.data.columns import Roles
 from rankwise.rerank.data.texts import text_of
@@ -19,10 +20,9 @@ Made = TypeVar("Made", bound="Lists")
 
 _LETTERS = 60  # of a value in an error
 NUMBERS = {
-    "label": "labels",
-    "teacher_score": "teacher_scores",
-    "document_weight": "document_weights",
-    "propensity": "propensities",
+    column.in_text_rows[0]: column.name
+    for column in COLUMNS
+    if column.per == "document" and column.kind == "number" and column.in_text_rows
 }
 """What a row with one document calls a column of numbers, and what it is called for all documents."""
 
