@@ -107,6 +107,58 @@ def test_values_that_change_within_a_query_are_rejected(data: RankingDataset):
         RankingDataset.from_frame(frame, **ROLES)  # type: ignore[arg-type]
 
 
+TEXTS = ["a hat", "", 'a "red", round\nhat', "Hüte 帽"] * 16
+
+
+@pytest.fixture
+def texts() -> RankingDataset:
+    plain = rw.synthetic(n_queries=6, n_docs=5, n_features=1, seed=1)
+    documents = TEXTS[: plain.n_docs]
+    return plain.with_(query_texts=["red", "", "Hüte", "red", "x", "y"], document_texts=documents)
+
+
+def same_texts(part: RankingDataset, whole: RankingDataset) -> None:
+    for name in ("query_texts", "document_texts"):
+        values = vars(part)[name]
+        assert values.dtype == object
+        assert not values.flags.writeable
+        assert values.tolist() == vars(whole)[name].tolist()
+
+
+def test_texts_are_columns(texts: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert texts.document_texts is not None
+    rows = np.concatenate([np.flatnonzero(texts.qids() == query) for query in (3, 1)])
+    assert texts.take([3, 1]).document_texts.tolist() == [texts.document_texts[row] for row in rows]  # type: ignore[union-attr]
+    same_texts(rw.concatenate([texts.take([3]), texts.take([1])]), texts.take([3, 1]))
+    same_texts(
+        RankingDataset.from_frame(rw.to_frame(texts), query_text="query_text", document_text="document_text"), texts
+    )
+    path = rw.write_parquet(texts, tmp_path / "rows.parquet")
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
+    for data in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):
+        same_texts(data, texts)
+    for _ in range(2):
+        same_texts(load_dataset(str(tmp_path / "mine.toml"), part="train"), texts)
+    rw.to_frame(texts).write_csv(tmp_path / "rows.csv")
+    same_texts(rw.read_csv(tmp_path / "rows.csv", query_text="query_text", document_text="document_text"), texts)
+    assert fingerprint(texts) == fingerprint(texts.with_(query_texts=None))
+
+
+def test_texts_that_are_none_are_rejected(texts: RankingDataset):
+    with pytest.raises(ValueError, match="there must be one text for each query: got 1 texts for 6"):
+        texts.with_(query_texts=["red"])
+    with pytest.raises(
+        ValueError, match="the text of a query must be a str that UTF-8 can hold: got 3 at query number 5"
+    ):
+        texts.with_(query_texts=["a", "b", "c", "d", "e", 3])  # type: ignore[arg-type]
+    frame = rw.to_frame(texts)
+    with pytest.raises(ValueError, match="the document_text column must hold text: got Float64 in column 'label'"):
+        RankingDataset.from_frame(frame.drop("query_text"), document_text="label")
+    with pytest.raises(ValueError, match="the query_text changes within a query"):
+        RankingDataset.from_frame(frame, query_text="document_text")
+
+
 def test_unknown_columns_are_rejected():
     with pytest.raises(TypeError, match="RankingDataset has no argument 'weight'. Hint: did you mean 'weights'"):
         RankingDataset([[1.0]], [0], [0, 1], weight=[1.0])  # type: ignore[call-arg]

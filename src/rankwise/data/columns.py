@@ -19,6 +19,8 @@ from rankwise.plain import Keywords
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
+_LETTERS = 60  # of a value in an error
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataColumn:
@@ -28,8 +30,8 @@ class DataColumn:
     """Attribute and keyword argument of :class:`rankwise.RankingDataset`."""
     per: Literal["document", "query"]
     """What has one value each."""
-    kind: Literal["number", "id"]
-    """Type in tables: numbers, or integers and strings."""
+    kind: Literal["number", "id", "text"]
+    """Type in tables: numbers, integers and strings, or text."""
     check: Callable[[ArrayLike, "RankingDataset"], Column]
     """Return the checked values; the rows above are checked already in the data set."""
     role: str = ""
@@ -48,6 +50,44 @@ class DataColumn:
     """Whether training may depend on it, so that digests of training data include it."""
     in_letor: bool = False
     """Whether LETOR text can hold it."""
+
+
+def texts(what: str, values: ArrayLike, count: int) -> Column:
+    r"""Check one text for each query or document, and return an array of objects: texts differ much in length.
+
+    >>> texts("query", ["a hat", "ü"], 2)
+    array(['a hat', 'ü'], dtype=object)
+    >>> texts("query", ["a hat", "\ud800"], 2)
+    Traceback (most recent call last):
+    ValueError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1. Hint: give an
+    empty text to a query that has none.
+    """
+    array: Column = np.asarray(values, dtype=object)
+    if array.ndim != 1 or array.size != count:
+        raise check.error(f"there must be one text for each {what}", got=f"{array.size} texts for {count}")
+    wrong = next((number for number, text in enumerate(array.tolist()) if not is_text(text)), None)
+    if wrong is not None:
+        got, where = repr(array[wrong])[:_LETTERS], f"{what} number {wrong}"
+        hint = f"give an empty text to a {what} that has none"
+        raise check.error(f"the text of a {what} must be a str that UTF-8 can hold", got=got, where=where, hint=hint)
+    return array
+
+
+def is_text(value: object) -> bool:
+    r"""Whether a value is text; a half of a surrogate pair, which JSON can write and nothing can encode, is none.
+
+    >>> is_text("ü"), is_text("\ud800"), is_text(None)
+    (True, False, False)
+    """
+    if not isinstance(value, str):
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 COLUMNS: tuple[DataColumn, ...] = (
@@ -163,6 +203,22 @@ COLUMNS: tuple[DataColumn, ...] = (
         check=lambda values, data: check.rows(values, data.n_docs),
         in_letor=True,
     ),
+    DataColumn(
+        name="query_texts",
+        per="query",
+        kind="text",
+        check=lambda values, data: texts("query", values, data.n_queries),
+        role="query_text",
+        in_text_rows=("query",),
+    ),
+    DataColumn(
+        name="document_texts",
+        per="document",
+        kind="text",
+        check=lambda values, data: texts("document", values, data.n_docs),
+        role="document_text",
+        in_text_rows=("document", "documents", "docs"),
+    ),
 )
 
 
@@ -181,6 +237,8 @@ class Columns(TypedDict, total=False):
     positions: ArrayLike | None
     judged: ArrayLike | None
     rows: ArrayLike | None
+    query_texts: ArrayLike | None
+    document_texts: ArrayLike | None
 
 
 class NamedColumns(Columns, total=False):
@@ -210,6 +268,8 @@ class Names(TypedDict, total=False):
     propensity: str | None
     position: str | None
     judged: str | None
+    query_text: str | None
+    document_text: str | None
 
 
 class Roles(Names, total=False):

@@ -70,6 +70,10 @@ class RankingDataset:
     rows: NDArray[np.int64] | None = None
     """(n_docs,) the row of the table or file that each document came from, where reading brought the rows of a query
     together; None: documents lie as they came. See :meth:`unsorted`."""
+    query_texts: NDArray[np.object_] | None = None
+    """(n_queries,) the text of each query, for rerankers."""
+    document_texts: NDArray[np.object_] | None = None
+    """(n_docs,) the text of each document, for rerankers."""
 
     def __init__(
         self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]

@@ -75,6 +75,7 @@ def from_frame(
             - ``propensity``: examination probabilities.
             - ``position``: displayed positions, from 1.
             - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
+            - ``query_text`` and ``document_text``: texts, for rerankers; of a query the same in all of its rows.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -100,11 +101,12 @@ def from_frame(
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
-    """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
+    """Return one row per document: ``qid``, ``label``, other columns of the data, and the features by name.
 
     The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``, ``propensity``,
-    ``position`` and ``judged``, with an underscore at the end if a feature has that name; features without names are
-    called ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
+    ``position``, ``judged``, ``query_text`` and ``document_text``, with an underscore at the end if a feature has that
+    name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are known hold
+    these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -329,6 +331,16 @@ def _numbers(table: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.floa
     return series.cast(pl.Float64).to_numpy()
 
 
+def _texts(table: pl.DataFrame, roles: Keywords, role: str) -> Column:
+    series = _whole(table, roles, role)
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    if len(series) and series.dtype != pl.String:
+        got = f"{series.dtype} in column {series.name!r}"
+        raise check.error(f"the {role} column must hold text", got=got, hint="cast it before")
+    return np.array(series.to_list(), np.object_)
+
+
 def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     """Give the column of a role, which must have a value in every row."""
     series: pl.Series = table[roles[role]]
@@ -341,4 +353,8 @@ def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     return series
 
 
-_READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {"number": _numbers, "id": _ids}
+_READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {
+    "number": _numbers,
+    "id": _ids,
+    "text": _texts,
+}

@@ -38,12 +38,19 @@ def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
     names = {"query": columns.roles()["query"], **arguments}
     identifiers = [names.get(column.role) for column in columns.COLUMNS if column.kind == "id"]
+    texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
     coded = column_names(arguments.get("categorical", ()))
-    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, identifiers)])
+    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, (*identifiers, *texts))])
     frame = table.frame.with_columns(
-        ids.from_text(one) if one.name in identifiers else _codes(one) if one.name in coded else _numbers(one)
-        for one in table.frame.iter_columns()
-        if one.name not in words
+        ids.from_text(series)
+        if series.name in identifiers
+        else series.fill_null("")
+        if series.name in texts
+        else _codes(series)
+        if series.name in coded
+        else _numbers(series)
+        for series in table.frame.iter_columns()
+        if series.name not in words
     )
     with check.naming(path), check.placing(table.place):
         return RankingDataset.from_frame(frame, **arguments)

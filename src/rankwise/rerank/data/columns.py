@@ -10,9 +10,9 @@ Names = str | Sequence[str] | None
 
 _SHOWN = 20  # columns that an error lists
 _USUAL = {
-    "query": ("query",),
-    "document": ("document", "documents", "docs"),
-    **{column.in_text_rows[0]: column.in_text_rows for column in COLUMNS if column.in_text_rows},
+    column.in_text_rows[0]: column.in_text_rows
+    for column in sorted(COLUMNS, key=lambda column: column.kind != "text")  # texts before what goes with them
+    if column.in_text_rows
 }
 
 

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
 from rankwise.data import leakage
-from rankwise.data.columns import COLUMNS, NamedColumns
+from rankwise.data.columns import COLUMNS, NamedColumns, is_text
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rerank.data.columns import Columns as TextColumns
 from rankwise.rerank.data.columns import Roles
 from rankwise.rerank.data.rows import gather
-from rankwise.rerank.data.texts import is_text
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
