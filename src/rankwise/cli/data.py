@@ -285,10 +285,10 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
     from rankwise.data import formats as files
-    from rankwise.data.letor.text import CANNOT_HOLD
+    from rankwise.data.letor.text import unsupported
 
     if lossy and not files.is_parquet(target):
-        nothing: Keywords = dict.fromkeys(CANNOT_HOLD) | {"categorical": ()}
+        nothing: Keywords = dict.fromkeys(unsupported()) | {"categorical": ()}
         data = data.with_(**nothing)
     with screen.progress(1) as bar:
         bar.step(f"Writing {target}")

@@ -1,15 +1,15 @@
 """Joining data sets, and giving the codes of one the meaning of another's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast, overload
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.data import columns
 from rankwise.data.categories import Values, join, translation
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import translate
 from rankwise.data.interactions.joining import joined
 from rankwise.data.interactions.lists import Interactions
@@ -55,15 +55,15 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
             raise check.error(f"data sets to be joined must agree in their {name}")
     changes: Keywords = {"categories": _joined(parts)}
     parts = [recode(part, changes["categories"]) for part in parts]
-    for name in PER_DOCUMENT + PER_QUERY:
-        columns = [getattr(part, name) for part in parts]
-        missing = [column is None for column in columns]
+    changes["features"] = stacked([part.features for part in parts])
+    for name in columns.names():
+        values = [getattr(part, name) for part in parts]
+        missing = [column is None for column in values]
         if any(missing) and not all(missing):
             raise check.error(f"some of the data sets to be joined have {name} and some do not")
-        join_columns = stacked if name == "features" else np.concatenate
-        changes[name] = None if all(missing) else join_columns(columns)
+        changes[name] = None if all(missing) else np.concatenate(values)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
-    return replace(first, **changes)
+    return first.with_(**changes)
 
 
 def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset:
@@ -83,7 +83,7 @@ def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset
     changes: Keywords = {"categories": {**data.categories, **wanted}}
     if tables:
         changes["features"] = translate(data.features, tables, data.column_name)
-    return replace(data, **changes)
+    return data.with_(**changes)
 
 
 def _joined(parts: Sequence[RankingDataset]) -> dict[int, Values]:

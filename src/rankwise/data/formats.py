@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.data import compressed
-from rankwise.data.arguments import Roles
+from rankwise.data.columns import reading_arguments
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.format_names import FORMATS, TABLES, TEXT, by_name, ending, is_known
 from rankwise.data.letor import text as letor
@@ -65,8 +65,8 @@ def read_data(
     if kind != "letor":
         options.pop("progress", None)
     for name in options:
-        known = LETOR_OPTIONS if kind == "letor" else (*Roles.__annotations__, *(["separator"] * (kind == "csv")))
-        if name not in (*LETOR_OPTIONS, *Roles.__annotations__, "separator"):
+        known = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(["separator"] * (kind == "csv")))
+        if name not in (*LETOR_OPTIONS, *reading_arguments(), "separator"):
             hint = check.suggestion(name, [one for one in known if one != "progress"]).rstrip("?")
             raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
         if not _fits(name, options[name]):

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import offsets_of, part_of, read_only
+from rankwise.arrays import offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.data.dataset import PER_DOCUMENT, RankingDataset
-from rankwise.plain import Keywords
+from rankwise.data import columns
+from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -74,8 +74,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
-    copied = (name for name in PER_DOCUMENT if name not in ("features", "rows"))  # documents come from several rows
-    changes: Keywords = {name: part_of(getattr(data, name), rows) for name in copied}
+    changes = columns.take(data, rows, slice(None), leave_out=("rows",))  # documents come from several rows
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
         data.sizes, data.sizes + extra
     )

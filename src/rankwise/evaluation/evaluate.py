@@ -7,7 +7,7 @@ from typing import overload
 import numpy as np
 
 from rankwise import check
-from rankwise.data.arguments import Texts, ranking_data
+from rankwise.data.dataset import Texts, ranking_data
 from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
-from rankwise.data.arguments import Texts, ranking_data
-from rankwise.data.dataset import RankingDataset
+from rankwise.data.dataset import RankingDataset, Texts, ranking_data
 from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
 from rankwise.plain import Keywords
 from rankwise.rankers import inputs

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data import compressed as files
-from rankwise.data.arguments import Texts, ranking_data
-from rankwise.data.dataset import RankingDataset
+from rankwise.data.dataset import RankingDataset, Texts, ranking_data
 from rankwise.data.tables.table import Table as AnyTable
 from rankwise.evaluation import tables
 from rankwise.rankers.schema import is_frame

@@ -229,7 +229,10 @@ def broken(**changes):
         (broken(weight=-1), "weights must be finite and not negative: got -1 at line 3 of"),
         (broken(query_id="a"), "query ids must all be different: got 'a' again at line 3 of"),
         (broken(query_id=None), "id of a query must be an integer or text: got None at line 3 of"),
-        (broken(documents=["x", "y"], labels=[1, 1], document_ids=["d", "d"]), "got 2|one teacher_score"),
+        (
+            broken(documents=["x", "y"], labels=[1, 1], document_ids=["d", "d"]),
+            "one document_weight for each of 2 documents: got 1",
+        ),
         (json.dumps({"query": "hat"}), "there is no 'documents': line 3 of"),
     ],
 )

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rankwise import check, settings_files
-from rankwise.data.arguments import Roles
 from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.columns import roles
 from rankwise.data.format_names import FORMATS, by_name
 from rankwise.plain import Keywords
 from rankwise.settings_files import Settings
 
 _LISTS = ("features", "categorical")
-_COLUMNS = tuple(name for name in Roles.__annotations__ if name not in (*_LISTS, "categories", "sort", "to_score"))
+_COLUMNS = tuple(roles())
 _OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
 _OF_TEXT = ("n_features", "first_index")
 KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)

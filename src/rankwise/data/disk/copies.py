@@ -6,6 +6,7 @@ the bit as far as its checksums reach, is not opened. Nothing is ever unpickled.
 
 import contextlib
 import io
+import itertools
 import json
 import math
 import os
@@ -19,13 +20,14 @@ from typing import IO, Any
 import numpy as np
 
 from rankwise import files
-from rankwise.arrays import Column
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.data import columns
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.fingerprint import checksum
 from rankwise.plain import Json
 
-_ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
 _DESCRIPTION = "data.json"
+_OFFSETS = "_offsets"  # after the name of a column of texts
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 _LOCK = re.compile(r"\..+-[0-9a-f]{16}\.lock")
 
@@ -37,10 +39,12 @@ def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
         content = described["content"]
         if zlib.crc32(as_json(content)) != described["crc32"] or content["stamp"] != stamp:
             return None
-        columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        arrays = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        for name in [name for name in arrays if f"{name}{_OFFSETS}" in arrays]:
+            arrays[name] = _unpacked(arrays[name], arrays.pop(f"{name}{_OFFSETS}"))
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        data = RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
+        data = RankingDataset(**arrays, feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -59,7 +63,8 @@ def _load(place: Path, name: str, facts: Json) -> Column:
     if not begins_well or path.stat().st_size != start + dtype.itemsize * math.prod(shape):
         raise ValueError(f"{path} is damaged")
     array: Column
-    if name in PER_DOCUMENT and 0 not in shape:
+    of_documents = ("features", *(column.name for column in columns.COLUMNS if column.per == "document"))
+    if name in of_documents and 0 not in shape:
         array = np.memmap(path, dtype, "r", start, shape)
     else:
         array = np.fromfile(path, dtype, offset=start).reshape(shape)
@@ -68,15 +73,33 @@ def _load(place: Path, name: str, facts: Json) -> Column:
     return array
 
 
+def _stored(data: RankingDataset) -> dict[str, Column]:
+    """Return the arrays of a copy by name: those of the data set, where texts are one row of bytes and offsets."""
+    arrays: dict[str, Column] = {"features": data.features, "offsets": data.offsets}
+    for column in columns.COLUMNS:
+        values = getattr(data, column.name)
+        if values is not None and column.kind == "text":
+            content = [text.encode() for text in values.tolist()]
+            arrays[column.name] = np.frombuffer(b"".join(content), np.uint8)
+            arrays[f"{column.name}{_OFFSETS}"] = offsets_of([len(text) for text in content])
+        elif values is not None:
+            arrays[column.name] = values
+    return arrays
+
+
+def _unpacked(content: Column, offsets: Offsets) -> Column:
+    whole = content.tobytes()
+    return np.array([whole[first:last].decode() for first, last in itertools.pairwise(offsets.tolist())], np.object_)
+
+
 def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
     """Write a copy whole or not at all, and open it; ``fill`` gives the data, and may write arrays itself."""
     temporary = files.part_in(place.parent)
     try:
         temporary.mkdir(parents=True)
         data = fill(temporary)
-        arrays = {name: getattr(data, name) for name in _ARRAYS if getattr(data, name) is not None}
         facts = {}
-        for name, array in arrays.items():
+        for name, array in _stored(data).items():
             path = temporary / f"{name}.npy"
             if not path.exists():
                 with path.open("wb") as file:

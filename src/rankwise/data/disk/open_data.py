@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import spill
 from rankwise.data.disk.cache import mapped
 from rankwise.data.disk.mapped import BLOCK, DiskDataset, Mapping
@@ -50,5 +49,4 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
     file = Mapping.of(data.features)
     if file is not None:
         file.release()
-    names = (*RankingDataset.__dataclass_fields__,)
-    return DiskDataset(**{name: getattr(data, name) for name in names})
+    return DiskDataset(**vars(data))

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Ids
 from rankwise.compiling import kernel
+from rankwise.data import columns
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.format_names import TABLES, ending
@@ -24,10 +25,6 @@ from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole
 from rankwise.sparse import is_sparse
 
 _BLOCK = 1 << 22
-CANNOT_HOLD = (
-    *("weights", "document_weights", "groups", "teacher_scores"),
-    *("categorical", "propensities", "positions", "judged"),
-)
 
 
 def read_letor(
@@ -92,6 +89,11 @@ def read_letor(
     return reader.dataset()
 
 
+def unsupported() -> list[str]:
+    """Return the columns that LETOR text cannot hold."""
+    return [column.name for column in columns.COLUMNS if not column.in_letor] + ["categorical"]
+
+
 def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, lossy: bool = False) -> Path:
     """Write LETOR text, compressed if the name ends in ``.gz`` or ``.zst``; reading it gives the same numbers back.
 
@@ -104,7 +106,7 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     if ending(Path(path)) in TABLES:
         hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
         raise check.error("LETOR text is read by names of text", got=repr(Path(path).name), hint=hint)
-    held = [name for name in CANNOT_HOLD if getattr(data, name) is not None and len(getattr(data, name))]
+    held = [name for name in unsupported() if getattr(data, name) is not None and len(getattr(data, name))]
     if held and not lossy:
         raise check.error(
             f"LETOR text cannot hold {', '.join(held)}",

@@ -7,19 +7,20 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
+from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.frames import ROLES, column_names
+from rankwise.data.frames import column_names
 from rankwise.data.tables import ids, text
 
 _MARKS = (",", "\t", ";", "|")
 
 
-def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) -> RankingDataset:
+def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any) -> RankingDataset:
     r"""Read ranking data from CSV, plain or compressed with gzip or Zstandard, with one line per document.
 
-    The first line names the columns; ``columns`` says which of them is what, as in :meth:`RankingDataset.from_frame`:
+    The first line names the columns; ``arguments`` name those of each role, as in :meth:`RankingDataset.from_frame`:
     ``query="qid", label="label", features=…, weight=…, categorical=…`` …. ``separator`` stands between columns; by
     default it is the comma, tab, semicolon or bar that the first line has most of. An empty cell is a missing value,
     and so is NA in a column of numbers.
@@ -33,18 +34,26 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
     RankingDataset(2 queries, 3 documents, 2 features, labels 0 to 1) ('bm25', 'shop') {1: ('north', 'south')}
     """
     path = Path(path)
-    listed = columns.get("categories") or {}
+    listed = arguments.get("categories") or {}
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
-    identifiers = [columns.get(role) for role in ("document", "groups")] + [columns.get("query", ROLES["query"])]
-    coded = column_names(columns.get("categorical", ()))
-    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, identifiers)])
+    names = {"query": columns.roles()["query"], **arguments}
+    identifiers = [names.get(column.role) for column in columns.COLUMNS if column.kind == "id"]
+    texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
+    coded = column_names(arguments.get("categorical", ()))
+    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, (*identifiers, *texts))])
     frame = table.frame.with_columns(
-        ids.from_text(one) if one.name in identifiers else _codes(one) if one.name in coded else _numbers(one)
-        for one in table.frame.iter_columns()
-        if one.name not in words
+        ids.from_text(series)
+        if series.name in identifiers
+        else series.fill_null("")
+        if series.name in texts
+        else _codes(series)
+        if series.name in coded
+        else _numbers(series)
+        for series in table.frame.iter_columns()
+        if series.name not in words
     )
     with check.naming(path), check.placing(table.place):
-        return RankingDataset.from_frame(frame, **columns)
+        return RankingDataset.from_frame(frame, **arguments)
 
 
 def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> text.TextTable:

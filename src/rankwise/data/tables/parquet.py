@@ -9,9 +9,9 @@ from typing import Any, Unpack, cast
 import polars as pl
 
 from rankwise import check, threads
-from rankwise.data import frames
-from rankwise.data.arguments import Roles
+from rankwise.data import columns, frames
 from rankwise.data.categories import Values, is_numeric, join
+from rankwise.data.columns import Roles
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.format_names import TABLES, is_known
 from rankwise.data.tables import checksum as sealed
@@ -23,14 +23,14 @@ _HINT = "get the file again, or write it anew"
 _ABSENT = ("query_ids", "feature_names")  # what a data set may lack, and columns have all the same
 
 
-def read_parquet(path: str | Path, **columns: Unpack[Roles]) -> RankingDataset:
+def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset:
     """Read a Parquet file, or all of a folder in the order of their names.
 
-    ``columns`` are the arguments of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote says
+    ``arguments`` are those of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote says
     itself which column is what; it has a checksum of all that it holds, and damage to it is an error.
     """
     paths = intact(parquet_files(path))
-    known, absent = described(paths, cast("Keywords", columns))
+    known, absent = described(paths, cast("Keywords", arguments))
     with reading(paths):
         data = RankingDataset.from_frame(scan(paths), **known)
     nothing: Keywords = dict.fromkeys(absent)
@@ -49,7 +49,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
-    roles = {role: frames.free_name(name, names) for role, name in frames.ROLES.items()}
+    roles = {role: frames.free_name(name, names) for role, name in columns.roles().items()}
     known = {
         "roles": {role: name for role, name in roles.items() if name in table.columns},
         "features": names,
@@ -92,10 +92,10 @@ def reading(paths: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple[str, ...]]:
+def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
     """Give the arguments of :func:`frames.from_frame` for these files, and which names the data did not have.
 
-    A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
+    A file that :func:`write_parquet` wrote says what its columns are; the ``arguments`` of the user go before.
     """
     found = [_description(path) for path in paths]
     categories = _joined_categories([one.pop("categories", {}) for one in found])
@@ -111,8 +111,8 @@ def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple
     with reading(paths):
         scan(paths).collect_schema()
     if not known:
-        return columns, ()
-    roles = known["roles"] | columns
+        return arguments, ()
+    roles = known["roles"] | arguments
     if len(paths) > 1 and "query_ids" in known["absent"] and roles["query"] == known["roles"]["query"]:
         raise check.error(
             "several files of data without query ids cannot be told apart",
@@ -121,11 +121,11 @@ def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple
             hint="write them with query_ids, different in all files",
         )
     coded = {"categorical": known["categorical"], "categories": categories}
-    if not columns:
+    if not arguments:
         return {**roles, "features": known["features"], **coded}, tuple(known["absent"])
     # What the user says of some columns leaves what the others hold as it is.
-    features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
-    if columns.get("features"):
+    features = {*known["features"]} - {arguments.get(role) for role in columns.roles()}
+    if arguments.get("features"):
         with reading(paths):
             features &= {*frames.feature_columns(scan(paths), roles)}
     kept: Keywords = {
@@ -225,7 +225,7 @@ def _is_description(known: object) -> bool:
     lists = [known.get(name) for name in ("features", "categorical", "absent")]
     categories = known.get("categories", {})
     return (
-        {"query", "label"} <= set(roles) <= set(frames.ROLES)
+        {"query", "label"} <= set(roles) <= set(columns.roles())
         and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
         and all(isinstance(name, str) for name in roles.values())
         and set(known["categorical"]) <= set(known["features"])

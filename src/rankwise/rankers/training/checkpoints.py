@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from rankwise import check
+from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers import storage
@@ -18,6 +19,10 @@ from rankwise.sparse import buffers
 
 # What may change between a run and its continuation without making it another run.
 FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
+
+_ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
+"""Columns that have a place in every digest. Other columns count only where there are some, since names are not in the
+digest: data without them keep the digest that their checkpoints and trials have."""
 
 
 class Checkpoint:
@@ -128,19 +133,11 @@ def ready(path: Path, *, resume: bool) -> None:
 def fingerprint(data: RankingDataset) -> str:
     """A digest of what training sees of a data set."""
     digest = hashlib.blake2b(digest_size=16)
-    parts = (
-        *buffers(data.features),
-        data.labels,
-        data.offsets,
-        data.weights,
-        data.query_ids,
-        data.document_weights,
-        data.propensities,
-        data.positions,
+    parts = (*buffers(data.features), data.labels, data.offsets, *(getattr(data, name) for name in _ALWAYS_HASHED))
+    newer = (
+        column.name for column in columns.COLUMNS if column.trains and column.name not in ("labels", *_ALWAYS_HASHED)
     )
-    # Names of the parts are not in the digest, so that a part that came later counts only where there is one: data that
-    # lack it keep the digest that their checkpoints and trials have.
-    later = [part for part in (data.groups, data.teacher_scores) if part is not None]
+    later = [values for name in newer if (values := getattr(data, name)) is not None]
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
     for part in (*parts, np.array(data.categorical, np.int64), lists, *later):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())

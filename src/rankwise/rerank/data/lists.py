@@ -12,17 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
 from rankwise.data import leakage
-from rankwise.data.arguments import NamedColumns
+from rankwise.data.columns import COLUMNS, NamedColumns, is_text
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rerank.data.rows import TextColumns, TextRoles, gather
-from rankwise.rerank.data.texts import is_text
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
 _LETTERS = 60  # of a value in an error
-BY_DOCUMENT = ("teacher_scores", "document_weights", "propensities")
+BY_DOCUMENT = tuple(
+    column.name
+    for column in COLUMNS
+    if column.per == "document" and column.kind == "number" and column.in_text_rows and column.name != "labels"
+)
 """What objectives may take of each document beside its label."""
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.data.columns import COLUMNS
 from rankwise.plain import Json, Keywords
 from rankwise.rerank.data.texts import text_of
 
@@ -18,26 +19,20 @@ ListsType = TypeVar("ListsType", bound="Lists")
 
 _LETTERS = 60  # of a value, in an error
 NUMBERS = {
-    "label": "labels",
-    "teacher_score": "teacher_scores",
-    "document_weight": "document_weights",
-    "propensity": "propensities",
+    column.in_text_rows[0]: column.name
+    for column in COLUMNS
+    if column.per == "document" and column.kind == "number" and column.in_text_rows
 }
 """Names of columns of numbers: in a row with one document, and for all documents."""
 Names = str | Sequence[str] | None
 
 _SHOWN = 20  # columns in an error
 _USUAL = {
-    "query": ("query",),
-    "document": ("document", "documents", "docs"),
-    "label": ("label", "labels"),
-    "query_id": ("query_id",),
-    "document_id": ("document_id", "document_ids"),
-    "teacher_score": ("teacher_score", "teacher_scores"),
-    "document_weight": ("document_weight", "document_weights"),
-    "propensity": ("propensity", "propensities"),
-    "weight": ("weight",),
+    column.in_text_rows[0]: column.in_text_rows
+    for column in sorted(COLUMNS, key=lambda column: column.kind != "text")  # errors name texts first
+    if column.in_text_rows
 }
+"""Usual names of the column of each role."""
 
 
 class TextColumns(TypedDict, total=False):

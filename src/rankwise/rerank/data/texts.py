@@ -7,6 +7,7 @@ from typing import Any
 
 from rankwise import check
 from rankwise.data import compressed
+from rankwise.data.columns import is_text
 from rankwise.plain import Json
 
 TextSource = Mapping[str, Any] | str | Path
@@ -31,23 +32,6 @@ def text_of(value: object) -> str | None:
         if is_text(body) and is_text(title):
             return f"{title} {body}".strip()
     return None
-
-
-def is_text(value: object) -> bool:
-    r"""Whether a value is text that UTF-8 can encode: JSON can write half of a surrogate pair.
-
-    >>> is_text("ü"), is_text("\ud800"), is_text(None)
-    (True, False, False)
-    """
-    if not isinstance(value, str):
-        return False
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[str, str]:
