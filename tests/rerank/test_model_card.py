@@ -19,7 +19,7 @@ def card(**changes):
     return ModelCard(**{"name": "mine", "objective": "xendcg", "paper": "Bruch 2021", **changes})
 
 
-def test_the_hub_reads_what_was_measured(evaluation):
+def test_the_metadata_for_the_hub_holds_the_evaluations(evaluation):
     from huggingface_hub import ModelCard
 
     text = card(base_model="someone/model", evaluations={"validation": evaluation.to_dict()}).text()
@@ -43,19 +43,19 @@ def test_every_number_has_its_interval(evaluation):
     assert "chosen on these queries" not in text
 
 
-def test_numbers_that_chose_the_model_are_said_to_have(evaluation):
+def test_the_evaluation_that_chose_the_model_is_marked(evaluation):
     text = card(evaluations={"validation": evaluation.to_dict()}).text()
     assert "chosen on these queries" in text
 
 
-def test_skipped_queries_are_told_of():
+def test_skipped_queries_are_mentioned():
     lists = graded.lists(4)
     nothing = lists.with_(labels=lists.labels * (lists.data.qids() != "q0"))
     found = rw.evaluate(lists.labels, nothing.data).to_dict()
     assert "without relevant documents is skipped" in card(evaluations={"test": found}).text()
 
 
-def test_names_stay_what_they_are():
+def test_names_are_escaped():
     from huggingface_hub import ModelCard
 
     text = card(name="a: [b]\n# c", base_model="x`y\n---\nz").text()

@@ -23,7 +23,7 @@ def free_port():
 
 
 @pytest.mark.slow
-def test_two_processes_are_one(tmp_path):
+def test_two_processes_compute_the_gradient_of_one(tmp_path):
     tiny.save(tmp_path / "model", dropout=0.0)
     cluster = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     started = [
@@ -54,7 +54,7 @@ def test_two_processes_are_one(tmp_path):
     torch.testing.assert_close(first[1], ranks.trained(tmp_path, 6), atol=1e-5, rtol=1e-4)
 
 
-def test_a_static_graph_is_refused():
+def test_a_static_graph_is_rejected():
     class Static(torch.nn.parallel.DistributedDataParallel):
         def __init__(self):
             torch.nn.Module.__init__(self)

@@ -21,7 +21,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_padding_in_numpy_is_theirs(cross_encoder, pairs, side):
+def test_padding_in_numpy_equals_the_tokenizers(cross_encoder, pairs, side):
     cross_encoder.tokenizer.padding_side = side
     quick = scoring._padded_in_numpy(cross_encoder, pairs)
     assert quick is not None
@@ -30,7 +30,7 @@ def test_padding_in_numpy_is_theirs(cross_encoder, pairs, side):
     same(scoring.features_of(cross_encoder, pairs), quick)
 
 
-def test_a_wrapper_that_has_the_method_alone_will_do(cross_encoder, pairs):
+def test_a_wrapper_with_the_bound_method_alone_suffices(cross_encoder, pairs):
     wrapper: Any = torch.nn.Linear(1, 1)
     wrapper.preprocess = cross_encoder.preprocess
     assert scoring._padded_in_numpy(wrapper, pairs) is not None
@@ -44,7 +44,7 @@ def test_prompts_and_few_pairs_are_left_to_the_encoder(cross_encoder, pairs, mon
 
 
 @pytest.mark.parametrize("change", ["texts", "features", "length"])
-def test_a_preprocessing_that_does_more_is_used_itself(cross_encoder, pairs, monkeypatch, change):
+def test_a_preprocessing_that_does_more_is_used_for_all_pairs(cross_encoder, pairs, monkeypatch, change):
     plain = type(cross_encoder).preprocess
 
     def other(self, inputs, **settings):
@@ -62,6 +62,6 @@ def test_a_preprocessing_that_does_more_is_used_itself(cross_encoder, pairs, mon
     same(scoring.features_of(cross_encoder, pairs), cross_encoder.preprocess(pairs))
 
 
-def test_what_is_no_text_is_left_to_the_encoder(cross_encoder, pairs):
+def test_inputs_that_are_not_text_are_left_to_the_encoder(cross_encoder, pairs):
     others: Any = [*pairs, ("a", ["b"])]
     assert scoring._padded_in_numpy(cross_encoder, others) is None

@@ -63,14 +63,14 @@ def test_sentence_transformers_opens_it_and_scores_alike_in_another_process(trai
     np.testing.assert_allclose(json.loads(done.stdout), trained.predict(pairs), atol=1e-5)
 
 
-def test_what_is_loaded_is_trained_further(saved, lists):
+def test_a_loaded_model_is_trained_further(saved, lists):
     loaded = rw.rerank.Reranker.load(saved, device="cpu")
     before = loaded.predict(lists)
     loaded.fit(lists)
     assert (loaded.predict(lists) != before).any()
 
 
-def test_nothing_is_replaced_unless_it_may_be(trained, saved, tmp_path):
+def test_a_folder_is_replaced_with_force_only_and_files_of_others_are_kept(trained, saved, tmp_path):
     with pytest.raises(FileExistsError, match="exists already and is kept"):
         trained.save(saved)
     (saved / "notes.txt").write_text("mine")
@@ -85,6 +85,38 @@ def test_nothing_is_replaced_unless_it_may_be(trained, saved, tmp_path):
     with pytest.raises(FileExistsError, match="not a model of rankwise and is kept"):
         trained.save(other, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "saved"]
+
+
+@pytest.mark.parametrize("content", ["{}", "not JSON", '{"format": 1, "checksum": "0"}'])
+def test_a_damaged_description_deletes_nothing(trained, saved, content):
+    (saved / "notes").mkdir()
+    (saved / "notes" / "thesis.tex").write_text("mine")
+    (saved / "rankwise.json").write_text(content)
+    with pytest.warns(RuntimeWarning, match=r"kept in .*\.old-.*rankwise\.json is damaged"):
+        trained.save(saved, force=True)
+    rw.rerank.Reranker.load(saved, device="cpu")
+    (aside,) = (path for path in saved.parent.iterdir() if path != saved)
+    assert (aside / "notes" / "thesis.tex").read_text() == "mine"
+    assert (aside / "rankwise.json").read_text() == content
+    assert (aside / "model.safetensors").is_file()
+
+
+def test_files_of_others_move_or_stay_aside(trained, saved):
+    (saved / "runs" / "first").mkdir(parents=True)
+    (saved / "runs" / "first" / "log.txt").write_text("mine")
+    (saved / "latest").symlink_to("runs")
+    listed = json.loads((saved / "rankwise.json").read_text())
+    del listed["contents"]["README.md"], listed["checksum"]  # as if somebody had added a file that we now write, too
+    (saved / "rankwise.json").write_text(json.dumps({**listed, "checksum": storage._checksum(listed)}))
+    (saved / "README.md").write_text("mine")
+    with pytest.warns(RuntimeWarning, match=r"kept in .*\.old-.*could not be moved"):
+        trained.save(saved, force=True)
+    assert (saved / "runs" / "first" / "log.txt").read_text() == "mine"
+    assert (saved / "latest").is_symlink()
+    rw.rerank.Reranker.load(saved, device="cpu")
+    (aside,) = (path for path in saved.parent.iterdir() if path != saved)
+    assert [path.name for path in aside.iterdir()] == ["README.md"]
+    assert (aside / "README.md").read_text() == "mine"
 
 
 def test_a_folder_that_cannot_be_written_leaves_the_old_one(trained, saved, monkeypatch, lists):
@@ -146,13 +178,13 @@ def forge(folder: Path, name: str, **changes: object) -> None:
         ("type_vocab_size", 10**9),
     ],
 )
-def test_settings_that_ask_for_more_than_the_weights_hold_are_refused_before_anything_is_built(saved, setting, number):
+def test_configurations_larger_than_the_weights_are_rejected_before_anything_is_built(saved, setting, number):
     forge(saved, "config.json", **{setting: number})
     with pytest.raises(ValueError, match=r"the model file is damaged or forged: got .* (weights of|weights have) 41"):
         rw.rerank.Reranker.load(saved, device="cpu")
 
 
-def test_settings_of_models_in_use_are_taken(saved, tmp_path):
+def test_configurations_of_real_models_are_accepted(saved, tmp_path):
     """Large numbers that size nothing, a model without a head, and weights that are tied to others."""
     forge(saved, "config.json", rope_theta=10**10, max_window_layers=1_000, block_size=4_096, pad_token_id=0)
     rw.rerank.Reranker.load(saved, device="cpu")
@@ -167,7 +199,7 @@ def test_settings_of_models_in_use_are_taken(saved, tmp_path):
         assert rw.rerank.Reranker(tmp_path / str(number), device="cpu").encoder.num_labels == 1
 
 
-def test_a_damaged_folder_is_refused(saved):
+def test_a_damaged_folder_is_rejected(saved):
     weights = saved / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
@@ -176,7 +208,7 @@ def test_a_damaged_folder_is_refused(saved):
         rw.rerank.Reranker.load(saved)
 
 
-def test_other_models_are_told_apart(saved, tmp_path, tiny_folder):
+def test_models_of_other_kinds_are_rejected(saved, tmp_path, tiny_folder):
     with pytest.raises(ValueError, match=r"holds a reranker.*rw\.rerank\.Reranker\.load"):
         rw.load(saved)
     data = rw.synthetic(n_queries=9, n_docs=5, n_features=3, seed=0)
@@ -229,7 +261,7 @@ def test_nothing_in_a_folder_is_run(change, message, saved, capsys):
     assert "run" not in capsys.readouterr().out
 
 
-def test_pickles_beside_safetensors_are_not_looked_at(saved, trained, lists, capsys):
+def test_pickles_beside_safetensors_are_not_read(saved, trained, lists, capsys):
     (saved / "pytorch_model.bin").write_bytes(pickle.dumps(Payload()))
     (saved / "training_args.bin").write_bytes(pickle.dumps(Payload()))
     np.testing.assert_array_equal(rw.rerank.Reranker.load(saved, device="cpu").predict(lists), trained.predict(lists))
@@ -249,7 +281,7 @@ def test_a_model_without_a_head_is_trained_first(tmp_path, lists):
     assert np.ptp(rw.rerank.Reranker(tmp_path, seed=1, **settings).fit(lists).predict(lists) - scores) > 1e-3
 
 
-def test_a_model_of_several_labels_is_refused(tmp_path):
+def test_a_model_of_several_labels_is_rejected(tmp_path):
     words = tiny.tokenizer()
     config = tiny.bert(len(words)).config
     config.num_labels = 3
@@ -276,7 +308,7 @@ def test_models_of_the_hub_are_fetched_without_pickles(tiny_folder, monkeypatch,
     assert rw.rerank.Reranker.load(tmp_path / "model").base_model_ == "someone/model"
 
 
-def test_a_model_that_is_nowhere_is_said_so(tmp_path, monkeypatch):
+def test_a_missing_model_is_an_error_with_its_name(tmp_path, monkeypatch):
     import huggingface_hub
 
     def offline(name, allow_patterns):

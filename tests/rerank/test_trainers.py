@@ -32,7 +32,7 @@ def arguments(folder, kind=CrossEncoderTrainingArguments, **settings):
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_their_trainer_trains_evaluates_saves_loads_and_writes_a_card(cross_encoder, tmp_path, bound):
+def test_the_trainer_of_sentence_transformers_trains_evaluates_saves_and_writes_a_card(cross_encoder, tmp_path, bound):
     lists = RandomLists((3, 6, 2, 9))
     samples = [
         {"query": query, "positive": documents[:1], "negative": documents[1:]}
@@ -64,7 +64,7 @@ def test_their_trainer_trains_evaluates_saves_loads_and_writes_a_card(cross_enco
     assert "CrossEncoderRerankingEvaluator" in card
 
 
-def test_their_trainer_hands_a_teachers_scores_and_weights_over(cross_encoder, tmp_path):
+def test_the_trainer_of_sentence_transformers_passes_teacher_scores_and_weights(cross_encoder, tmp_path):
     lists = RandomLists((3, 6, 2, 9))
     columns = {
         "teacher_scores": [[0.5 * len(text) for text in some] for some in lists.documents],

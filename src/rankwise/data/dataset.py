@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,7 +114,7 @@ class RankingDataset:
         array([0, 2, 3])
         """
         array = check.features(features)
-        return cls(array, labels, check.sizes(sizes, array.shape[0]), **optional)
+        return cls(features=array, labels=labels, offsets=check.sizes(sizes, array.shape[0]), **optional)
 
     @classmethod
     def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **optional: Unpack[Columns]) -> Self:
@@ -135,7 +135,7 @@ class RankingDataset:
         if column.ndim == 1:
             column = check.identifiers("qids", column, array.shape[0], "document")
         offsets = check.runs(column)
-        return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **optional)
+        return cls(features=array, labels=labels, offsets=offsets, query_ids=column[offsets[:-1]], **optional)
 
     @classmethod
     def from_frame(cls, frame: Table, **roles: Unpack[Roles]) -> Self:
@@ -263,23 +263,3 @@ class RankingDataset:
         elif self.n_docs:
             parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"
-
-
-@runtime_checkable
-class Texts(Protocol):
-    """Lists of texts, as :class:`rankwise.rerank.Lists`: all that is not text lies beside them."""
-
-    @property
-    def data(self) -> RankingDataset:
-        """Labels, offsets, ids and features of the documents."""
-        ...
-
-    @property
-    def candidates(self) -> str:
-        """How many documents a query has, and which."""
-        ...
-
-
-def ranking_data(data: RankingDataset | Texts) -> RankingDataset:
-    """Return the data set itself, or the one beside texts."""
-    return data.data if isinstance(data, Texts) else data

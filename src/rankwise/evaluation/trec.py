@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data import compressed as files
-from rankwise.data.dataset import RankingDataset, Texts, ranking_data
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.table import Table as AnyTable
 from rankwise.evaluation import tables
 from rankwise.rankers.schema import is_frame
@@ -60,7 +60,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
 
 def write_run(
-    scores: ArrayLike, data: RankingDataset | Texts, path: str | Path, *, tag: str = "rankwise", force: bool = False
+    scores: ArrayLike, data: RankingDataset, path: str | Path, *, tag: str = "rankwise", force: bool = False
 ) -> Path:
     """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
 
@@ -68,7 +68,6 @@ def write_run(
     """
     import polars as pl
 
-    data = ranking_data(data)
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
@@ -81,11 +80,10 @@ def write_run(
     )
 
 
-def write_qrels(data: RankingDataset | Texts, path: str | Path, *, force: bool = False) -> Path:
+def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
     import polars as pl
 
-    data = ranking_data(data)
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))

@@ -147,7 +147,7 @@ class RerankLearner:
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
-        data = self.train.data
+        data = self.train
         self._module = cast("torch.nn.Module", self.encoder)
         self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
         self._optimizer = adamw(self._module, self.weight_decay)
@@ -158,7 +158,7 @@ class RerankLearner:
         steps = self.schedule.steps_of(stream.round)
         per_epoch = self.schedule.steps_per_epoch
         of_epoch = stream.at(steps.start // per_epoch)
-        batches = list(self._batching.cut(self.train.data, of_epoch))
+        batches = list(self._batching.cut(self.train, of_epoch))
         # Texts are tokenized during the step before.
         prefetched = prefetch(lambda step: self._inputs(batches[step % per_epoch], of_epoch), steps)
         total = weight = gradient = 0.0
@@ -171,12 +171,12 @@ class RerankLearner:
         if not self.processes.alone:
             self._score_together()
         if not gradient and not self._informative():
-            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train.data, self.objective))
+            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
 
     def _informative(self) -> bool:
         """Whether any list has a gradient, where those of a round have none: computed for scores that differ."""
-        data = self.train.data
+        data = self.train
         scores = torch.from_numpy(np.arange(data.n_docs) % 7 / 7)
         _, gradient = self._loss.differentiate(scores, data.stream(self.seed))
         counts = np.ones(data.n_queries) if data.weights is None else data.weights
@@ -190,7 +190,7 @@ class RerankLearner:
         if not share.size or weight == 0.0:
             return _StepInputs(weight)
         pairs = list(self.train.take(share).pairs())
-        return _StepInputs(weight, Part.of(self.train.data, share, stream), *batches_of(self.encoder, pairs, self.size))
+        return _StepInputs(weight, Part.of(self.train, share, stream), *batches_of(self.encoder, pairs, self.size))
 
     def _step(self, inputs: _StepInputs, rate: float) -> tuple[float, float]:
         """Update the weights by one batch; returns the sum of its losses, and whether there was a gradient."""

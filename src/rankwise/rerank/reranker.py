@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import MetricLike
@@ -17,15 +18,14 @@ from rankwise.plain import Json, Keywords
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
-from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.model_card import ModelCard
 
 if TYPE_CHECKING:
     import polars as pl
 
-ListsOrPairs = Lists | Iterable[Pair]
-"""Lists, or pairs of a query and a document."""
+TextsOrPairs = RankingDataset | Iterable[Pair]
+"""Lists, or another data set with texts; or pairs of a query and a document."""
 _NOT_SAVED = ("objective", "threads", "checkpoint", "checkpoint_every", "progress", "device")
 """Settings of the machine and the run, and the objective, which has an entry of its own."""
 
@@ -127,13 +127,13 @@ class Reranker(RerankerSettings):
 
     def fit(
         self,
-        train: Lists,
-        valid: Lists | None = None,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
         *,
         resume: bool = False,
         watch: Callable[[int, dict[str, list[float]]], None] | None = None,
     ) -> Self:
-        """Train on lists; with validation lists the best part of the training is kept.
+        """Train on lists, or other data sets with texts; with validation lists the best part of the training is kept.
 
         ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that was never
         interrupted. Ctrl-C ends training and keeps the best model so far; before the first part is complete it raises
@@ -143,14 +143,14 @@ class Reranker(RerankerSettings):
         training.fit(self, train, valid, resume=resume, watch=watch)
         return self
 
-    def predict(self, texts: ListsOrPairs) -> Array:
+    def predict(self, texts: TextsOrPairs) -> Array:
         """Return one score per document, the higher the better; scores compare within a query.
 
         ``texts`` are lists, or pairs of a query and a document. A score is the logit of the model. Scores have the
-        order of the pairs, or of ``lists.documents``; ``lists.data.unsorted`` restores that of the file.
+        order of the pairs, or of ``lists.documents``; ``lists.unsorted`` restores that of the file.
         """
-        if isinstance(texts, Lists):
-            texts.data.warn_of_order()
+        if isinstance(texts, RankingDataset):
+            texts.warn_of_order()
         return training.scores(self, texts)
 
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> "pl.DataFrame":
@@ -168,7 +168,7 @@ class Reranker(RerankerSettings):
         ranks = np.arange(1, order.size + 1)
         return pl.DataFrame({"rank": ranks, "document": order, "score": scores[order], "text": texts})
 
-    def evaluate(self, lists: Lists, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
+    def evaluate(self, lists: RankingDataset, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
         """Measure the ranking of lists: :func:`rankwise.evaluate` of it, by default with its own metrics."""
         return evaluate(self, lists, self.metrics if metrics is None else metrics)
 

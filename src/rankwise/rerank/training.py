@@ -9,6 +9,7 @@ import torch
 
 from rankwise import check, user_code
 from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
@@ -26,7 +27,7 @@ from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.rerank import encoders, storage
 from rankwise.rerank.batches import MiniBatchSize
-from rankwise.rerank.data.lists import Lists
+from rankwise.rerank.data.lists import Lists, with_texts
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.learner import RerankLearner, Schedule
 from rankwise.rerank.model_card import VALIDATION
@@ -34,7 +35,7 @@ from rankwise.rerank.scoring import score_pairs
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:
-    from rankwise.rerank.reranker import ListsOrPairs, Reranker
+    from rankwise.rerank.reranker import Reranker, TextsOrPairs
 
 UNIT = "parts"
 _BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
@@ -57,9 +58,10 @@ def open_model(reranker: "Reranker") -> CrossEncoder:
     return encoders.open_encoder(folder, device=device, seed=seed, max_length=reranker.max_length)
 
 
-def scores(reranker: "Reranker", texts: "ListsOrPairs") -> Array:
+def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
     """Score the pairs of lists, or pairs of texts."""
-    pairs = list(texts.pairs()) if isinstance(texts, Lists) else _checked_pairs(texts)
+    lists = with_texts(texts)
+    pairs = _checked_pairs(texts) if lists is None else list(lists.pairs())
     mixed = _BF16[check.choice("precision", reranker.precision, _BF16)][1]
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
@@ -68,12 +70,17 @@ def scores(reranker: "Reranker", texts: "ListsOrPairs") -> Array:
         return score_pairs(encoder, pairs, MiniBatchSize(reranker.token_budget), mixed=mixed)
 
 
-def fit(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool, watch: Watch | None) -> None:
+def fit(
+    reranker: "Reranker",
+    train_data: RankingDataset,
+    valid_data: RankingDataset | None,
+    *,
+    resume: bool,
+    watch: Watch | None,
+) -> None:
     """Train a reranker, and set its encoder, history and evaluation."""
-    for name, lists in {"train": train, "valid": valid}.items():
-        if not isinstance(lists, Lists | None) or (lists is None and name == "train"):
-            hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
-            raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
+    train = _checked_lists("train", train_data)
+    valid = None if valid_data is None else _checked_lists("valid", valid_data)
     if valid is not None:
         valid.compare_with(train, "validation")
 
@@ -105,7 +112,7 @@ def fit(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool
 def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool) -> Session:
     """Check every setting and build the training run."""
     metrics = find_metrics(reranker.metrics)  # a wrong name is an error without validation data, too
-    validation = None if valid is None else Validation(valid.data, metrics, debias=reranker.debias)
+    validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
     schedule = Schedule(
         epochs=reranker.epochs,
         parts=reranker.parts,
@@ -122,7 +129,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
     )
     progress = Progress(stopping, steps=schedule.steps_before)
     learner = _learner(reranker, train, valid, schedule, progress)
-    measured = [] if valid is None or validation is None else [Measured(Measure(valid.data, validation))]
+    measured = [] if valid is None or validation is None else [Measured(Measure(valid, validation))]
     checkpoint = Checkpoint.of_settings(
         reranker.checkpoint,
         reranker.checkpoint_every,
@@ -145,7 +152,7 @@ def _learner(
     reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: Progress
 ) -> RerankLearner:
     objective = find_objective(reranker.objective)
-    documents = columns.of_documents(train.data, objective, debias=reranker.debias)
+    documents = columns.of_documents(train, objective, debias=reranker.debias)
     mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
     device = usable_device(reranker.device)
     return RerankLearner(
@@ -216,7 +223,7 @@ def _base_model(reranker: "Reranker") -> str:
 
 def _digest(lists: Lists) -> str:
     """Return a digest of everything that training reads of lists."""
-    digest = hashlib.blake2b(fingerprint(lists.data).encode(), digest_size=16)
+    digest = hashlib.blake2b(fingerprint(lists).encode(), digest_size=16)
     for text in (*lists.queries, *lists.documents):
         content = text.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "little") + content)
@@ -229,6 +236,14 @@ def _digest_of_weights(encoder: CrossEncoder) -> str:
         digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(dtype=torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _checked_lists(name: str, data: object) -> Lists:
+    lists = with_texts(data)
+    if lists is None:
+        hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
+        raise check.error(f"{name} must be Lists", got=type(data).__name__, hint=hint)
+    return lists
 
 
 def _checked_pairs(texts: object) -> list[Pair]:

@@ -65,12 +65,12 @@ def test_splits_and_folds_are_those_of_the_ranking_data():
             assert part.documents == tuple(f"document {number}" for number in numbers)
 
 
-def test_evaluation_takes_the_data_beside_the_texts():
+def test_evaluation_accepts_the_data_without_texts():
     lists = make()
     assert rw.evaluate(lists.labels, lists.data, ["ndcg@10"])["ndcg@10"].tolist() == [1, 1, 1]
 
 
-def test_features_may_lie_beside_texts():
+def test_lists_may_have_features():
     data = rw.RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 1], [0, 2, 3])
     lists = Lists.of(["one", "two"], ["a", "b", "c"], data)
     assert repr(lists) == "Lists(2 queries, 3 documents, 1 feature, labels 0 to 1)"
@@ -78,7 +78,7 @@ def test_features_may_lie_beside_texts():
     assert Lists(["one"], ["a"], [1], [0, 1], features=[[5.0]]).data.features.tolist() == [[5.0]]
 
 
-def test_nothing_can_be_changed_but_others_can_be_made():
+def test_lists_are_immutable_and_with_returns_others():
     lists = make()
     with pytest.raises(AttributeError):
         lists.queries = ()
@@ -94,6 +94,28 @@ def test_lists_are_pickled_and_copied():
     for other in (pickled, copy.deepcopy(lists)):
         assert (other.queries, other.documents) == (lists.queries, lists.documents)
         assert other.columns["teacher_scores"].tolist() == lists.columns["teacher_scores"].tolist()
+
+
+def test_lists_are_a_data_set_with_texts():
+    lists = make(teacher_scores=[[0.5, 0.4], [0.3], [0.2, 0.1, 0.0]])
+    assert isinstance(lists, rw.RankingDataset)
+    assert lists.query_texts.tolist() == QUERIES
+    assert lists.document_texts.tolist() == [text for texts in DOCUMENTS for text in texts]
+    assert type(lists.data) is rw.RankingDataset
+    assert lists.data.document_texts is None
+    np.testing.assert_array_equal(lists.data.teacher_scores, lists.teacher_scores)
+    frame = rw.to_frame(lists)
+    columns = {"query_text": "query_text", "document_text": "document_text", "features": []}
+    again = Lists.from_frame(frame, teacher_score="teacher_score", **columns)
+    assert (type(again), again.documents) == (Lists, lists.documents)
+    both = rw.concatenate([lists.take([0]), lists.take([2])])
+    assert isinstance(both, Lists)
+    assert both.queries == ("red shoe", "warm coat")
+
+
+def test_lists_without_texts_are_rejected():
+    with pytest.raises(ValueError, match="lists need the texts of queries and documents: got no document_texts"):
+        Lists(["q"], labels=[1], offsets=[0, 1])
 
 
 def test_documents_to_be_scored_need_no_labels():
@@ -112,12 +134,12 @@ def test_documents_to_be_scored_need_no_labels():
         ((["q"], ["a", "b"], [0, -1], [0, 2]), "labels must be at least 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_columns_of_wrong_lengths_or_types_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         Lists(*arguments)
 
 
-def test_nested_columns_that_do_not_fit_are_refused():
+def test_nested_columns_of_wrong_lengths_are_rejected():
     with pytest.raises(ValueError, match=r"labels must be as many .* got 1 for 2 documents at query number 0"):
         Lists.from_lists(["q"], [["a", "b"]], [[1]])
     with pytest.raises(ValueError, match="labels must be one list for each query: got 2 lists for 1 queries"):
@@ -152,7 +174,7 @@ def test_lists_need_no_heavy_library():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_queries_that_parts_share_are_told_by_id_and_by_text():
+def test_shared_queries_are_found_by_id_and_by_text():
     train = make()
     test = Lists.from_lists(["hat", "red shoe", "scarf"], [["a"], ["b"], ["c"]], query_ids=["b", "x", "y"])
     with pytest.warns(UserWarning, match="of training queries") as said:

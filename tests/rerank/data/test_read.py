@@ -92,7 +92,7 @@ def test_tables_hold_lists_or_pairs(tmp_path):
         is_expected(read(tmp_path / name))
 
 
-def test_hugging_face_datasets_give_the_same_and_take_it_back(tmp_path):
+def test_hugging_face_datasets_are_read_and_written(tmp_path):
     datasets = pytest.importorskip("datasets")
     is_expected(Lists.from_dataset(datasets.Dataset.from_list(LISTS)))
     is_expected(Lists.from_dataset(datasets.Dataset.from_list(PAIRS)))
@@ -109,7 +109,7 @@ def test_hugging_face_datasets_give_the_same_and_take_it_back(tmp_path):
         Lists.from_dataset(datasets.DatasetDict({"train": lists.to_dataset()}))
 
 
-def test_rows_of_any_kind_will_do():
+def test_rows_may_be_any_mappings():
     is_expected(Lists.from_dataset(LISTS))
     is_expected(Lists.from_dataset(iter(PAIRS)))
 
@@ -142,13 +142,13 @@ def test_every_format_is_read_back_whatever_the_texts(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.xlsx", "a.parquet.gz"])
-def test_what_no_format_is_named_by_is_refused_and_not_written(name, tmp_path):
+def test_names_without_a_known_ending_are_rejected_and_not_written(name, tmp_path):
     with pytest.raises(ValueError, match=r"cannot tell the format .* Hint: end its name in .jsonl, .csv or .tsv"):
         rw.rerank.write(Lists.from_dataset(LISTS), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_ids_that_differ_by_their_type_alone_are_refused():
+def test_ids_that_differ_by_their_type_alone_are_rejected():
     rows: list[dict[str, Any]] = [{"query": "q", "documents": ["a", "b"], "labels": [1, 0], "document_ids": [1, "1"]}]
     with pytest.raises(ValueError, match="document ids must not differ by their type alone: got 1 and '1'"):
         Lists.from_dataset(rows)
@@ -161,7 +161,7 @@ def test_ids_that_differ_by_their_type_alone_are_refused():
     assert mixed.document_ids.tolist() == ["1", "b"]
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_written_lists_are_read_back(tmp_path):
     lists = Lists.from_dataset(LISTS)
     for name in ("lists.jsonl", "lists.jsonl.zst"):
         is_expected(read(rw.rerank.write(lists, tmp_path / name)))
@@ -183,7 +183,7 @@ def test_columns_may_have_any_name_and_relevant_documents_columns_of_their_own(t
     assert lists.labels.tolist() == [1, 0, 0]
 
 
-def test_labels_may_be_left_out_where_there_is_something_else_to_do(tmp_path):
+def test_labels_are_optional_for_scoring_and_with_a_teacher(tmp_path):
     rows = [{"query": "hat", "documents": ["a hat", "a shoe"]}]
     path = lines(tmp_path / "rows.jsonl", rows)
     with pytest.raises(ValueError, match=r"no column is called 'label'.*to_score=True"):
@@ -270,7 +270,7 @@ def test_lines_of_tables_are_named(tmp_path):
         read(tmp_path / "rows.parquet")
 
 
-def test_wrong_arguments_are_refused_kindly(tmp_path):
+def test_wrong_arguments_are_rejected_with_a_hint(tmp_path):
     path = lines(tmp_path / "rows.jsonl", LISTS)
     with pytest.raises(ValueError, match=r"no column for the role label: got 'lable'\. Hint: did you mean 'labels'"):
         read(path, label="lable")

@@ -21,7 +21,7 @@ def ids(lists):
     return dict(zip(lists.query_ids.tolist(), lists.nested(lists.document_ids), strict=True))
 
 
-def test_without_a_run_lists_hold_what_was_judged():
+def test_without_a_run_lists_hold_the_judged_documents():
     lists = read_trec(QRELS, QUERIES, CORPUS)
     assert ids(lists) == {"q1": ["d0", "d1", "d2"], "q2": ["d3"], "q3": ["d9"]}
     assert lists.queries == ("hat", "shoe", "coat")
@@ -48,7 +48,7 @@ def test_a_run_may_be_all_there_is_to_rank_again():
     assert lists.labels.tolist() == [0, 0, 0, 0]
 
 
-def test_hard_negatives_are_drawn_from_what_was_not_judged():
+def test_hard_negatives_are_drawn_from_unjudged_documents():
     wanted = {"d4", "d5", "d6"}
     seen = set()
     for seed in range(30):
@@ -90,7 +90,7 @@ def test_a_teacher_scores_every_document():
         read_trec(QRELS, QUERIES, CORPUS, teacher=teacher)
 
 
-def test_texts_that_lack_are_named_or_left_out():
+def test_missing_texts_are_named_or_skipped():
     corpus = {name: text for name, text in CORPUS.items() if name not in ("d1", "d3")}
     with pytest.raises(ValueError, match=r"no text of 2 documents of the lists: got 'd1' of query 'q1'.*errors='skip'"):
         read_trec(QRELS, QUERIES, corpus)
@@ -113,7 +113,7 @@ def test_texts_that_lack_are_named_or_left_out():
         ({"errors": "ignore"}, "unknown way to treat missing texts"),
     ],
 )
-def test_choices_that_do_not_go_together_are_refused(choice, message):
+def test_options_that_contradict_each_other_are_rejected(choice, message):
     with pytest.raises(ValueError, match=message):
         read_trec(QRELS, QUERIES, CORPUS, **choice)
 
