@@ -1,6 +1,7 @@
 """The loss of a ``CrossEncoder``: the same in any batch, with every column, and refusals that say what to do."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -177,6 +178,20 @@ def test_settings_are_in_model_cards_and_copies(cross_encoder):
     assert "Burges" in rw.rerank.Loss(cross_encoder, "lambdarank").citation
 
 
+def test_losses_with_and_without_a_model_are_losses(cross_encoder):
+    unbound, bound = rw.rerank.Loss("lambdarank", seed=3), rw.rerank.Loss(cross_encoder, "lambdarank", seed=3)
+    assert isinstance(unbound, rw.rerank.Loss)
+    assert isinstance(bound, rw.rerank.Loss)
+    assert not isinstance(unbound, torch.nn.Module)  # so that trainers bind it
+    assert isinstance(bound, torch.nn.Module)
+    assert list(bound.children()) == [cross_encoder]
+    assert "_extra_state" in bound.state_dict()
+    assert repr(bound).startswith("Loss(\n  objective='lambdarank'")
+    for loss in (unbound, bound):
+        copied = pickle.loads(pickle.dumps(loss))  # noqa: S301 (made here)
+        assert (type(copied), repr(copied.objective), copied.seed) == (type(loss), "lambdarank", 3)
+
+
 def test_errors_name_the_column_and_the_list(cross_encoder):
     lists = RandomLists()
     loss = rw.rerank.Loss(cross_encoder, "lambdarank")
@@ -188,7 +203,7 @@ def test_errors_name_the_column_and_the_list(cross_encoder):
         loss([["a"], ["a document"]], [torch.ones(1)])
     with pytest.raises(ValueError, match="labels must be as many as the documents.*list number 2"):
         loss(lists.inputs, [*lists.labels[:2], torch.ones(1), *lists.labels[3:]])
-    with pytest.raises(ValueError, match="labels must be as many as the documents.*list number 4"):
+    with pytest.raises(ValueError, match="labels must be one list for each query: got 4 lists for 5 queries"):
         loss(lists.inputs, lists.labels[:4])
     with pytest.raises(ValueError, match="each list must have a list of labels: got one label"):
         loss(lists.inputs, torch.ones(5))

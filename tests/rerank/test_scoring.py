@@ -23,7 +23,7 @@ def same(found, expected):
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padding_in_numpy_equals_the_tokenizers(cross_encoder, pairs, side):
     cross_encoder.tokenizer.padding_side = side
-    quick = scoring._padded_in_numpy(cross_encoder, pairs)
+    quick: Any = scoring._padded_in_numpy(cross_encoder, pairs)
     assert quick is not None
     assert quick["input_ids"].shape[1] == 64
     same(quick, cross_encoder.preprocess(pairs))

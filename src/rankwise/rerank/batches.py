@@ -19,7 +19,9 @@ Value = TypeVar("Value")
 
 TOKEN_BUDGET = 16_384
 """Default number of tokens in a mini-batch, padding included: 128 pairs of 128 tokens."""
-PairInputs = Mapping[str, Any] | Sequence[Any]
+Features = Mapping[str, object]
+"""Output of a tokenizer: tensors by name, and settings beside them."""
+PairInputs = Features | Sequence[object]
 """The padded output of a tokenizer, one row per pair; or a sequence with one item per pair."""
 
 
@@ -73,7 +75,7 @@ class MiniBatches:
     ``order`` holds the pair of each score when mini-batches are scored one after the other.
     """
 
-    def __init__(self, rows: Sequence[NDArray[np.int64]], take: Callable[[int, int], Any]) -> None:
+    def __init__(self, rows: Sequence[NDArray[np.int64]], take: Callable[[int, int], object]) -> None:
         self.order = np.concatenate(rows)
         bounds = np.cumsum([0, *(part.size for part in rows)]).tolist()
         self._bounds, self._take = list(itertools.pairwise(bounds)), take
@@ -120,13 +122,13 @@ def mini_batches(
     return MiniBatches(rows, lambda first, last: [items[row] for row in order[first:last]])
 
 
-def has_rows(features: Mapping[str, Any], n_pairs: int) -> bool:
+def has_rows(features: Features, n_pairs: int) -> bool:
     """Whether each tensor has one row for each pair, so that mini-batches are rows of it."""
     tensors = _tensors(features).values()
     return bool(tensors) and all(value.ndim > 0 and value.shape[0] == n_pairs for value in tensors)
 
 
-def token_counts(features: Mapping[str, Any], n_pairs: int) -> NDArray[np.int64] | None:
+def token_counts(features: Features, n_pairs: int) -> NDArray[np.int64] | None:
     """Return the number of tokens of each pair, or None where the features do not show it."""
     ends = features.get("cu_seq_lens_q")  # of packed inputs
     if isinstance(ends, Tensor) and ends.numel() == n_pairs + 1:
@@ -145,7 +147,7 @@ def device_of(model: object) -> torch.device | None:
 
 
 def _from_features(
-    features: Mapping[str, Any],
+    features: Features,
     n_pairs: int,
     size: MiniBatchSize,
     lengths: ArrayLike | None,
@@ -174,9 +176,9 @@ def _from_features(
     index = torch.from_numpy(order)
     on_device = {name: value[index.to(value.device)].to(device) for name, value in tensors.items()}
 
-    def take(first: int, last: int) -> dict[str, Any]:
+    def take(first: int, last: int) -> Features:
         columns = slice(int(starts[first:last].min()), int(ends[first:last].max())) if width >= 0 else slice(None)
-        batch: dict[str, Any] = dict(features)
+        batch = dict(features)
         for name, value in on_device.items():
             part = value[first:last]
             if value.ndim > 1 and value.shape[1] == width:
@@ -187,7 +189,7 @@ def _from_features(
     return MiniBatches(rows, take)
 
 
-def _tensors(features: Mapping[str, Any]) -> dict[str, Tensor]:
+def _tensors(features: Features) -> dict[str, Tensor]:
     return {name: value for name, value in features.items() if isinstance(value, Tensor)}
 
 

@@ -21,14 +21,13 @@ from rankwise import check
 from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
 from rankwise.rankers.nets.processes import seed_of
 from rankwise.rankers.verify import refusing
-from rankwise.rerank.sizes import Bounds
+from rankwise.rerank.batches import Features
+from rankwise.rerank.sizes import SizeLimits
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 Pair = tuple[str, str]
 """A query and a document."""
-Features = Mapping[str, Any]
-"""Output of ``preprocess``: tensors by name, and settings beside them."""
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 """Files of a model on the Hub that are downloaded: texts, tokenizers and numbers."""
 _ACTIVATION = re.compile(r"torch\.nn\.modules\.(activation|linear)\.[A-Z]\w*")
@@ -58,7 +57,7 @@ class PairScorer(Protocol):
         """Return the features of pairs, padded to the longest."""
         ...
 
-    def __call__(self, features: dict[str, Any], /) -> object:
+    def __call__(self, features: dict[str, object], /) -> object:
         """Return the scores of a mini-batch, in one of the forms that :func:`rankwise.rerank.two_passes` reads."""
         ...
 
@@ -191,14 +190,14 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
             "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"
         )
     verify(folder)
-    bounds = Bounds.of(folder)
-    bounds.check_counts(folder)
+    limits = SizeLimits.of(folder)
+    limits.check_counts(folder)
     with (
         check.library("a model", folder, also=True),
         quiet(),
         own_randomness(torch.device("cpu")),
         refusing(),
-        bounds.building(),
+        limits.building(),
     ):
         seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
         encoder: CrossEncoder = library.CrossEncoder(

@@ -16,6 +16,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, PairInputs, device_of, mini_batches
+from rankwise.rerank.data.lists import check_lengths
 from rankwise.rerank.passes import global_mean, two_passes
 from rankwise.rerank.scoring import batches_of
 from rankwise.stream import Stream
@@ -244,7 +245,7 @@ class BoundLoss(torch.nn.Module, Loss):
                 got=f"{len(inputs)} columns beside labels",
                 hint="set columns= to what the columns behind query and documents are, or take columns off the data",
             )
-        queries, lists, *others = inputs
+        queries, lists, *columns = inputs
         for number, documents in enumerate(lists):
             if isinstance(documents, str) or not len(documents):
                 raise check.error(
@@ -253,7 +254,7 @@ class BoundLoss(torch.nn.Module, Loss):
                     where=f"list number {number} of a batch",
                     hint="let the second column of the data hold lists of texts",
                 )
-        return queries, lists, dict(zip(self.columns, others, strict=True))
+        return queries, lists, dict(zip(self.columns, columns, strict=True))
 
     def _labels(self, labels: Tensor | Sequence[Any] | None, sizes: list[int]) -> NDArray[np.float64]:
         if labels is None:
@@ -312,22 +313,14 @@ def _array(values: Numbers) -> NDArray[Any]:
 
 def _flat(name: str, lists: Tensor | Sequence[Any], sizes: list[int]) -> NDArray[Any]:
     """Concatenate the lists of a column; each must be as long as the list of documents."""
-    lengths = [len(values) for values in lists]
-    if lengths != sizes:
-        differ = (k for k, (length, size) in enumerate(zip(lengths, sizes, strict=False)) if length != size)
-        number = next(differ, min(len(lengths), len(sizes)))
-        raise check.error(
-            f"{name} must be as many as the documents of a query",
-            got=f"lengths {lengths[number : number + 1]} for {sizes[number : number + 1]} documents",
-            where=f"list number {number} of a batch",
-        )
+    check_lengths(name, [len(values) for values in lists], sizes, "list number {} of a batch")
     if all(isinstance(values, Tensor) for values in lists):
         joined = torch.cat(list(lists)).cpu()  # trainers send labels to the device: one copy back for all of them
         return (joined.float() if joined.dtype == torch.bfloat16 else joined).numpy()
     return np.concatenate([np.asarray(values) for values in lists])
 
 
-def _per_list(name: str, values: Sequence[Any], n_lists: int) -> NDArray[Any]:
+def _per_list(name: str, values: Sequence[object], n_lists: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_lists,):
         raise check.error(f"{name} must be one value for each query", got=f"shape {array.shape} for {n_lists} queries")

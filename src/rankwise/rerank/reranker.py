@@ -242,16 +242,16 @@ class Reranker(RerankerSettings):
         }
 
     def _card(self, name: str, evaluations: Mapping[str, Json]) -> ModelCard:
-        about = self._description()
-        settings = about["parameters"] | {"max_length": self.encoder.max_seq_length}
+        description = self._description()
+        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
         data = {f"{part} data": size for part, size in self.trained_on_.items()}
         return ModelCard(
             name=name,
             base_model=self.base_model_,
-            objective=about["objective"],
+            objective=description["objective"],
             paper=training.paper(self.objective),
             data=data | {"epochs in the model": f"{self.epochs_:g}"},
             settings={key: value for key, value in settings.items() if value is not None and value is not False},
             evaluations=evaluations,
-            versions=versions() | about["versions"],
+            versions=versions() | description["versions"],
         )

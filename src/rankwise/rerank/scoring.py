@@ -18,8 +18,16 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.rerank.batches import MiniBatches, MiniBatchSize, device_of, has_rows, mini_batches, token_counts
-from rankwise.rerank.encoders import CrossEncoder, Features, Pair, PairScorer, Tokenizer
+from rankwise.rerank.batches import (
+    Features,
+    MiniBatches,
+    MiniBatchSize,
+    device_of,
+    has_rows,
+    mini_batches,
+    token_counts,
+)
+from rankwise.rerank.encoders import CrossEncoder, Pair, PairScorer, Tokenizer
 from rankwise.rerank.passes import flat
 
 _CHUNK = 4096  # pairs that are tokenized at once: all are padded to the longest of them
@@ -113,7 +121,7 @@ def _padded_in_numpy(encoder: PairScorer, pairs: Sequence[Pair]) -> Features | N
 
 def _fast_tokenizer(encoder: PairScorer) -> Tokenizer | None:
     # The module that a trainer wraps around an encoder has its bound method, and none of its other attributes.
-    tokenizer: Any = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
+    tokenizer: Tokenizer | None = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
     return tokenizer if getattr(tokenizer, "is_fast", False) else None
 
 

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from safetensors import safe_open
@@ -25,7 +25,7 @@ _PACKED = 16  # numbers of a quantized layer per stored number, at most
 _BUFFER = 1 << 24  # elements of a buffer, such as a mask of all positions
 
 
-class Bounds(NamedTuple):
+class SizeLimits(NamedTuple):
     """Size of the weights in a folder."""
 
     tensors: int
@@ -58,12 +58,11 @@ class Bounds(NamedTuple):
             with refusing():
                 self._check(content, path)
 
-    def _check(self, content: Any, path: Path) -> None:
+    def _check(self, content: dict[str, object] | list[object], path: Path) -> None:
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             if isinstance(value, dict | list):
                 self._check(value, path)
-            counts = isinstance(value, int) and _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
-            if counts and value > self.tensors + _MANY:
+            if isinstance(value, int) and value > self.tensors + _MANY and _is_count(str(key)):
                 raise ForgedError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
@@ -97,3 +96,8 @@ class Bounds(NamedTuple):
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+def _is_count(key: str) -> bool:
+    """Whether a number in a configuration is by its name one of layers, heads, experts or labels."""
+    return _COUNTS.search(key) is not None and _NO_COUNT.search(key) is None

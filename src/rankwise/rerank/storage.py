@@ -33,8 +33,8 @@ def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, 
         try:
             fill(new)
             contents = {_name(new, file): _checksum(file) for file in sorted(new.rglob("*")) if file.is_file()}
-            whole = {"ranker": NAME, **description, "contents": contents}
-            (new / storage.DESCRIPTION).write_bytes(storage.text(whole))
+            text = storage.text({"ranker": NAME, **description, "contents": contents})
+            (new / storage.DESCRIPTION).write_bytes(text)
             files.settle(new)
             if path.exists():
                 _replace(path, new)
@@ -116,8 +116,8 @@ def _listed(folder: Path) -> set[str] | None:
     try:
         with storage.making_sense(folder):
             description, _ = storage.read(folder)
-            listed = {about["name"] for about in description["files"].values()}
-            return {storage.DESCRIPTION, *listed, *description.get("contents", {}).keys()}
+            names = {file["name"] for file in description["files"].values()}
+            return {storage.DESCRIPTION, *names, *description.get("contents", {}).keys()}
     except (OSError, ValueError):
         return None
 

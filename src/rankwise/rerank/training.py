@@ -21,7 +21,7 @@ from rankwise.rankers.nets.processes import usable_device
 from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.training.progress import Progress
+from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation
@@ -127,7 +127,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
         patience=reranker.patience,
         unit=UNIT,
     )
-    progress = Progress(stopping, steps=schedule.steps_before)
+    progress = ProgressBar(stopping, steps=schedule.steps_before)
     learner = _learner(reranker, train, valid, schedule, progress)
     measured = [] if valid is None or validation is None else [Measured(Measure(valid, validation))]
     checkpoint = Checkpoint.of_settings(
@@ -149,7 +149,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
 
 
 def _learner(
-    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: Progress
+    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: ProgressBar
 ) -> RerankLearner:
     objective = find_objective(reranker.objective)
     documents = columns.of_documents(train, objective, debias=reranker.debias)

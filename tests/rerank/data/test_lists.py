@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,18 +99,18 @@ def test_lists_are_pickled_and_copied():
 
 def test_lists_are_a_data_set_with_texts():
     lists = make(teacher_scores=[[0.5, 0.4], [0.3], [0.2, 0.1, 0.0]])
-    assert isinstance(lists, rw.RankingDataset)
+    assert issubclass(type(lists), rw.RankingDataset)
     assert lists.query_texts.tolist() == QUERIES
     assert lists.document_texts.tolist() == [text for texts in DOCUMENTS for text in texts]
     assert type(lists.data) is rw.RankingDataset
     assert lists.data.document_texts is None
     np.testing.assert_array_equal(lists.data.teacher_scores, lists.teacher_scores)
     frame = rw.to_frame(lists)
-    columns = {"query_text": "query_text", "document_text": "document_text", "features": []}
-    again = Lists.from_frame(frame, teacher_score="teacher_score", **columns)
+    columns: Any = {"query_text": "query_text", "document_text": "document_text", "features": []}
+    again: Any = Lists.from_frame(frame, teacher_score="teacher_score", **columns)
     assert (type(again), again.documents) == (Lists, lists.documents)
-    both = rw.concatenate([lists.take([0]), lists.take([2])])
-    assert isinstance(both, Lists)
+    both: Any = rw.concatenate([lists.take([0]), lists.take([2])])
+    assert type(both) is Lists
     assert both.queries == ("red shoe", "warm coat")
 
 

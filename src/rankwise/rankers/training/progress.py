@@ -8,7 +8,7 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 
 
-class Progress:
+class ProgressBar:
     """A bar that counts rounds; or steps, where the learner reports them: a round of a large model takes hours."""
 
     def __init__(self, stopping: Stopping, *, loss: bool = True, steps: Callable[[int], int] | None = None) -> None:

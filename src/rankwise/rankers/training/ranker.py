@@ -21,7 +21,7 @@ from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.progress import Progress
+from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
@@ -32,7 +32,7 @@ class Trained(Ranker):
     """A ranker that learns in rounds.
 
     A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
-    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
+    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here build the learner.
     """
 
     learning_rate: float | None
@@ -46,7 +46,7 @@ class Trained(Ranker):
     checkpoint_every: int
     progress: bool | None
     settings_: Keywords
-    """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
+    """Values of parameters that are not set and depend on the data, see :meth:`settings_for`."""
 
     def fit(
         self,
@@ -135,7 +135,7 @@ class Trained(Ranker):
                 learner=learns,
                 stream=train.stream(check.integer("seed", self.seed, least=0)),
                 stopping=stopping,
-                progress=Progress(stopping, loss=self.loss_compares),
+                progress=ProgressBar(stopping, loss=self.loss_compares),
                 measured=measured,
                 checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
                 start=State(before=0 if older is None else older._rounds()),
@@ -192,7 +192,7 @@ class Trained(Ranker):
         measure: Mapping[str, RankingDataset | Measure] | None,
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
-        """What is measured beside the validation data, on data as ``read`` gives them."""
+        """Return the measures beside those of the validation data, on data as ``read`` returns them."""
         found = {}
         checked_names(measure or {})
         for name, one in (measure or {}).items():
@@ -215,7 +215,7 @@ class Trained(Ranker):
     ) -> Checkpoint | None:
         def identity() -> Json:
             files = None if older is None else b"".join(older._files().values())
-            about: Json = {
+            facts: Json = {
                 "ranker": self.name,
                 "objective": self._objective_expression(),
                 "data": {
@@ -227,8 +227,8 @@ class Trained(Ranker):
                 "parameters": self._parameters(without=FREE),
             }
             if code := self._code() | user_code.digests([one.function for one in measure.values()]):
-                about["code"] = code
-            return about
+                facts["code"] = code
+            return facts
 
         def describe(state: State) -> Mapping[str, object]:
             return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
@@ -243,7 +243,7 @@ class Trained(Ranker):
         )
 
     def _older(self, model: "Trained | str | Path") -> Self:
-        """Give the model that is continued."""
+        """Return the model that is continued."""
         if isinstance(model, str | Path):
             from rankwise.rankers.table import load
 
@@ -256,7 +256,7 @@ class Trained(Ranker):
         return model
 
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
-        """What the objective is told about single documents; a library's own, which is None here, is told nothing."""
+        """Return the columns of documents that the objective reads; a library's own, which is None here, reads none."""
         if objective is not None:
             return columns.of_documents(train, objective, debias=bool(self.debias))
         if train.document_weights is not None:
@@ -266,7 +266,7 @@ class Trained(Ranker):
         return {}
 
     def _check_weighs_documents(self) -> None:
-        """Refuse weights of documents where a library's own objective has none."""
+        """Reject weights of documents where a library's own objective has none."""
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
@@ -282,19 +282,19 @@ class Trained(Ranker):
         older: Self | None,
         others: Sequence[RankingDataset] = (),
     ) -> Learner[Any]:
-        """Check every parameter and give what learns, from nothing or from an older model.
+        """Check every parameter and return the learner, from nothing or from an older model.
 
         It scores the validation data, if there are any, and then ``others``, in this order.
         """
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:
-        """Take over the model of the best round."""
+        """Keep the model of the best round."""
 
     @abstractmethod
     def _rounds(self) -> int:
-        """Say how many rounds the model has."""
+        """Return the number of rounds of the model."""
 
     @abstractmethod
     def _made_of(self, rounds: int) -> Json:
-        """Give the ranker's own part of what a file says about a model of so many rounds."""
+        """Return the ranker's own entries in the description of a model of so many rounds."""

@@ -10,7 +10,7 @@ from rankwise.rankers import storage
 from rankwise.rankers.training.checkpoints import Checkpoint
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Learner, Loop, State
-from rankwise.rankers.training.progress import Progress
+from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measured
 from rankwise.stream import Stream
@@ -27,7 +27,7 @@ class Session:
     learner: Learner[Any]
     stream: Stream
     stopping: Stopping
-    progress: Progress
+    progress: ProgressBar
     measured: Sequence[Measured] = ()
     checkpoint: Checkpoint | None = None
     start: State = field(default_factory=State)

@@ -227,11 +227,16 @@ def _not_a_text(what: str, values: Sequence[str]) -> Sequence[str]:
 def _flat(name: str, values: Iterable[Sequence[Any]], offsets: Offsets) -> list[Any]:
     """Concatenate the lists of a column; each must be as long as the list of documents."""
     lists = [list(entries) for entries in values]
-    sizes = np.diff(offsets)
-    if len(lists) != sizes.size:
-        raise check.error(f"{name} must be one list for each query", got=f"{len(lists)} lists for {sizes.size} queries")
-    for number, (entries, size) in enumerate(zip(lists, sizes.tolist(), strict=True)):
-        if len(entries) != size:
-            what = f"{name} must be as many as the documents of a query"
-            raise check.error(what, got=f"{len(entries)} for {size} documents", where=f"query number {number}")
+    check_lengths(name, [len(entries) for entries in lists], np.diff(offsets).tolist(), "query number {}")
     return list(itertools.chain.from_iterable(lists))
+
+
+def check_lengths(name: str, lengths: list[int], sizes: list[int], place: str) -> None:
+    """Raise unless a column has one list for each query, as long as its list of documents."""
+    for number, (length, size) in enumerate(zip(lengths, sizes, strict=False)):
+        if length != size:
+            what = f"{name} must be as many as the documents of a query"
+            raise check.error(what, got=f"{length} for {size} documents", where=place.format(number))
+    if len(lengths) != len(sizes):
+        got = f"{len(lengths)} lists for {len(sizes)} queries"
+        raise check.error(f"{name} must be one list for each query", got=got)

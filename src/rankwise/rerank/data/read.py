@@ -1,15 +1,16 @@
 """Lists of texts in files: JSON lines, CSV and Parquet."""
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Unpack
+from typing import IO, Unpack
 
 import numpy as np
 
 from rankwise import check, files
 from rankwise.data import compressed
 from rankwise.data.format_names import TABLES, ending
+from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects
@@ -87,9 +88,9 @@ def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
     return path
 
 
-def _by_list(lists: Lists) -> dict[str, Any]:
+def _by_list(lists: Lists) -> Keywords:
     """Return columns with one entry per list."""
-    columns: dict[str, Any] = {"query": list(lists.queries), "documents": lists.nested(lists.documents)}
+    columns: Keywords = {"query": list(lists.queries), "documents": lists.nested(lists.documents)}
     columns["labels"] = lists.nested(lists.labels)
     columns |= {name: lists.nested(values) for name, values in lists.columns.items()}
     if lists.document_ids is not None:
@@ -142,14 +143,9 @@ def _read_jsonl(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
         raise check.error("there is nothing in the file", where=compressed.shown(path), hint="write one list per line")
     with check.naming(compressed.shown(path)):
         roles = TextRoles(list(first[1]), **columns)
-        return gather(Lists, _with_first(first, rows), roles, lambda line: f"line {line} of {compressed.shown(path)}")
-
-
-def _with_first(
-    first: tuple[int, Mapping[str, Any]], rest: Iterable[tuple[int, Mapping[str, Any]]]
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    yield first
-    yield from rest
+        return gather(
+            Lists, itertools.chain([first], rows), roles, lambda line: f"line {line} of {compressed.shown(path)}"
+        )
 
 
 def _read_csv(path: str | Path, separator: str | None, columns: TextColumns) -> Lists:

@@ -1,7 +1,7 @@
 """Lists of texts from rows, whatever these were read from: a row holds a whole list, or one document of it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ _USUAL = {
     if column.in_text_rows
 }
 """Usual names of the column of each role."""
+_PER_DOCUMENT = [column.in_text_rows[0] for column in COLUMNS if column.in_text_rows and column.per == "document"]
 
 
 class TextColumns(TypedDict, total=False):
@@ -105,6 +106,10 @@ class TextRoles:
         return check.error(f"no column is called {role!r}", got=f"columns {listed or 'of no name'}", hint=hint)
 
 
+Row = Mapping[str, object]
+Id = int | str
+
+
 class _List:
     """One list while it is built."""
 
@@ -112,13 +117,13 @@ class _List:
         self.query, self.row = query, row
         self.documents: list[str] = []
         self.rows: list[int] = []
-        self.ids: dict[Any, None] = {}
+        self.ids: dict[Id, None] = {}
         self.numbers: dict[str, list[float]] = {}
         self.weight = 1.0
 
 
 def gather(
-    cls: type[ListsType], rows: Iterable[tuple[int, Mapping[str, Any]]], roles: TextRoles, place: Callable[[int], str]
+    cls: type[ListsType], rows: Iterable[tuple[int, Row]], roles: TextRoles, place: Callable[[int], str]
 ) -> ListsType:
     """Build lists from numbered rows; ``place`` describes where a row is, such as its line, for errors.
 
@@ -126,17 +131,19 @@ def gather(
     be adjacent.
     """
     lists: list[_List] = []
-    by_query: dict[Any, _List] = {}
+    by_query: dict[Id, _List] = {}
     nested: bool | None = None
     for number, row in rows:
         where = place(number)
-        values = {role: _cell(row, name, where) for role, name in roles.named.items()}
+        values: Json = {role: _cell(row, name, where) for role, name in roles.named.items()}
         if "document" in values:
             is_nested = isinstance(values["document"], list | tuple | np.ndarray)
             if nested is not None and is_nested != nested:
                 what = "either every row has one document, or every row has a list of them"
                 raise check.error(what, got="both" if nested else "a list after single ones", where=where)
             nested = is_nested
+            if not nested:
+                values |= {role: [values[role]] for role in _PER_DOCUMENT if role in values}
         else:
             nested, values = True, values | _judged(row, roles, where)
         query = _text("query", values["query"], where)
@@ -153,25 +160,25 @@ def gather(
             what = "a query has the same text in all rows"
             got = f"{query[:_LETTERS]!r}, and {entry.query[:_LETTERS]!r} at {place(entry.row)}"
             raise check.error(what, got=got, where=where)
-        _add(entry, values, number, where, place, nested=bool(nested))
+        _add(entry, values, number, where, place)
     if not lists:
         raise check.error("there are no rows", hint="give at least one query with its documents")
     return _built(cls, lists, list(by_query), roles, place)
 
 
-def _add(entry: _List, values: Json, number: int, where: str, place: Callable[[int], str], *, nested: bool) -> None:
+def _add(entry: _List, values: Json, number: int, where: str, place: Callable[[int], str]) -> None:
     """Append the documents of a row to a list."""
-    documents = list(values["document"]) if nested else [values["document"]]
+    documents = list(values["document"])
     if not documents:
         raise check.error("every query needs at least one document", where=where, hint="leave such queries out")
     entry.documents += [_text("document", value, where) for value in documents]
     entry.rows += [number] * len(documents)
     for role, name in NUMBERS.items():
         if role in values:
-            numbers = _numbers(role, values[role], len(documents), where, nested=nested)
-            entry.numbers.setdefault(name, []).extend(numbers)
+            entries = _entries(role, values[role], len(documents), where)
+            entry.numbers.setdefault(name, []).extend(_number(role, value, where) for value in entries)
     if "document_id" in values:
-        for value in _entries("document_id", values["document_id"], len(documents), where, nested=nested):
+        for value in _entries("document_id", values["document_id"], len(documents), where):
             key = _id("document", value, where)
             if key in entry.ids:
                 what = "a document may stand only once under a query"
@@ -188,7 +195,7 @@ def _add(entry: _List, values: Json, number: int, where: str, place: Callable[[i
 
 
 def _built(
-    cls: type[ListsType], lists: list[_List], keys: list[Any], roles: TextRoles, place: Callable[[int], str]
+    cls: type[ListsType], lists: list[_List], keys: list[Id], roles: TextRoles, place: Callable[[int], str]
 ) -> ListsType:
     offsets = offsets_of([len(entry.documents) for entry in lists])
     columns: Keywords = {
@@ -216,9 +223,9 @@ def _rows(numbers: list[int]) -> NDArray[np.int64] | None:
     return None if (np.diff(order) == 1).all() else np.argsort(order)
 
 
-def _judged(row: Mapping[str, Any], roles: TextRoles, where: str) -> Json:
+def _judged(row: Row, roles: TextRoles, where: str) -> Json:
     """Return one list of the relevant documents, with label 1, and the others, with label 0."""
-    documents: list[Any] = []
+    documents: list[object] = []
     labels: list[float] = []
     for names, label in ((roles.positive, 1.0), (roles.negative, 0.0)):
         for name in names:
@@ -229,7 +236,7 @@ def _judged(row: Mapping[str, Any], roles: TextRoles, where: str) -> Json:
     return {"document": documents, "label": labels}
 
 
-def _cell(row: Mapping[str, Any], name: str, where: str) -> Any:
+def _cell(row: Row, name: str, where: str) -> object:
     if name not in row:
         raise check.error(f"there is no {name!r}", where=where, hint="every row has what the first one has")
     return row[name]
@@ -242,13 +249,13 @@ def _text(what: str, value: object, where: str) -> str:
     return text
 
 
-def _id(what: str, value: object, where: str) -> int | str:
+def _id(what: str, value: object, where: str) -> Id:
     if isinstance(value, str | int | np.integer) and not isinstance(value, bool):
         return value if isinstance(value, str) else int(value)
     raise check.error(f"the id of a {what} must be an integer or text", got=_short(value), where=where)
 
 
-def _of_one_type(what: str, ids: list[Any]) -> list[Any]:
+def _of_one_type(what: str, ids: list[Id]) -> list[Id]:
     """Return ids of one type: text, unless all are integers."""
     if all(isinstance(key, int) for key in ids):
         return ids
@@ -256,18 +263,12 @@ def _of_one_type(what: str, ids: list[Any]) -> list[Any]:
     return [str(key) for key in ids]
 
 
-def _entries(role: str, value: Any, count: int, where: str, *, nested: bool) -> list[Any]:
+def _entries(role: str, value: object, count: int, where: str) -> list[object]:
     """Return the values of a column, one for each document of the row."""
-    if not nested:
-        return [value]
     if not isinstance(value, list | tuple | np.ndarray) or len(value) != count:
         got = f"{len(value)}" if isinstance(value, list | tuple | np.ndarray) else _short(value)
         raise check.error(f"there must be one {role} for each of {count} documents", got=got, where=where)
     return list(value)
-
-
-def _numbers(role: str, value: Any, count: int, where: str, *, nested: bool) -> list[float]:
-    return [_number(role, entry, where) for entry in _entries(role, value, count, where, nested=nested)]
 
 
 def _number(role: str, value: object, where: str) -> float:

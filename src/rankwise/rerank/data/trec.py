@@ -168,10 +168,10 @@ def _with_texts(
         hint = "check that all belong to the same collection, or leave them out with errors='skip'"
         raise check.error(f"there is no text of {what}", got=shown, where=where, hint=hint)
     warnings.warn(f"left out {what}, which have no text in {where}; the first is {shown}", stacklevel=3)
-    kept = rows.filter(has_text)
-    if kept.is_empty():
+    remaining = rows.filter(has_text)
+    if remaining.is_empty():
         raise check.error("no list has texts", where=where, hint="check that all belong to the same collection")
-    return kept
+    return remaining
 
 
 def _teacher_scores(rows: pl.DataFrame, teacher: pl.DataFrame) -> pl.Series:
