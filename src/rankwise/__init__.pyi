@@ -4,14 +4,12 @@ from ._version import __version__ as __version__
 from .auto.leaderboard import Leaderboard as Leaderboard
 from .auto.ranker import AutoRanker as AutoRanker
 from .data.catalog.load import load_dataset as load_dataset
-from .data.catalog.lookup import datasets as datasets
+from .data.catalog.sets import datasets as datasets
 from .data.clicks import ClickLog as ClickLog
 from .data.clicks import simulate_clicks as simulate_clicks
 from .data.concatenation import concatenate as concatenate
 from .data.dataset import RankingDataset as RankingDataset
 from .data.disk.open_data import open_data as open_data
-from .data.formats import read_data as read_data
-from .data.formats import write_data as write_data
 from .data.frames import to_frame as to_frame
 from .data.interactions.lists import Interactions as Interactions
 from .data.letor.text import read_letor as read_letor
@@ -19,6 +17,8 @@ from .data.letor.text import write_letor as write_letor
 from .data.noise import add_negatives as add_negatives
 from .data.noise import binarize as binarize
 from .data.noise import flip_labels as flip_labels
+from .data.reading import read_data as read_data
+from .data.reading import write_data as write_data
 from .data.splits import folds as folds
 from .data.splits import split as split
 from .data.splits import trials as trials

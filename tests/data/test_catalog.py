@@ -27,7 +27,7 @@ import zstandard
 
 import rankwise as rw
 from rankwise import caches
-from rankwise.data.catalog import lookup as catalog
+from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import Archive, fetch
 from rankwise.data.disk import cache, copies, fingerprint
 from rankwise.data.letor import text as letor
@@ -96,7 +96,7 @@ def test_every_layout_is_found(tmp_path: Path, name: str, n_features: int, layou
     for number, word in enumerate(names):
         put(tmp_path / layout.format(word).replace("old2/", "old3/"), rows(1, 90 + number))  # another fold
         put(tmp_path / layout.format(word), rows(1, number))
-    fold = 2 if catalog.entry(name).folds else None
+    fold = 2 if sets.entry(name).folds else None
     train, valid, test = rw.load_dataset(name, fold=fold, folder=tmp_path)
     assert valid is not None
     for number, data in enumerate((train, valid, test)):
@@ -233,7 +233,7 @@ def test_the_list_of_data_sets():
         assert all((entry.title, entry.source, entry.terms, entry.citation, entry.grades, entry.folders))
         assert entry.archive is None or re.fullmatch("[0-9a-f]{64}", entry.archive.sha256)
         for word in (entry.name, *entry.aliases):
-            assert catalog.entry(word.upper()) is entry
+            assert sets.entry(word.upper()) is entry
 
 
 # --- real files ------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_mq2008_has_its_published_counts(
     parts = rw.load_dataset("mq2008", fold=fold, folder=folder)
     assert tuple(part.n_docs for part in parts if part) == documents
     assert tuple(part.n_queries for part in parts if part) == queries
-    assert sum(documents) == catalog.entry("mq2008").n_docs
+    assert sum(documents) == sets.entry("mq2008").n_docs
     labels = np.concatenate([part.labels for part in parts if part])
     assert np.bincount(labels.astype(int)).tolist() == [12_279, 2_001, 931]
     again = rw.load_dataset("mq2008", fold=fold, folder=folder)
@@ -757,9 +757,9 @@ def test_a_download_is_there_whole(tmp_path: Path, content: bytes, way: str):
 def test_load_dataset_downloads_what_is_missing_and_only_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content = zipped(FOLDS)
     with serving(content) as server:
-        known = catalog.entry("mslr-web10k")
+        known = sets.entry("mslr-web10k")
         here = dataclasses.replace(known, archive=archive_of(content, server.url, folder="MSLR-WEB10K"))
-        monkeypatch.setitem(catalog._BY_NAME, "mslrweb10k", here)
+        monkeypatch.setitem(sets._BY_NAME, "mslrweb10k", here)
         for _ in range(2):
             parts = rw.load_dataset("mslr-web10k", folder=tmp_path, download=True)
             assert parts.train.n_features == 136

@@ -9,8 +9,8 @@ from rankwise import check
 from rankwise.data.disk import spill
 from rankwise.data.disk.cache import mapped
 from rankwise.data.disk.mapped import BLOCK, DiskDataset, Mapping
-from rankwise.data.formats import format_of_data
 from rankwise.data.letor import reader as letor_reader
+from rankwise.data.reading import format_of_data
 from rankwise.data.tables import parquet
 
 

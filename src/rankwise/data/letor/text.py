@@ -17,8 +17,8 @@ from rankwise.arrays import Ids
 from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data import compressed as files
+from rankwise.data.compressed import TABLES, ending
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.format_names import TABLES, ending
 from rankwise.data.letor.lines import COLON, MOST_ID, SPACE
 from rankwise.data.letor.reader import MAX_LINE_BYTES, Reader
 from rankwise.data.letor.shortest import MOST_BYTES, write_float32, write_whole

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise.data import compressed
-from rankwise.data.format_names import TABLES, ending
+from rankwise.data.compressed import TABLES, ending
 from rankwise.rerank.data.columns import Columns, Roles
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.rows import NUMBERS, gather
