@@ -12,11 +12,11 @@ from .data.dataset import RankingDataset as RankingDataset
 from .data.disk.open_data import open_data as open_data
 from .data.frames import to_frame as to_frame
 from .data.interactions.lists import Interactions as Interactions
-from .data.letor.text import read_letor as read_letor
-from .data.letor.text import write_letor as write_letor
-from .data.noise import add_negatives as add_negatives
-from .data.noise import binarize as binarize
-from .data.noise import flip_labels as flip_labels
+from .data.letor.reader import read_letor as read_letor
+from .data.letor.writer import write_letor as write_letor
+from .data.perturb import add_negatives as add_negatives
+from .data.perturb import binarize as binarize
+from .data.perturb import flip_labels as flip_labels
 from .data.reading import read_data as read_data
 from .data.reading import write_data as write_data
 from .data.splits import folds as folds

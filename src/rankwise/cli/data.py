@@ -284,7 +284,7 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
-    from rankwise.data.letor.text import unsupported
+    from rankwise.data.letor.writer import unsupported
     from rankwise.data.reading import is_parquet, write_data
 
     if lossy and not is_parquet(target):

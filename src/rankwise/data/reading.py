@@ -18,12 +18,13 @@ from rankwise.data.columns import reading_arguments
 from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TABLES, TEXT, by_name, ending, is_known
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.data.letor import text as letor
+from rankwise.data.letor.reader import read_letor
+from rankwise.data.letor.writer import write_letor
 from rankwise.data.tables import csv, parquet
 from rankwise.files import is_device
 from rankwise.plain import Keywords
 
-LETOR_OPTIONS = tuple(inspect.signature(letor.read_letor).parameters)[1:]
+LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
 _HEAD = 1 << 16  # bytes by which a format is recognised
 _OF_SETS = ("folder", "download")
 _TYPES = {
@@ -64,7 +65,7 @@ def read_data(
     if tables and (kind == "csv" or (kind == "parquet" and parquet.has_feature_names(path))):
         options = {**tables, **options}
     readers: dict[str, Callable[..., RankingDataset]] = {
-        "letor": letor.read_letor,
+        "letor": read_letor,
         "csv": csv.read_csv,
         "parquet": parquet.read_parquet,
     }
@@ -136,7 +137,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
     path = Path(path)
     if format_to_write(path) == "parquet":
         return parquet.write_parquet(data, path, force=force)
-    return letor.write_letor(data, path, force=force)
+    return write_letor(data, path, force=force)
 
 
 def format_to_write(path: Path) -> str:

@@ -239,10 +239,10 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
 
         read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
-        from rankwise.data.letor import reader as letor_reader
-        from rankwise.data.letor import text as letor
+        from rankwise.data.letor.reader import read_letor
+        from rankwise.data.letor.text import files_of
 
-        read, files = letor.read_letor, letor_reader.made_of(path)
+        read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}
     return cached(path, read, files, **options) if cache else read(path, **options)
 
