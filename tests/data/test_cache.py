@@ -18,8 +18,8 @@ import pytest
 
 import rankwise as rw
 from rankwise import caches
-from rankwise.data.disk import cache, spill
-from rankwise.data.letor import text as letor
+from rankwise.data.disk import cache, open_data
+from rankwise.data.letor import reader
 
 TEXT = "1 qid:1 1:0.5 2:6\n0 qid:1 2:7\n2 qid:2 1:3\n" * 1
 UNGROUPED = "1 1:0.5\n0 1:0.25\n2 1:1\n"
@@ -32,7 +32,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     monkeypatch.setattr(caches, "_said", [])
     MADE.clear()
-    for module, name in ((letor, "read_letor"), (spill, "letor"), (spill, "parquet")):
+    for module, name in ((reader, "read_letor"), (open_data, "copy_letor"), (open_data, "copy_parquet")):
         monkeypatch.setattr(module, name, _noted(getattr(module, name)))
 
 
@@ -147,18 +147,18 @@ def test_a_folder_of_parquet_is_made_of_its_files(tmp_path: Path):
 def test_data_that_change_while_they_are_copied_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "train.txt"
     path.write_text(TEXT)
-    write = spill.letor
+    write = open_data.copy_letor
 
     def changed(source: Path, *more: Any, **options: Any) -> Any:
         data = write(source, *more, **options)
         source.write_text(TEXT.replace("1:3", "1:4"))
         return data
 
-    monkeypatch.setattr(spill, "letor", changed)
+    monkeypatch.setattr(open_data, "copy_letor", changed)
     with pytest.raises(ValueError, match=r"the data changed while they were read: .*train.txt. Hint: open them again"):
         rw.open_data(path)
     assert not copies(tmp_path)
-    monkeypatch.setattr(spill, "letor", write)
+    monkeypatch.setattr(open_data, "copy_letor", write)
     assert rw.open_data(path).features[2, 0] == 4
 
 
@@ -242,7 +242,7 @@ def damages(content: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "query_ids.npy"])
 def test_a_damaged_copy_is_made_again(get: Any, name: str, tmp_path: Path):
     (tmp_path / "train.txt").write_text(TEXT)
-    whole = letor.read_letor(tmp_path / "train.txt")
+    whole = reader.read_letor(tmp_path / "train.txt")
     get(tmp_path)
     (copy,) = copies(tmp_path)
     for damage in damages((copy / name).read_bytes()):
@@ -334,14 +334,14 @@ def test_all_at_once_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("fcntl.flock", no_locks)
     (tmp_path / "train.txt").write_text(TEXT)
     start, found = threading.Barrier(4), []
-    write = spill.letor
+    write = open_data.copy_letor
 
     def together(*of: Any, **options: Any) -> Any:
         data = write(*of, **options)
         start.wait(20)
         return data
 
-    monkeypatch.setattr(spill, "letor", together)
+    monkeypatch.setattr(open_data, "copy_letor", together)
     threads = [threading.Thread(target=lambda: found.append(opened(tmp_path).features.tolist())) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -27,10 +27,10 @@ import zstandard
 
 import rankwise as rw
 from rankwise import caches
-from rankwise.data.catalog import lookup as catalog
+from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import Archive, fetch
-from rankwise.data.disk import cache, copies, fingerprint
-from rankwise.data.letor import text as letor
+from rankwise.data.disk import cache, copies
+from rankwise.data.letor import reader
 from tests import shared
 
 SEEN: list[Path] = []
@@ -45,13 +45,13 @@ def nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("no_proxy", "*")
     SEEN.clear()
-    read = letor.read_letor
+    read = reader.read_letor
 
     def noted(path: Path, **options: Any) -> rw.RankingDataset:
         SEEN.append(Path(path))
         return read(path, **options)
 
-    monkeypatch.setattr(letor, "read_letor", noted)
+    monkeypatch.setattr(reader, "read_letor", noted)
 
 
 def rows(label: int, qid: int) -> str:
@@ -96,7 +96,7 @@ def test_every_layout_is_found(tmp_path: Path, name: str, n_features: int, layou
     for number, word in enumerate(names):
         put(tmp_path / layout.format(word).replace("old2/", "old3/"), rows(1, 90 + number))  # another fold
         put(tmp_path / layout.format(word), rows(1, number))
-    fold = 2 if catalog.entry(name).folds else None
+    fold = 2 if sets.entry(name).folds else None
     train, valid, test = rw.load_dataset(name, fold=fold, folder=tmp_path)
     assert valid is not None
     for number, data in enumerate((train, valid, test)):
@@ -233,7 +233,7 @@ def test_the_list_of_data_sets():
         assert all((entry.title, entry.source, entry.terms, entry.citation, entry.grades, entry.folders))
         assert entry.archive is None or re.fullmatch("[0-9a-f]{64}", entry.archive.sha256)
         for word in (entry.name, *entry.aliases):
-            assert catalog.entry(word.upper()) is entry
+            assert sets.entry(word.upper()) is entry
 
 
 # --- real files ------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_mq2008_has_its_published_counts(
     parts = rw.load_dataset("mq2008", fold=fold, folder=folder)
     assert tuple(part.n_docs for part in parts if part) == documents
     assert tuple(part.n_queries for part in parts if part) == queries
-    assert sum(documents) == catalog.entry("mq2008").n_docs
+    assert sum(documents) == sets.entry("mq2008").n_docs
     labels = np.concatenate([part.labels for part in parts if part])
     assert np.bincount(labels.astype(int)).tolist() == [12_279, 2_001, 931]
     again = rw.load_dataset("mq2008", fold=fold, folder=folder)
@@ -415,8 +415,8 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_the_second_load_maps_the_cache(source: Path):
-    first = cache.cached(source, letor.read_letor, n_features=4)
-    second = cache.cached(source, letor.read_letor, n_features=4)
+    first = cache.cached(source, reader.read_letor, n_features=4)
+    second = cache.cached(source, reader.read_letor, n_features=4)
     assert [source] == SEEN
     same(first, second)
     assert is_mapped(second.features)
@@ -456,9 +456,9 @@ def test_data_without_documents_go_through_the_cache(source: Path):
 
 
 def test_other_options_are_another_entry(source: Path):
-    assert cache.cached(source, letor.read_letor, n_features=4).n_features == 4
-    assert cache.cached(source, letor.read_letor, n_features=7).n_features == 7
-    assert cache.cached(source, letor.read_letor, n_features=4).n_features == 4
+    assert cache.cached(source, reader.read_letor, n_features=4).n_features == 4
+    assert cache.cached(source, reader.read_letor, n_features=7).n_features == 7
+    assert cache.cached(source, reader.read_letor, n_features=4).n_features == 4
     assert len(SEEN) == 2
 
 
@@ -475,9 +475,9 @@ def same_size_and_time(source: Path) -> None:
 
 @pytest.mark.parametrize("change", [changed_text, same_size_and_time])
 def test_a_changed_source_is_read_again(source: Path, change: Any):
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     change(source)
-    data = cache.cached(source, letor.read_letor)
+    data = cache.cached(source, reader.read_letor)
     assert len(SEEN) == 2
     assert 0.75 in data.features
 
@@ -488,17 +488,17 @@ def test_states_of_a_source_keep_their_copies_until_nobody_has_used_them_for_a_d
     for version in (*versions, *versions):
         source.unlink()
         source.symlink_to(version)
-        cache.cached(source, letor.read_letor)
+        cache.cached(source, reader.read_letor)
     assert len(SEEN) == 2
     old, *_ = (path for path in entries(source) if path not in _made_from(source, versions[1]))
     os.utime(old, (0, 0))
-    cache.cached(source, letor.read_letor, n_features=9)  # whose copy is written now
+    cache.cached(source, reader.read_letor, n_features=9)  # whose copy is written now
     assert not old.exists()
     assert len(entries(source)) == 2
 
 
 def _made_from(source: Path, version: Path) -> list[Path]:
-    size = fingerprint.fingerprint(version)
+    size = copies.fingerprint(version)
     return [
         path for path in entries(source) if size in json.loads(path.read_text())["content"]["stamp"]["files"].values()
     ]
@@ -507,7 +507,7 @@ def _made_from(source: Path, version: Path) -> list[Path]:
 def test_versions_of_rankwise_keep_the_copies_of_each_other(source: Path, monkeypatch: pytest.MonkeyPatch):
     for version in ("1.0", "2.0", "1.0", "2.0"):
         monkeypatch.setattr(cache, "__version__", version)
-        cache.cached(source, letor.read_letor)
+        cache.cached(source, reader.read_letor)
         for one in entries(source):
             os.utime(one, (0, 0))  # as if all that was a day ago
     assert len(SEEN) == 2
@@ -515,7 +515,7 @@ def test_versions_of_rankwise_keep_the_copies_of_each_other(source: Path, monkey
 
 
 def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(source: Path):
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     theirs = {
         kept(source) / "notes.lock": "mine",
         kept(source) / "train.txt-0123" / "data.json": '{"stamp": {"source": {"name": "train.txt"}}}',
@@ -524,7 +524,7 @@ def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(s
     for path, text in theirs.items():
         os.utime(put(path, text), (0, 0))
     changed_text(source)
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     assert len(SEEN) == 2
     assert all(path.read_text() == text for path, text in theirs.items())
     assert sorted(path.name for path in source.parent.iterdir()) == [cache.FOLDER, "train.txt"]
@@ -532,7 +532,7 @@ def test_nothing_is_written_beside_the_data_and_nothing_of_the_user_is_removed(s
 
 def test_a_source_that_changes_while_it_is_read_is_not_kept(source: Path):
     def read(path: Path) -> rw.RankingDataset:
-        data = letor.read_letor(path)
+        data = reader.read_letor(path)
         changed_text(path)
         return data
 
@@ -561,11 +561,11 @@ def remove(path: Path) -> None:
 @pytest.mark.parametrize("damage", [cut, empty, flip, remove])
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "document_ids.npy"])
 def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
-    first = cache.cached(source, letor.read_letor)
+    first = cache.cached(source, reader.read_letor)
     (entry,) = entries(source)
     damage(entry.parent / name)
-    same(cache.cached(source, letor.read_letor), first)
-    same(cache.cached(source, letor.read_letor), first)
+    same(cache.cached(source, reader.read_letor), first)
+    same(cache.cached(source, reader.read_letor), first)
     assert len(SEEN) == 2
 
 
@@ -573,10 +573,10 @@ def test_a_damaged_copy_is_built_again(source: Path, name: str, damage: Any):
     "content", ["[]", "{}", '{"arrays": {"features": {"shape": 3}}}', '{"arrays": {"../x": {"shape": []}}}']
 )
 def test_a_description_of_another_shape_is_built_again(source: Path, content: str):
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     (entry,) = entries(source)
     entry.write_text(content)
-    assert cache.cached(source, letor.read_letor).n_docs == 600
+    assert cache.cached(source, reader.read_letor).n_docs == 600
     assert len(SEEN) == 2
 
 
@@ -585,7 +585,7 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
         def __reduce__(self) -> Any:
             return (Path.touch, (tmp_path / "exploded",))
 
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     (entry,) = entries(source)
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
@@ -593,19 +593,19 @@ def test_a_pickle_in_the_cache_is_never_loaded(source: Path, tmp_path: Path):
     content = json.loads(entry.read_text())["content"]
     content["arrays"]["offsets"] = {"dtype": "|O", "shape": [1], "crc32": 0}
     entry.write_text(json.dumps({"crc32": zlib.crc32(copies.as_json(content)), "content": content}))
-    assert cache.cached(source, letor.read_letor).n_docs == 600
+    assert cache.cached(source, reader.read_letor).n_docs == 600
     assert not (tmp_path / "exploded").exists()
 
 
 def test_large_arrays_are_checked_by_samples():
     """Beyond 16 MiB a sample of blocks is checked: the beginning, the end and 254 between."""
     array = np.arange(3 << 23, dtype=np.uint8)
-    before = fingerprint.checksum(array)
+    before = copies.checksum(array)
     for position in (0, 40_000, array.size - 1):
         array[position] ^= 1
-        assert fingerprint.checksum(array) != before
+        assert copies.checksum(array) != before
         array[position] ^= 1
-    assert fingerprint.checksum(array) == before
+    assert copies.checksum(array) == before
 
 
 def test_without_any_place_to_write_there_is_no_cache(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -614,7 +614,7 @@ def test_without_any_place_to_write_there_is_no_cache(source: Path, tmp_path: Pa
     with pytest.warns(
         UserWarning, match=r"works without a cache, and slower: no copy of .*Hint: .*RANKWISE_CACHE"
     ) as said:
-        found = [cache.cached(source, letor.read_letor) for _ in range(2)]
+        found = [cache.cached(source, reader.read_letor) for _ in range(2)]
     assert [data.n_docs for data in found] == [600, 600]
     assert len(said) == 1
     assert len(SEEN) == 2
@@ -626,7 +626,7 @@ def test_a_full_disk_leaves_nothing_behind(source: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(np, "save", full)
     with pytest.warns(UserWarning, match=r"no copy of .*train.txt can be kept \(No space left on device\)"):
-        assert cache.cached(source, letor.read_letor).n_docs == 600
+        assert cache.cached(source, reader.read_letor).n_docs == 600
     assert not any(kept(source).iterdir())
 
 
@@ -639,7 +639,7 @@ def test_what_a_killed_process_left_is_swept_away_after_a_day(source: Path):
     lock.touch()
     os.utime(left, (0, 0))
     os.utime(lock, (0, 0))
-    cache.cached(source, letor.read_letor)
+    cache.cached(source, reader.read_letor)
     assert not left.exists()
     assert not lock.exists()
     assert fresh.exists()
@@ -757,9 +757,9 @@ def test_a_download_is_there_whole(tmp_path: Path, content: bytes, way: str):
 def test_load_dataset_downloads_what_is_missing_and_only_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content = zipped(FOLDS)
     with serving(content) as server:
-        known = catalog.entry("mslr-web10k")
+        known = sets.entry("mslr-web10k")
         here = dataclasses.replace(known, archive=archive_of(content, server.url, folder="MSLR-WEB10K"))
-        monkeypatch.setitem(catalog._BY_NAME, "mslrweb10k", here)
+        monkeypatch.setitem(sets._BY_NAME, "mslrweb10k", here)
         for _ in range(2):
             parts = rw.load_dataset("mslr-web10k", folder=tmp_path, download=True)
             assert parts.train.n_features == 136

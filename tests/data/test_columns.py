@@ -87,7 +87,7 @@ def test_frames_and_files_keep_a_new_column(data: RankingDataset, tmp_path: Path
 
 def test_copies_in_the_cache_keep_a_new_column(data: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("rankwise.data.catalog.described.KEYS", ("train", "test"))
+    monkeypatch.setattr("rankwise.data.catalog.entry.KEYS", ("train", "test"))
     rw.write_parquet(data, tmp_path / "rows.parquet")
     (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
     for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.arrays import places
-from rankwise.data.tables.ids import from_text
+from rankwise.data.tables.polars import ids_from_text
 from tests.cli.running import run
 
 TEXT = [["0012", "12"], ["007", "7"], ["+5", "5"], ["1.0", "1"], ["-0", "0"], ["1e3", "1000"], [str(2**63), "1"]]
@@ -164,9 +164,9 @@ def test_parquet_files_of_a_folder_are_joined_by_the_text_of_ids(tmp_path):
 
 
 def test_columns_of_ids_that_are_read_from_text_may_be_words():
-    assert from_text(pl.Series(["a", None])).to_list() == ["a", None]
-    assert from_text(pl.Series(["NA", "a"])).to_list() == ["NA", "a"]
-    assert from_text(pl.Series([1, 2])).to_list() == [1, 2]
+    assert ids_from_text(pl.Series(["a", None])).to_list() == ["a", None]
+    assert ids_from_text(pl.Series(["NA", "a"])).to_list() == ["NA", "a"]
+    assert ids_from_text(pl.Series([1, 2])).to_list() == [1, 2]
 
 
 # A name stands for one column.

@@ -18,9 +18,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.data.letor import blocks as text_blocks
 from rankwise.data.letor import decimals
 from rankwise.data.letor import reader as letor_reader
+from rankwise.data.letor import text as letor_text
 from tests import shared
 
 read: Any = rw.read_letor  # columns that a file has are there: no need to ask whether they are None
@@ -233,7 +233,7 @@ def test_a_line_that_is_too_long_is_named(write, monkeypatch, pack):
 def test_long_lines_are_read_in_linear_time(monkeypatch):
     """Every byte is searched for a line end once, also where the source gives a few bytes at a time."""
     searched = 0
-    search = text_blocks._after_last_newline
+    search = letor_text._after_last_newline
 
     def counting(view, begin, end):
         nonlocal searched
@@ -244,10 +244,10 @@ def test_long_lines_are_read_in_linear_time(monkeypatch):
         def readinto(self, space):
             return super().readinto(space[:7])
 
-    monkeypatch.setattr(text_blocks, "_after_last_newline", counting)
+    monkeypatch.setattr(letor_text, "_after_last_newline", counting)
     text = b"a" * 20_000 + b"\n" + b"b" * 9_000
     found = b""
-    for block, last in text_blocks.line_blocks(Trickle(text), 64, longest=1 << 20, too_long=AssertionError):
+    for block, last in letor_text.line_blocks(Trickle(text), 64, longest=1 << 20, too_long=AssertionError):
         found += bytes(block[:last])
     assert found == text + b"\n"
     assert searched == len(text)
@@ -514,7 +514,7 @@ def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rankwise.data.letor.text._lines", stop)
+    monkeypatch.setattr("rankwise.data.letor.writer._lines", stop)
     with pytest.raises(KeyboardInterrupt):
         rw.write_letor(rw.synthetic(5, 3, seed=0), path, force=True)
     assert path.read_text() == "old"

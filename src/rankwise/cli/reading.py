@@ -104,16 +104,16 @@ class Reading:
         tables: Keywords | None = None,
     ) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
-        from rankwise.data import sources
+        from rankwise.data import reading
 
         progress = None if bar is None else bar.part
-        return sources.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
+        return reading.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
 
     def parts(self, data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
         """Read training and validation data."""
-        from rankwise.data import sources
+        from rankwise.data import reading
 
-        return sources.read_parts(data, valid, fold, **self.options)
+        return reading.read_parts(data, valid, fold, **self.options)
 
 
 def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:

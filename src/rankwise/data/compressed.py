@@ -1,4 +1,4 @@
-"""Files that may be compressed with gzip or Zstandard: their first bytes tell, and the names of new ones."""
+"""Data files: their formats by name, and compression by gzip or Zstandard, which their first bytes show."""
 
 import contextlib
 import gzip
@@ -12,6 +12,10 @@ from typing import IO, Any
 from rankwise import check
 from rankwise.files import replacing
 
+FORMATS = ("letor", "csv", "parquet")
+TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
+TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_COMPRESSED = (".gz", ".zst")
 STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """How some spreadsheets begin a file."""
@@ -24,6 +28,30 @@ _NO_TEXT = {
     b"\xfd7zXZ\x00": ("an xz file", "unpack it first, or compress it with gzip or zstd instead"),
     b"PAR1\x15": ("a Parquet file", "end its name in .parquet, or read it with rw.read_parquet"),
 }
+
+
+def ending(path: Path) -> str:
+    """Return the ending of a name, before one of compression.
+
+    >>> ending(Path("train.csv.gz")), ending(Path("train.TXT"))
+    ('.csv', '.txt')
+    """
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return plain.suffix.lower()
+
+
+def by_name(path: Path) -> str:
+    """Return the format by the name: LETOR text, unless the ending is that of a table.
+
+    >>> by_name(Path("train.csv.gz")), by_name(Path("train.parquet")), by_name(Path("train.txt"))
+    ('csv', 'parquet', 'letor')
+    """
+    return TABLES.get(ending(path), "letor")
+
+
+def is_known(path: Path) -> bool:
+    """Whether a name has the ending of a format."""
+    return ending(path) in TEXT or ending(path) in TABLES
 
 
 @contextlib.contextmanager

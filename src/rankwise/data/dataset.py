@@ -13,7 +13,7 @@ from rankwise.arrays import Column, Ids, read_only_view, rows_of
 from rankwise.data import columns
 from rankwise.data.categories import Values, lists
 from rankwise.data.columns import Changes, Columns, NamedColumns, Roles
-from rankwise.data.tables.table import Table
+from rankwise.data.tables import Table
 from rankwise.plain import Keywords
 from rankwise.sparse import is_sparse
 

@@ -19,10 +19,9 @@ from rankwise.arrays import Column, Ids, Offsets, together
 from rankwise.data import columns, leakage
 from rankwise.data.categories import Values
 from rankwise.data.columns import DataColumn, Names
-from rankwise.data.tables import ids as ids_of
-from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
-from rankwise.data.tables.polars import as_polars
-from rankwise.data.tables.table import Table
+from rankwise.data.tables import Table
+from rankwise.data.tables.features import Lists, category_lists, matrix, of_values
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -316,7 +315,7 @@ def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(table, roles, role)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    return ids_of.to_numpy(ids_of.checked(series, role, lambda row: f"row {row} of column {series.name!r}"))
+    return ids_to_numpy(checked_ids(series, role, lambda row: f"row {row} of column {series.name!r}"))
 
 
 def _numbers(table: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:

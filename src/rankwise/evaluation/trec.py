@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, threads
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.table import Table as AnyTable
+from rankwise.data.tables import Table as AnyTable
 from rankwise.evaluation import tables
 from rankwise.rankers.schema import is_frame
 
@@ -264,8 +264,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
     """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
     import polars as pl
 
-    from rankwise.data.tables import ids
-    from rankwise.data.tables.polars import as_polars
+    from rankwise.data.tables.polars import as_polars, checked_ids
 
     if isinstance(source, str | Path):
         source = read(source)
@@ -287,7 +286,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
         if frame[column].null_count():
             row = int(frame[column].is_null().arg_max() or 0)
             raise check.error(f"the {column} must be known in every row of the {name}", got="null", where=f"row {row}")
-        texts = ids.checked(frame[column], column, "row {}".format).cast(pl.String)
+        texts = checked_ids(frame[column], column, "row {}".format).cast(pl.String)
         frame = frame.with_columns(texts)
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())

@@ -22,7 +22,7 @@ from rankwise.data.columns import reading_arguments
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.data.tables.table import Table
+from rankwise.data.tables import Table
 from rankwise.plain import Json, Keywords
 
 Documents = RankingDataset | ArrayLike | Table

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from rankwise import check
-from rankwise.data.catalog import described as own
-from rankwise.data.catalog import lookup as catalog
+from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import fetch
-from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.catalog.entry import PARTS, Entry, describe, in_toml
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
 from rankwise.plain import Keywords
@@ -86,7 +85,7 @@ def load_dataset(
     ...     load_dataset(f"{here}/mine.toml", part="test")
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
-    entry = _entry(name)
+    entry = set_entry(name)
     if str(name).endswith(".toml"):
         if download:
             raise check.error("only sets of the catalog can be downloaded", got=str(name))
@@ -109,7 +108,7 @@ def load_dataset(
         from rankwise.data.interactions.lists import Interactions
 
         return Interactions.read(files["ratings"])
-    with own.in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
+    with in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
         parts = {one: _read(entry, path, cache) for one, path in files.items()}
         if part is not None:
             return parts[part]
@@ -119,11 +118,12 @@ def load_dataset(
 
 def fold_count(name: str | Path) -> int:
     """How many folds a set has itself; 0 for one fixed split."""
-    return _entry(name).folds
+    return set_entry(name).folds
 
 
-def _entry(name: str | Path) -> Entry:
-    return own.describe(check.readable(name)) if str(name).endswith(".toml") else catalog.entry(str(name))
+def set_entry(name: str | Path) -> Entry:
+    """Return the description of a set of the catalog, or of a .toml file."""
+    return describe(check.readable(name)) if str(name).endswith(".toml") else sets.entry(str(name))
 
 
 def _data_folder(folder: str | Path | None) -> Path:
@@ -239,10 +239,10 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
 
         read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
-        from rankwise.data.letor import reader as letor_reader
-        from rankwise.data.letor import text as letor
+        from rankwise.data.letor.reader import read_letor
+        from rankwise.data.letor.text import files_of
 
-        read, files = letor.read_letor, letor_reader.made_of(path)
+        read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}
     return cached(path, read, files, **options) if cache else read(path, **options)
 

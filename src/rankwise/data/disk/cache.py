@@ -16,8 +16,7 @@ from typing import Any
 from rankwise import caches, check
 from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.copies import as_json, open_copy, write_copy
-from rankwise.data.disk.fingerprint import fingerprints, plain
+from rankwise.data.disk.copies import as_json, fingerprints, open_copy, plain, write_copy
 from rankwise.plain import Json
 
 FORMAT = 5

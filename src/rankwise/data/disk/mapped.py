@@ -35,7 +35,7 @@ class DiskDataset(RankingDataset):
     """
 
     def __repr__(self) -> str:
-        where = ", features on disk" if Mapping.of(self.features) is not None else ""
+        where = ", features on disk" if MappedRows.of(self.features) is not None else ""
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
 
 
@@ -49,7 +49,7 @@ def blocks(features: Column) -> Iterator[Column]:
         for rows in arrays.row_blocks(features.shape[0], features.shape[1], BLOCK // 4):
             yield dense(features[rows])
         return
-    file = Mapping.of(features)
+    file = MappedRows.of(features)
     if file is None:
         yield features
         return
@@ -61,7 +61,7 @@ def translate(
     features: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
 ) -> NDArray[np.float32]:
     """Look up the codes of some columns in tables; rows of a mapped file go to another one, removed after its use."""
-    file = Mapping.of(features)
+    file = MappedRows.of(features)
     if file is None:
         return _looked_up(np.array(features), tables, name)
     beside = Path(file.path).parent
@@ -89,7 +89,7 @@ def rows_at_once(n_features: int, block: int | None = None) -> int:
     return arrays.rows_at_once(n_features, (block or BLOCK) // 4)
 
 
-class Mapping:
+class MappedRows:
     """Rows of a matrix that is mapped from a file, read without the mapping."""
 
     def __init__(self, root: "np.memmap[Any, Any]", start: int, shape: tuple[int, int]) -> None:
@@ -101,7 +101,7 @@ class Mapping:
             os.close(self.handle)
 
     @classmethod
-    def of(cls, array: Column) -> "Mapping | None":
+    def of(cls, array: Column) -> "MappedRows | None":
         """Find where rows of float32 lie in a file; None if they are in memory, or the file may hold other numbers."""
         root = _mapped(array)
         fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of, read_only, rows_of
-from rankwise.data import negatives as drawing
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
+from rankwise.data.interactions.negatives import EVERY, Rated, UserLists, draw_lists
 from rankwise.data.interactions.parts import Flags, Part, Share, Times
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
@@ -21,8 +21,8 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.tables.table import Table
-    from rankwise.data.tables.text import TextTable
+    from rankwise.data.tables import Table
+    from rankwise.data.tables.csv import TextTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,13 +253,13 @@ class Interactions:
             document_ids=self.catalogue[lists.items],
         )
 
-    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> drawing.Lists:
+    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> UserLists:
         """Give what :meth:`dataset` gives in numbers of users and items."""
-        ratio = drawing.EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
+        ratio = EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
         stream = self._stream(seed).at(check.integer("round", round, least=0)).child("negatives")
         known = self._rated_relevant if self.part is None else self._rated_relevant & self.part.known
-        rated = drawing.Rated(self.offsets, self.items, self._wanted, known, self.n_items)
-        lists = drawing.draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
+        rated = Rated(self.offsets, self.items, self._wanted, known, self.n_items)
+        lists = draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
         if graded:
             lists.labels[lists.labels > 0] = self.ratings[self._wanted]
         return lists

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data.interactions.text import read_text
+from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.interactions.times import times_of
-from rankwise.data.tables import ids as identifiers
-from rankwise.data.tables.polars import as_polars
-from rankwise.data.tables.table import Table
-from rankwise.data.tables.text import TextTable
+from rankwise.data.tables import Table
+from rankwise.data.tables.csv import TextTable, header_of, parse
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
 from rankwise.plain import Keywords
 
+_ROLES = ("user", "item", "rating", "time")
 SPELLINGS = {
     "user": ("user", "userid", "uid"),
     "item": ("item", "itemid", "iid", "movie", "movieid"),
@@ -44,10 +44,38 @@ def read_ratings(
     path = file_of_ratings(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
-        text = read_text(path, lambda name: name in ids or _plain(name) in spellings)
+        text = _read_text(path, lambda name: name in ids or _plain(name) in spellings)
         return replace(text, frame=_named(text.frame, named))
     with check.library("Parquet", path):
         return _named(pl.read_parquet(check.readable(path)), named)
+
+
+def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
+    """Read a table. A first line whose third column is no number names the columns; blank lines are left out.
+
+    ``is_id`` says of which columns ids are to be read.
+    """
+    text = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    first = text[: text.find(b"\n")] if b"\n" in text else text
+    between = next((mark for mark in (b"::", b"\t", b",") if mark in first), b",")
+    if between == b"::":
+        text, between = text.replace(b"::", b"\t"), b"\t"
+        first = first.replace(b"::", b"\t")
+    words = first.strip().split(between)
+    header = len(words) < 3 or re.fullmatch(rb"[-+.\deE]+", words[2].strip()) is None
+    between_columns = between.decode()
+    if header:
+        ids = [name for name in header_of(text, path, between_columns)[0] if is_id(name)]
+    else:
+        ids = parse(first, path, between=between_columns, header=False).columns[:2]  # as polars calls them
+    table = parse(text, path, between=between_columns, header=header, words=ids)
+    if table.frame.is_empty():
+        raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
+    if not header:
+        table = replace(table, frame=table.frame.rename(dict(zip(table.columns, _ROLES, strict=False))))
+    frame = table.frame
+    named = [name for name in frame.columns if is_id(name)]
+    return replace(table, frame=frame.with_columns(ids_from_text(frame[name]) for name in named))
 
 
 def file_of_ratings(path: str | Path) -> Path:
@@ -159,7 +187,7 @@ def numbered(
         row = int(numbers.is_null().arg_max() or 0)
         hint = "leave catalogue out, or list every item in it"
         raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), hint=hint)
-    return identifiers.to_numpy(different), numbers.to_numpy()
+    return ids_to_numpy(different), numbers.to_numpy()
 
 
 def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
@@ -175,7 +203,7 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 
 def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    ids = identifiers.checked(series, series.name, place)
+    ids = checked_ids(series, series.name, place)
     return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
 
 

@@ -12,8 +12,8 @@ from rankwise import check, threads
 from rankwise.data import columns, frames
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.columns import Roles
+from rankwise.data.compressed import TABLES, is_known
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.format_names import TABLES, is_known
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise.data import compressed
-from rankwise.data.format_names import TABLES, ending
+from rankwise.data.compressed import TABLES, ending
 from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather

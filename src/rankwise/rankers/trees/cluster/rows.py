@@ -12,7 +12,7 @@ from rankwise.data import frames
 from rankwise.data.categories import Values
 from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.columns import category_lists
+from rankwise.data.tables.features import category_lists
 from rankwise.data.tables.polars import as_polars
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs

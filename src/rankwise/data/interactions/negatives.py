@@ -34,7 +34,7 @@ class Rated(NamedTuple):
     n_items: int
 
 
-class Lists(NamedTuple):
+class UserLists(NamedTuple):
     """One list per user who has relevant items in this part, in numbers of users and items."""
 
     users: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Lists(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream) -> Lists:
+def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream) -> UserLists:
     """Make the lists of a part: own items with label 1, drawn ones with 0.
 
     ``ratio`` is the number of items drawn for each own one, or EVERY; where there are not enough, all are taken.
@@ -80,7 +80,7 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
         work=work[users] + 40.0 * sizes[users],
     )
     codes.sort()
-    return Lists(users, ((codes >> 1) % n_items).astype(np.int32), (codes & 1).astype(np.float64), starts)
+    return UserLists(users, ((codes >> 1) % n_items).astype(np.int32), (codes & 1).astype(np.float64), starts)
 
 
 @kernel
