@@ -238,6 +238,16 @@ def test_resuming_needs_a_checkpoint(tiny_folder, parts):
         reranker(tiny_folder).fit(parts[0], resume=True)
 
 
+def test_the_progress_bar_counts_steps_and_shows_loss_and_metric(tiny_folder, parts, capsys):
+    steps = -(-parts[0].n_queries // 6)
+    reranker(tiny_folder, epochs=1, parts=2, batch_queries=6, progress=True).fit(*parts)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"{steps}/{steps}" in shown.err
+    assert "loss " in shown.err
+    assert "ndcg@10 0." in shown.err
+
+
 def test_an_interruption_keeps_the_best_part(tiny_folder, parts):
     def press(done, history):
         if done == 2:

@@ -12,10 +12,9 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
 
 from rankwise import check
 from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
@@ -63,7 +62,7 @@ class PairScorer(Protocol):
 
 
 class CrossEncoder(PairScorer, Protocol):
-    """The members of sentence-transformers' ``CrossEncoder``, a ``torch.nn.Module``, that are used here."""
+    """The members of sentence-transformers' ``CrossEncoder`` that are used here, beside those of a module."""
 
     activation_fn: torch.nn.Module
     max_seq_length: int | None
@@ -82,33 +81,10 @@ class CrossEncoder(PairScorer, Protocol):
         """Write a Hugging Face folder."""
         ...
 
-    def to(self, device: str, /) -> object:
-        """Move the parameters to a device."""
-        ...
 
-    def train(self) -> object:
-        """Turn dropout on."""
-        ...
-
-    def eval(self) -> object:
-        """Turn dropout off."""
-        ...
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """Iterate over the parameters."""
-        ...
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the weights by name."""
-        ...
-
-    def load_state_dict(self, weights: Mapping[str, Tensor], /) -> object:
-        """Copy weights into the parameters."""
-        ...
-
-    def zero_grad(self, *, set_to_none: bool) -> None:
-        """Drop the gradients."""
-        ...
+def module_of(encoder: CrossEncoder) -> torch.nn.Module:
+    """Return a cross-encoder as the ``torch.nn.Module`` that it is."""
+    return cast("torch.nn.Module", encoder)
 
 
 def folder_of(name: str | Path) -> Path:

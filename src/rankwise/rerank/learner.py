@@ -9,7 +9,7 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.encoders import CrossEncoder
+from rankwise.rerank.encoders import CrossEncoder, module_of
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.scoring import batches_of, precision, score_pairs
 from rankwise.stream import Stream
@@ -148,7 +148,7 @@ class RerankLearner:
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
         data = self.train
-        self._module = cast("torch.nn.Module", self.encoder)
+        self._module = module_of(self.encoder)
         self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
         self._optimizer = adamw(self._module, self.weight_decay)
         self._batching = Batching(self.schedule.batch_queries)
@@ -200,8 +200,8 @@ class RerankLearner:
         sums = np.zeros(2)
         if inputs.part is not None and inputs.batches is not None:
             sums[:] = self._add_gradient(inputs.part, inputs.score, inputs.batches, inputs.weight)
-        self.processes.add_gradients(self.encoder.parameters())
-        torch.nn.utils.clip_grad_norm_(self.encoder.parameters(), self.max_grad_norm)
+        self.processes.add_gradients(self._module.parameters())
+        torch.nn.utils.clip_grad_norm_(self._module.parameters(), self.max_grad_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
@@ -225,7 +225,7 @@ class RerankLearner:
             total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
             return total / divisor
 
-        self.encoder.train()
+        self._module.train()
         with precision(self.device, mixed=self.mixed):
             value = two_passes(score, batches, loss, model=self.encoder)
         value.backward()  # type: ignore[no-untyped-call]
@@ -255,9 +255,9 @@ class RerankLearner:
 
     def restore(self, kept: Weights) -> None:
         """Restore weights, and free the optimizer's state, several times as large as they are."""
-        self.encoder.load_state_dict(kept)
-        self.encoder.eval()
-        self.encoder.zero_grad(set_to_none=True)
+        self._module.load_state_dict(kept)
+        self._module.eval()
+        self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
 
     def model(self) -> CrossEncoder:

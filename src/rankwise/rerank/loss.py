@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from rankwise import check
-from rankwise._version import __version__
 from rankwise.arrays import offsets_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, PairInputs, device_of, mini_batches
 from rankwise.rerank.data.lists import check_lengths
+from rankwise.rerank.model_card import citation
 from rankwise.rerank.passes import global_mean, two_passes
 from rankwise.rerank.scoring import batches_of
 from rankwise.stream import Stream
@@ -278,17 +278,7 @@ class BoundLoss(torch.nn.Module, Loss):
     @property
     def citation(self) -> str:
         """BibTeX for the model card."""
-        paper = (
-            f",\n    note={{Objective: {self.objective.name}, {self.objective.paper}}}" if self.objective.paper else ""
-        )
-        title = "rankwise: learning to rank with one definition of an objective for every trainer"
-        return f"""
-@software{{rankwise,
-    title={{{title}}},
-    author={{{{The rankwise developers}}}},
-    version={{{__version__}}}{paper}
-}}
-"""
+        return citation(self.objective)
 
     def _get_name(self) -> str:
         return Loss.__name__

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankwise import check
+from rankwise._version import __version__
 from rankwise.evaluation import tables
+from rankwise.objectives.base import Objective
 from rankwise.plain import Json
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
@@ -145,3 +147,16 @@ def _shown(value: object) -> str:
 def _line(text: str) -> str:
     """Return a name on one line."""
     return " ".join(text.replace("`", "'").split())
+
+
+def citation(objective: Objective) -> str:
+    """Return BibTeX for rankwise and the paper of an objective."""
+    paper = f",\n    note={{Objective: {objective.name}, {objective.paper}}}" if objective.paper else ""
+    title = "rankwise: learning to rank with one definition of an objective for every trainer"
+    return f"""
+@software{{rankwise,
+    title={{{title}}},
+    author={{{{The rankwise developers}}}},
+    version={{{__version__}}}{paper}
+}}
+"""

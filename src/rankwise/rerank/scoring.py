@@ -27,7 +27,7 @@ from rankwise.rerank.batches import (
     mini_batches,
     token_counts,
 )
-from rankwise.rerank.encoders import CrossEncoder, Pair, PairScorer, Tokenizer
+from rankwise.rerank.encoders import CrossEncoder, Pair, PairScorer, Tokenizer, module_of
 from rankwise.rerank.passes import flat
 
 _CHUNK = 4096  # pairs that are tokenized at once: all are padded to the longest of them
@@ -39,7 +39,7 @@ def score_pairs(encoder: CrossEncoder, pairs: Sequence[Pair], size: MiniBatchSiz
     """Return the score of each pair, in their order."""
     scores = np.empty(len(pairs))
     order = np.argsort([-len(query) - len(document) for query, document in pairs], kind="stable")
-    encoder.eval()
+    module_of(encoder).eval()
     with torch.inference_mode(), precision(encoder.device, mixed=mixed):
         for first in range(0, order.size, _CHUNK):
             rows = order[first : first + _CHUNK]

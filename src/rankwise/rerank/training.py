@@ -48,7 +48,7 @@ def open_model(reranker: "Reranker") -> CrossEncoder:
     device = str(usable_device(reranker.device))
     if not isinstance(reranker.model, str | Path):
         encoder = reranker.model
-        encoder.to(device)
+        encoders.module_of(encoder).to(device)
         encoder.activation_fn = torch.nn.Identity()
         if reranker.max_length is not None:
             encoder.max_seq_length = reranker.max_length
@@ -232,7 +232,7 @@ def _digest(lists: Lists) -> str:
 
 def _digest_of_weights(encoder: CrossEncoder) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in encoder.state_dict().items():
+    for name, tensor in encoders.module_of(encoder).state_dict().items():
         digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(dtype=torch.uint8).numpy().data)
     return digest.hexdigest()
