@@ -56,10 +56,10 @@ def is_known(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
+    """Open a file that may be gzip or Zstandard, by its first bytes: (plain bytes, the file itself).
 
-    A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. How far the file itself has
-    been read tells the progress, unless it is a pipe.
+    A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. The position in
+    the file itself shows the progress, unless it is a pipe.
     """
     with _opened(path) as file:
         name = shown(path)
@@ -86,7 +86,7 @@ def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def shown(path: str | Path) -> str:
-    """Say what a path names.
+    """Return the name of a path in messages.
 
     >>> shown("-"), shown("run.gz")
     ('standard input', 'run.gz')
@@ -104,13 +104,13 @@ def _opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Give the whole content of a file, unpacked; a pipe will do."""
+    """Return the whole content of a file, unpacked; a pipe will do."""
     with open_bytes(path) as (plain, _):
         return plain.read()
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Give the number and the text of each line that is not blank, one at a time; a byte order mark is left out."""
+    """Iterate over number and text of each line that is not blank; a byte order mark is left out."""
     number, rest, space = 1, b"", bytearray(1 << 20)
     with open_bytes(path) as (plain, _):
         while count := plain.readinto(space):  # type: ignore[attr-defined]  # of binary files, which these are
@@ -124,7 +124,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
-    """Give a file of which ``head`` has been read as if nothing had been."""
+    """Return a file that begins with ``head``, which has been read from it already."""
     if file.seekable():
         file.seek(-len(head), io.SEEK_CUR)
         return file
@@ -132,17 +132,17 @@ def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
 
 
 class _Rejoined(io.RawIOBase):
-    """The first bytes of a pipe, which were read to know what it holds, and the rest."""
+    """A pipe whose first bytes have been read, to recognise its format, and are read again."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self.head, self.rest = head, rest
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, space: Any) -> int:
-        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
         if not self.head:
             return self.rest.readinto1(space)  # type: ignore[attr-defined, no-any-return]
         count = min(len(space), len(self.head))
@@ -155,10 +155,10 @@ def _cannot_unpack(name: str, broken: Exception) -> ValueError:
 
 
 class _Zstandard:
-    """Unpacks a stream of Zstandard frames, and says so when the last one is incomplete.
+    """Unpacks a stream of Zstandard frames; an incomplete last one is an error.
 
-    The library's own reader takes a cut for the end of the data. How much is unpacked at once follows how well the data
-    are packed, so that the pieces stay small.
+    The reader of the library takes a truncated file for a whole one. The number of bytes unpacked at once depends on
+    the ratio of compression, so that the pieces stay small.
     """
 
     def __init__(self, raw: IO[bytes]) -> None:
@@ -168,14 +168,14 @@ class _Zstandard:
         self.step = 512
 
     def read(self) -> bytes:
-        """Give everything that is left."""
+        """Return the remaining bytes."""
         pieces, space = [], bytearray(1 << 20)
         while count := self.readinto(space):
             pieces.append(bytes(space[:count]))
         return b"".join(pieces)
 
     def readinto(self, space: bytearray | memoryview) -> int:
-        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
         import zstandard
 
         while not self.plain:

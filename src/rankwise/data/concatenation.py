@@ -29,8 +29,8 @@ def concatenate(
 
     The rows of the tables that they came from are left out: they are not those of one table.
 
-    Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then says what becomes
-    of an item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
+    Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then decides about an
+    item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
     time where times are known and else by the order of the parts, or their ``"max"``. Counts of events add up.
 
     >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
@@ -54,7 +54,7 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
-    changes: Keywords = {"categories": _joined(parts)}
+    changes: Keywords = {"categories": _joined_categories(parts)}
     parts = [recode(part, changes["categories"]) for part in parts]
     changes["features"] = stacked([part.features for part in parts])
     for name in columns.names():
@@ -67,48 +67,43 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     return first.with_(**changes)
 
 
-def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset:
-    """Give data whose codes are those of other lists of categories; a value that these do not hold becomes NaN.
+def recode(data: RankingDataset, categories: Mapping[int, Values]) -> RankingDataset:
+    """Return data whose codes are indexes into other lists of categories; values that they lack become NaN.
 
     >>> data = RankingDataset([[0.0], [1.0]], [1, 0], [0, 2], categorical=[0], categories={0: ["a", "b"]})
     >>> recode(data, {0: ("b", "c")}).features[:, 0]
     array([nan,  0.], dtype=float32)
     """
-    if all(data.categories[column] == listed for column, listed in wanted.items()):
+    if all(data.categories[column] == values for column, values in categories.items()):
         return data
     tables = {}
-    for column, listed in wanted.items():
-        table = translation(data.categories[column], listed, data.column_name(column))
+    for column, values in categories.items():
+        table = translation(data.categories[column], values, data.column_name(column))
         if table is not None:
             tables[column] = table
-    changes: Keywords = {"categories": {**data.categories, **wanted}}
+    changes: Keywords = {"categories": {**data.categories, **categories}}
     if tables:
         changes["features"] = translate(data.features, tables, data.column_name)
     return data.with_(**changes)
 
 
-def _joined(parts: Sequence[RankingDataset]) -> dict[int, Values]:
-    """The categories of each column: the first set's as they are, then what later ones add."""
-    found = {}
+def _joined_categories(parts: Sequence[RankingDataset]) -> dict[int, Values]:
+    """Return the categories of each column: those of the first set, then the new ones of later sets."""
+    joined = {}
     for column in parts[0].categorical:
         listed = [part.categories.get(column) for part in parts]
-        known = [one for one in listed if one is not None]
+        present = [one for one in listed if one is not None]
         where = parts[0].column_name(column)
-        if 0 < len(known) < len(listed):
+        if 0 < len(present) < len(listed):
             hint = "give all of them the list of its categories, or none"
             raise check.error("data sets to be joined must all know their categories, or none", where=where, hint=hint)
-        if known:
-            found[column] = join(known, where)
-    return found
+        if present:
+            joined[column] = join(present, where)
+    return joined
 
 
 def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None = None) -> Interactions:
-    """Join interactions of any users and items; a part of a split has its own ratings alone.
-
-    ``duplicates`` says what becomes of an item that a user has rated in several: ``"error"``, the ``"first"`` or
-    ``"last"`` rating, by time where times are known and else by the order of the parts, or the ``"max"`` of them.
-    Events are counted, and counts add up. See :func:`rankwise.concatenate`.
-    """
+    """Join interactions of any users and items; a part of a split has its own ratings alone."""
     first = parts[0]
     counted = first.counted
     for name in ("counted", "relevant"):
@@ -146,18 +141,18 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
             hint="say which rating stays: duplicates='last', 'first' or 'max'",
         )
     ends = np.append(heads[1:], owners.size) - 1
-    kept = heads if policy == "first" else ends
+    rows = heads if policy == "first" else ends
     if policy in ("sum", "max") and heads.size:
         ratings = (np.add if policy == "sum" else np.maximum).reduceat(ratings, heads)
     else:
-        ratings = ratings[kept]
+        ratings = ratings[rows]
     return Interactions(
         users,
-        items[kept].astype(np.int32),
+        items[rows].astype(np.int32),
         ratings,
-        offsets_of(np.bincount(owners[kept], minlength=users.size)),
+        offsets_of(np.bincount(owners[rows], minlength=users.size)),
         catalogue,
-        times=None if times is None else times[kept],  # type: ignore[arg-type]
+        times=None if times is None else times[rows],  # type: ignore[arg-type]
         relevant=first.relevant,
         counted=counted,
         left_out=", ".join(dict.fromkeys(part.left_out for part in parts if part.left_out)),
@@ -169,7 +164,7 @@ def _owners(part: Interactions) -> Ids:
 
 
 def _union(what: str, ids: Sequence[Ids]) -> Ids:
-    """All different ids, ascending."""
+    """Return all different ids, ascending."""
     if len({one.dtype.kind in "iu" for one in ids}) > 1:
         hint = "make them integers in all, or text in all"
         raise check.error(f"ids of {what} must be of one kind", got="integers and text", hint=hint)

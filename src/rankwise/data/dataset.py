@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class RankingDataset:
     """Documents of many queries in flat arrays; query ``q`` owns rows ``offsets[q]`` to ``offsets[q + 1]``.
 
-    Validated once, here; everything downstream trusts it. The arrays are read-only and share memory with what was
-    passed wherever no conversion was needed, so that making and slicing a data set is cheap.
+    Arguments are validated once, here. The arrays are read-only, and share memory with the arguments wherever no
+    conversion is needed, so that building and slicing a data set is cheap.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 2], [0, 2, 3], query_ids=["a", "b"])
     >>> data
@@ -36,8 +36,7 @@ class RankingDataset:
     """
 
     features: NDArray[np.float32]
-    """(n_docs, n_features), C order, or a sparse matrix of scipy's, kept as a ``csr_array``: what it does not store is
-    zero. NaN means missing."""
+    """(n_docs, n_features), C order, or a sparse matrix of scipy, kept as a ``csr_array``. NaN means missing."""
     labels: NDArray[np.float64]
     """(n_docs,) relevance: real numbers of 0 (not relevant) or more."""
     offsets: NDArray[np.int64]
@@ -60,16 +59,16 @@ class RankingDataset:
     categorical: tuple[int, ...] = ()
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
-    """Categorical column -> its values, where they are known: code k is the k-th. Rankers then go by values."""
+    """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
     propensities: NDArray[np.float64] | None = None
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
     judged: NDArray[np.int8] | None = None
-    """(n_docs,) 1: somebody judged the document; 0: nobody did; −1: nor that, though it was pooled. None: all are 1."""
+    """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. None: all are 1."""
     rows: NDArray[np.int64] | None = None
-    """(n_docs,) the row of the table or file that each document came from, where reading brought the rows of a query
-    together; None: documents lie as they came. See :meth:`unsorted`."""
+    """(n_docs,) the row of each document in the table or file that was read, where reading brought the rows of a query
+    together; None: documents are in the order of the table. See :meth:`unsorted`."""
     query_texts: NDArray[np.object_] | None = None
     """(n_queries,) the text of each query, for rerankers."""
     document_texts: NDArray[np.object_] | None = None
@@ -108,7 +107,7 @@ class RankingDataset:
     def from_sizes(
         cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **optional: Unpack[NamedColumns]
     ) -> Self:
-        """Build from the number of documents of each query, as LightGBM's ``group`` gives it.
+        """Build from the number of documents of each query, as in LightGBM's ``group``.
 
         >>> RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1]).offsets
         array([0, 2, 3])
@@ -166,7 +165,7 @@ class RankingDataset:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether any document was judged, or pooled for it. Of a table without labels none was: all labels are 0."""
+        """Whether any document was judged or pooled. Documents of a table without labels have label 0 and were not."""
         return self.judged is None or not self.n_docs or bool(self.judged.any())
 
     @property
@@ -178,7 +177,7 @@ class RankingDataset:
         """Return the data of these queries, in this order; neighbouring queries are sliced without a copy.
 
         ``queries`` is a slice, a boolean mask or an array of query numbers. Repeating a query is an error, since
-        ids are unique: see :func:`rankwise.split` and the weights for what a repetition is meant to do.
+        ids are unique: use weights instead.
         """
         numbers = self.query_numbers(queries)
         rows, offsets = rows_of(numbers, self.offsets)
@@ -192,7 +191,7 @@ class RankingDataset:
         return check.query_numbers(queries, self.n_queries)
 
     def unsorted(self, values: ArrayLike) -> Column:
-        """Return values of documents, such as scores, in the order of the table that the documents were read from.
+        """Return values of documents, such as scores, in the order of the table that was read.
 
         >>> import polars as pl
         >>> table = pl.DataFrame({"qid": ["b", "a", "b"], "label": [0, 1, 2], "f": [0.1, 0.2, 0.3]})
@@ -207,11 +206,11 @@ class RankingDataset:
         return array if self.rows is None else array[np.argsort(self.rows)]
 
     def without_rows(self) -> Self:
-        """Return the same documents, without the rows of the table that they came from."""
+        """Return the same data without ``rows``."""
         return self if self.rows is None else self.with_(rows=None)
 
     def warn_of_order(self) -> None:
-        """Warn whoever scores these documents that the scores have another order than the table they came from."""
+        """Warn that scores of these documents are not in the order of the table that was read."""
         if self.rows is not None:
             warnings.warn(
                 "scores have the order of the data set, whose rows were brought together by query, and not that of the "
@@ -228,22 +227,24 @@ class RankingDataset:
         if "labels" in changes and "judged" not in changes and not self.is_labelled:
             changes["judged"] = None
         if "categorical" in changes and "categories" not in changes:
-            kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
-            changes["categories"] = kept
+            categories = {
+                column: listed for column, listed in self.categories.items() if column in changes["categorical"]
+            }
+            changes["categories"] = categories
         return type(self)(**{**vars(self), **changes})
 
     def column_name(self, column: int) -> str:
-        """Say which column it is, for people."""
+        """Return the name of a feature column for messages: ``column 'bm25'`` or ``column 3``."""
         return f"column {column if self.feature_names is None else repr(self.feature_names[column])}"
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
-        """Give the random stream of these queries, keyed by their ids."""
+        """Return the random stream of these queries, keyed by their ids."""
         from rankwise.stream import Stream  # brings Numba, which takes long to load
 
         return Stream(seed, round, self.query_ids)
 
     def qids(self) -> Ids:
-        """One query id per document: the ids, or the queries' numbers where there are none."""
+        """Return one query id per document; queries without ids have their numbers."""
         ids = np.arange(self.n_queries) if self.query_ids is None else self.query_ids
         return np.repeat(ids, self.sizes)
 

@@ -1,7 +1,6 @@
-"""Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
+"""Tables with one row per document, to and from a data set: polars, pandas, and other libraries with Arrow data.
 
-Columns play roles: one names the query, one holds the label, some may hold weights, document ids, groups of
-documents, scores of a teacher, propensities, displayed positions and who was judged, and the others are features.
+Some columns of a table have a role of :mod:`rankwise.data.columns`; the others are features.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from rankwise.data import columns, leakage
 from rankwise.data.categories import Values
 from rankwise.data.columns import DataColumn, Names
 from rankwise.data.tables import Table
-from rankwise.data.tables.features import Lists, category_lists, matrix, of_values
+from rankwise.data.tables.features import CategoryLists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy
 from rankwise.plain import Keywords
 
@@ -49,15 +48,15 @@ def from_frame(
     Args:
         frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
         cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
-        features: The columns of features, in this order; by default all columns that play no other role. ``"f_*"``
+        features: The columns of features, in this order; by default all columns without another role. ``"f_*"``
             stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
         categorical: Feature columns that are categorical: text, whose values are the categories, or numbers, which are
             plain codes. Columns of a type of categories (polars ``Enum`` and ``Categorical``, pandas ``category``) are
             always among them.
-        categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
-            places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
-        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set then says
-            which row each came from, and ``data.unsorted(scores)`` puts scores into the order of the table.
+        categories: Column -> the list of its categories, instead of that of its type: codes are
+            indexes into it, and values that it lacks are missing. A column of numbers then holds values, too.
+        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set
+            are then the rows in the table, and ``data.unsorted(scores)`` is in the order of the table.
         to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels, and
             the rows of a query are brought together where they do not lie so, queries in the order in which they begin.
         **names: The names of other columns, by role:
@@ -138,21 +137,21 @@ def _by_document(data: "RankingDataset", column: DataColumn) -> Column | None:
 
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
-    """Give the query id of every row."""
+    """Return the query id of every row."""
     _require("the query", query, table.collect_schema().names())
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
 def feature_names(data: "RankingDataset") -> list[str]:
-    """Give the names of the features: f1, f2, … where they have none."""
+    """Return the names of the features: f1, f2, … where they have none."""
     return (
         [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
     )
 
 
-def free_name(name: str, taken: Sequence[str]) -> str:
-    """Give a name that no feature has."""
-    while name in taken:
+def free_name(name: str, feature_names: Sequence[str]) -> str:
+    """Return a name that no feature has: with underscores after it where needed."""
+    while name in feature_names:
         name += "_"
     return name
 
@@ -164,29 +163,29 @@ def _build(
     features: Sequence[str] | str | None,
     categorical: set[str],
     listed: Mapping[str, Values],
-    wanted: Mapping[str, Sequence[object]],
+    categories: Mapping[str, Sequence[object]],
     *,
     sort: bool,
     to_score: bool,
 ) -> Data:
-    """Build a data set from a table whose columns play these roles."""
-    known = {role: name for role, name in roles.items() if name is not None}
-    for role, name in known.items():
+    """Build a data set from a table whose columns have these roles."""
+    named = {role: name for role, name in roles.items() if name is not None}
+    for role, name in named.items():
         _require(f"the {role}", name, table.collect_schema().names())
-    asked, features = features, feature_columns(table, {**roles, "features": features})
-    _check_categorical(features, (*categorical, *wanted))
-    roles = dict(known)
-    others = table.select(list(dict.fromkeys(roles.values()))).collect()
-    ids = _ids(others, roles, "query")
+    requested, features = features, feature_columns(table, {**roles, "features": features})
+    _check_categorical(features, (*categorical, *categories))
+    roles = dict(named)
+    with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
+    ids = _ids(with_role, roles, "query")
     order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
     if order is None or (np.diff(order) == 1).all():
         order = None
     else:
-        ids, others = ids[order], others[order]
+        ids, with_role = ids[order], with_role[order]
     with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
-        values = _of_roles(others, roles, ids, offsets)
-        lists = category_lists(table, features, listed, categorical, wanted)
+        values = _of_roles(with_role, roles, ids, offsets)
+        lists = category_lists(table, features, listed, categorical, categories)
         data = cls(
             features=matrix(table, features, ids.size, lists, order),
             offsets=offsets,
@@ -195,7 +194,7 @@ def _build(
             **coded_columns(features, categorical, lists),
             **values,
         )
-    warn_of_leakage(features, asked, data)
+    warn_of_leakage(features, requested, data)
     return data
 
 
@@ -230,22 +229,22 @@ def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Co
 def _check_categorical(features: Sequence[str], categorical: Iterable[str]) -> None:
     unknown = [name for name in categorical if name not in features]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], features, n=1)
-        hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
+        similar = difflib.get_close_matches(unknown[0], features, n=1)
+        hint = f"did you mean {similar[0]!r}" if similar else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
 
 
 def warn_of_leakage(
-    features: Sequence[str], asked: Sequence[str] | str | None, data: "RankingDataset | None" = None
+    features: Sequence[str], requested: Sequence[str] | str | None, data: "RankingDataset | None" = None
 ) -> None:
-    """Warn of features that probably tell the answer, unless they were ``asked`` for by name."""
-    named = set() if asked is None else set(column_names(asked))
+    """Warn of features that probably reveal the answer, unless the user ``requested`` them by name."""
+    named = set() if requested is None else set(column_names(requested))
     hint = "leave out with features={} what is not known before documents are ranked, or name all features"
     leakage.warn_features([name for name in features if name not in named], hint, data)
 
 
-def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:
-    """Say which columns are categorical, and what their categories are, by number."""
+def coded_columns(features: Sequence[str], categorical: Collection[str], lists: CategoryLists) -> Keywords:
+    """Return the categorical features and their categories by number, as arguments of a data set."""
     return {
         "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
         "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
@@ -256,13 +255,17 @@ def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
     """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
     present = table.collect_schema().names()
     roles = columns.roles()
-    taken = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
-    others = [name for name in present if name not in taken]
-    return others if arguments.get("features") is None else chosen(column_names(arguments["features"]), present, others)
+    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
+    without_role = [name for name in present if name not in with_role]
+    return (
+        without_role
+        if arguments.get("features") is None
+        else chosen(column_names(arguments["features"]), present, without_role)
+    )
 
 
 def column_names(several: Iterable[str] | str) -> list[str]:
-    """Give names of columns as a list; one alone stands for itself, not for its letters.
+    """Return names of columns as a list; a single str is one name.
 
     >>> column_names("shop"), column_names(("shop", "colour"))
     (['shop'], ['shop', 'colour'])
@@ -270,28 +273,28 @@ def column_names(several: Iterable[str] | str) -> list[str]:
     return [several] if isinstance(several, str) else list(several)
 
 
-def chosen(features: Sequence[str], names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Give the columns that names and patterns stand for; patterns choose among the ``others``, which play no role.
+def chosen(features: Sequence[str], names: Sequence[str], without_role: Sequence[str]) -> list[str]:
+    """Return the columns that match names and patterns; patterns match the ``others``, which play no role.
 
     >>> chosen(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
     ['f_1', 'f_3', 'qid']
     """
-    found: dict[str, None] = {}
+    columns_chosen: dict[str, None] = {}
     if features and all(_leaves_out(name, names) for name in features):
-        found = dict.fromkeys(others)
+        columns_chosen = dict.fromkeys(without_role)
     for name in features:
         if name in names:
-            found[name] = None
+            columns_chosen[name] = None
             continue
         pattern = name.removeprefix("!")
-        fitting = [pattern] if pattern in names else fnmatch.filter(others, pattern)
+        fitting = [pattern] if pattern in names else fnmatch.filter(without_role, pattern)
         if not fitting:
             _require("a feature", pattern, names)
         if _leaves_out(name, names):
-            found = {kept: None for kept in found if kept not in fitting}
+            columns_chosen = {column: None for column in columns_chosen if column not in fitting}
         else:
-            found |= dict.fromkeys(fitting)
-    return list(found)
+            columns_chosen |= dict.fromkeys(fitting)
+    return list(columns_chosen)
 
 
 def _leaves_out(name: str, names: Sequence[str]) -> bool:
@@ -299,15 +302,15 @@ def _leaves_out(name: str, names: Sequence[str]) -> bool:
 
 
 def _require(what: str, name: str | None, names: Sequence[str]) -> None:
-    """Check that there is a column of this name; ``what`` it is for is a role or a feature."""
+    """Raise if there is no column of this name for a role or feature, ``what``."""
     if name in names:
         return
-    near = difflib.get_close_matches(str(name), names, n=1)
+    similar = difflib.get_close_matches(str(name), names, n=1)
     shown = ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
-    hint = f"did you mean {near[0]!r}" if near else f"choose one of {shown}"
+    hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
     if what != "a feature":
         argument = what.removeprefix("the ")
-        hint = f"{hint}; set {argument}=…" if near else f"set {argument}=…, one of {shown}"
+        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
     raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
@@ -341,7 +344,7 @@ def _texts(table: pl.DataFrame, roles: Keywords, role: str) -> Column:
 
 
 def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
-    """Give the column of a role, which must have a value in every row."""
+    """Return the column of a role, which must have a value in every row."""
     series: pl.Series = table[roles[role]]
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)

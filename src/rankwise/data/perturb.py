@@ -2,8 +2,8 @@
 
 The last two are the experiments on robustness of Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank"
 (2021), section 5.4. They are meant for training data (and for validation data if you choose so), never for test data.
-Both change ``fraction`` of each list: rounded up or down at random, such that the fraction holds on average even where
-lists are short; a fraction that makes a whole number of documents is met exactly.
+Both change a ``fraction`` of each list. A fraction that is not a whole number of documents is rounded up or down at
+random, so that it holds on average even where lists are short.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 
 def binarize(data: RankingDataset, relevant: float = 1.0) -> RankingDataset:
-    """Make labels 1 where they are at least ``relevant``, else 0.
+    """Return data with label 1 where it was at least ``relevant``, else 0.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 2], [0, 3])
     >>> binarize(data, relevant=2).labels
@@ -37,8 +37,8 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     """Append documents of other queries to each list, as non-relevant ones.
 
     ``fraction`` is relative to the list's own length: .4 makes lists 40% longer. No document is drawn twice for
-    a query, unless all the others are used up. The documents bring their features and document ids; a query's weight
-    stays. Which documents a query gets depends on the queries in the data, not on their order.
+    a query, unless all others are used up. Documents keep their columns, with label 0; a query's weight stays. Which
+    documents a query gets depends on the queries in the data, not on their order.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [1, 2, 1], [0, 2, 3], query_ids=["a", "b"])
     >>> longer = add_negatives(data, 0.5)
@@ -57,8 +57,8 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
         )
     stream = data.stream(seed).child("negatives")
     queries = stream.queries(data.n_queries)
-    extra = _how_many(fraction, data.sizes, stream)
-    offsets = offsets_of(data.sizes + extra)
+    added_sizes = _how_many(fraction, data.sizes, stream)
+    offsets = offsets_of(data.sizes + added_sizes)
     # Documents are numbered along the queries sorted by id, so that the order in the data has no part in it.
     order = np.argsort(queries, kind="stable")
     starts = offsets_of(data.sizes[order])
@@ -67,16 +67,16 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
 
     rows = np.empty(int(offsets[-1]), np.int64)
     # Of a sparse matrix the rows are taken afterwards; the kernel then copies none.
-    known = read_only(np.empty((data.n_docs, 0), np.float32)) if data.is_sparse else data.features
-    features = np.empty((rows.size, known.shape[1]), np.float32)
+    source = read_only(np.empty((data.n_docs, 0), np.float32)) if data.is_sparse else data.features
+    features = np.empty((rows.size, source.shape[1]), np.float32)
     threads.over_queries(
-        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, known),
+        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, source),
         *(rows, features),
         work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
     )
     changes = columns.take(data, rows, slice(None), leave_out=("rows",))  # documents come from several rows
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
-        data.sizes, data.sizes + extra
+        data.sizes, data.sizes + added_sizes
     )
     changes["labels"][added] = 0.0
     if data.judged is not None:
@@ -132,10 +132,10 @@ def flip_labels(
 
 def _how_many(fraction: float, sizes: NDArray[np.int64], stream: Stream) -> NDArray[np.int64]:
     """Round fraction · size up or down at random: a whole number stays, and any other is right on average."""
-    wanted = fraction * sizes
-    whole = np.floor(wanted + 1e-9)
-    up = stream.per_query(sizes.size)[:, 0] < wanted - whole
-    count: NDArray[np.int64] = whole.astype(np.int64) + up
+    exact = fraction * sizes
+    floor = np.floor(exact + 1e-9)
+    up = stream.per_query(sizes.size)[:, 0] < exact - floor
+    count: NDArray[np.int64] = floor.astype(np.int64) + up
     return count
 
 
@@ -145,11 +145,11 @@ def _append(  # type: ignore[no-untyped-def]
 ):
     for q in range(first, last):
         size = old_offsets[q + 1] - old_offsets[q]
-        own = offsets[q] + size
-        rows[offsets[q] : own] = np.arange(old_offsets[q], old_offsets[q + 1])
-        others = features.shape[0] - size
-        _draw_distinct(key, queries[q], others, rows[own : offsets[q + 1]])
-        for i in range(own, offsets[q + 1]):
+        added = offsets[q] + size
+        rows[offsets[q] : added] = np.arange(old_offsets[q], old_offsets[q + 1])
+        n_others = features.shape[0] - size
+        _draw_distinct(key, queries[q], n_others, rows[added : offsets[q + 1]])
+        for i in range(added, offsets[q + 1]):
             number = rows[i]
             if number >= starts[rank[q]]:  # step over the query's own documents
                 number += size
@@ -172,28 +172,28 @@ def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
     while 2**bits < 2 * count:
         bits += 1
     mask = 2**bits - 1
-    taken = np.full(mask + 1, -1, np.int64)
+    table = np.full(mask + 1, -1, np.int64)
     for i in range(count):
         largest = limit - count + i
         number = np.int64(uniform(key, query, i, 0) * (largest + 1))
         place = number & mask
-        while taken[place] != -1 and taken[place] != number:
+        while table[place] != -1 and table[place] != number:
             place = (place + 1) & mask
-        if taken[place] == number:
+        if table[place] == number:
             number = largest
             place = number & mask
-            while taken[place] != -1:
+            while table[place] != -1:
                 place = (place + 1) & mask
-        taken[place] = number
+        table[place] = number
         out[i] = number
 
 
 @kernel
 def _redraw(first, last, offsets, counts, cumulative, key, queries, labels):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        wanted = counts[q]
+        remaining = counts[q]
         for i in range(offsets[q], offsets[q + 1]):
             choose, grade = uniform_pair(key, queries[q], i - offsets[q], 0)
-            if choose * (offsets[q + 1] - i) < wanted:  # each subset of the wanted size is equally likely
-                wanted -= 1
+            if choose * (offsets[q + 1] - i) < remaining:  # each subset of the wanted size is equally likely
+                remaining -= 1
                 labels[i] = np.searchsorted(cumulative, grade, side="right")

@@ -222,10 +222,10 @@ def read_parts(
     if not is_set(data):
         fold_of_data = None if valid is not None and is_set(valid) else fold
         return read(data, fold=fold_of_data, **of_data), held_out
-    whole: Any = load_dataset(data, fold, **set_options(data, of_data))
-    if not isinstance(whole, Parts):
+    parts: Any = load_dataset(data, fold, **set_options(data, of_data))
+    if not isinstance(parts, Parts):
         raise check.error("ratings are no ranking data", got=data, hint=f"use 'rankwise recommend {data}'")
-    return whole.train, held_out or whole.valid
+    return parts.train, held_out or parts.valid
 
 
 def read_valid(name: str, fold: int | None = None, **options: Any) -> RankingDataset:
@@ -250,12 +250,12 @@ def read_interactions(name: str, *, relevant: float = 4.0, **columns: Any) -> In
     """
     if not is_set(name):
         return Interactions.read(name, relevant=relevant, **columns)
-    whole: object = load_dataset(name)
-    if not isinstance(whole, Interactions):
+    ratings: object = load_dataset(name)
+    if not isinstance(ratings, Interactions):
         hint = "name a table of ratings or one of MovieLens"
         raise check.error("recommending needs ratings of users", got=f"the ranking data {name}", hint=hint)
     if named := {role: column for role, column in columns.items() if column is not None}:
         raise check.error("columns of a set of the catalog are known", got=", ".join(named), hint="leave them out")
     if "rating" in columns:  # None: every row counts
-        return Interactions.from_frame(whole.to_frame(), rating=None, time=None if whole.times is None else "time")
-    return replace(whole, relevant=relevant)
+        return Interactions.from_frame(ratings.to_frame(), rating=None, time=None if ratings.times is None else "time")
+    return replace(ratings, relevant=relevant)

@@ -120,7 +120,7 @@ def _text(file: Settings, key: str) -> str:
 
 @contextlib.contextmanager
 def in_toml(path: str | Path) -> Iterator[None]:
-    """Name the file that describes a set in errors about it, and say in their hints what to write there."""
+    """Name the .toml file in errors about its data, with hints about what to write there."""
 
     def write(name: str, value: str) -> str | None:
         if name not in KEYS:

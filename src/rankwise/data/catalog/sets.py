@@ -1,4 +1,4 @@
-"""The public data sets by name: what each one is, how its files lie, where it comes from and on what terms.
+"""The public data sets by name: facts, files, source and terms of each.
 
 This is the one table: :func:`rankwise.load_dataset` reads by it, and the documentation and the command line print it.
 """
@@ -269,7 +269,7 @@ class Catalog(tuple[Entry, ...]):
 
 
 def datasets() -> Catalog:
-    """List the data sets that :func:`rankwise.load_dataset` knows by name.
+    """Return the data sets of :func:`rankwise.load_dataset`, which print as a table.
 
     For MovieLens, users stand in the column of queries and ratings in that of documents.
 
@@ -281,7 +281,7 @@ def datasets() -> Catalog:
 
 
 def entry(name: str) -> Entry:
-    """Look a data set up by its name or an alias; case, spaces, ``-`` and ``_`` do not matter.
+    """Return the data set of a name or alias; case, spaces, ``-`` and ``_`` do not matter.
 
     >>> entry("MSLR WEB10K").title
     'MSLR-WEB10K'
@@ -289,14 +289,14 @@ def entry(name: str) -> Entry:
     Traceback (most recent call last):
     ValueError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008', of those ...
     """
-    found = _BY_NAME.get(_plain(name))
-    if found is not None:
-        return found
-    near = check.suggestion(name.lower(), (one.name for one in ENTRIES)).rstrip("?")
+    match = _BY_NAME.get(_plain(name))
+    if match is not None:
+        return match
+    similar = check.suggestion(name.lower(), (one.name for one in ENTRIES)).rstrip("?")
     raise check.error(
         "unknown data set",
         got=repr(name),
-        hint=f"{near}, of those that 'rankwise data list' lists; a file of yours has an ending, or / in its name",
+        hint=f"{similar}, of those that 'rankwise data list' lists; a file of yours has an ending, or / in its name",
     )
 
 

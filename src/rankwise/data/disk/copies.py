@@ -1,7 +1,7 @@
-"""One binary copy of a data set: a folder of plain ``.npy`` files and one JSON that says what they were made of.
+"""One binary copy of a data set: a folder of plain ``.npy`` files, and a JSON file with their origin and checksums.
 
-A copy is written elsewhere and then renamed, so that none is ever half there. One that is not as it was written, to
-the bit as far as its checksums reach, is not opened. Nothing is ever unpickled.
+A copy is written elsewhere and then renamed, so that it is never incomplete. One that differs from its checksums is
+not opened. Nothing is ever unpickled.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _LOCK = re.compile(r"\..+-[0-9a-f]{16}\.lock")
 
 
 def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
-    """Map a copy into memory, or give None where there is none or it is not as it was written."""
+    """Map a copy into memory; None where there is none, or it is damaged."""
     try:
         described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
         content = described["content"]
@@ -90,12 +90,12 @@ def _stored(data: RankingDataset) -> dict[str, Column]:
 
 
 def _unpacked(content: Column, offsets: Offsets) -> Column:
-    whole = content.tobytes()
-    return np.array([whole[first:last].decode() for first, last in itertools.pairwise(offsets.tolist())], np.object_)
+    joined = content.tobytes()
+    return np.array([joined[first:last].decode() for first, last in itertools.pairwise(offsets.tolist())], np.object_)
 
 
 def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
-    """Write a copy whole or not at all, and open it; ``fill`` gives the data, and may write arrays itself."""
+    """Write a copy whole or not at all, and open it; ``fill`` returns the data, and may write arrays itself."""
     temporary = files.part_in(place.parent)
     try:
         temporary.mkdir(parents=True)
@@ -106,7 +106,7 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
             if not path.exists():
                 with path.open("wb") as file:
                     np.save(file, array, allow_pickle=False)
-                    _settle(file)
+                    _fsync(file)
             facts[name] = {"dtype": array.dtype.str, "shape": array.shape, "crc32": checksum(array)}
         content = {
             "stamp": stamp,
@@ -117,8 +117,8 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
         }
         with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:
             json.dump({"crc32": zlib.crc32(as_json(content)), "content": content}, text, indent=1)
-            _settle(text)
-        _put(temporary, place, stamp)
+            _fsync(text)
+        _rename(temporary, place, stamp)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _sweep(place, stamp)
@@ -129,17 +129,17 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
 
 
 def as_json(value: object) -> bytes:
-    """Write plain data in the one way that checksums are made of."""
+    """Return plain data as JSON, always in the same form, for checksums."""
     return json.dumps(value, sort_keys=True).encode()
 
 
-def _settle(file: IO[Any]) -> None:
+def _fsync(file: IO[Any]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _put(temporary: Path, place: Path, stamp: Json) -> None:
-    """Give a copy its name, unless another process has just put one there that is as good."""
+def _rename(temporary: Path, place: Path, stamp: Json) -> None:
+    """Rename a copy into place, unless another process has just written the same."""
     try:
         temporary.rename(place)
     except OSError:
@@ -154,9 +154,9 @@ def _put(temporary: Path, place: Path, stamp: Json) -> None:
 
 
 def _sweep(place: Path, stamp: Json) -> None:
-    """Remove what nobody has used for a day: copies of other states of the source, and what killed processes left.
+    """Remove files not used for a day: copies of older states of the source, and leftovers of killed processes.
 
-    Everything else stays: copies that other versions of rankwise made, and files that are not ours.
+    Copies of other versions of rankwise and files of other programs stay.
     """
     files.clear(place.parent)
     with contextlib.suppress(OSError):
@@ -167,7 +167,7 @@ def _sweep(place: Path, stamp: Json) -> None:
 
 
 def _stale(other: Path, stamp: Json) -> bool:
-    """Whether it is a copy of another state of the same source, opened for the last time a day ago or earlier."""
+    """Whether it is a copy of another state of the same source, last opened a day ago or earlier."""
     if not files.is_old(other / _DESCRIPTION):
         return False
     theirs: Json = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))["content"]["stamp"]
@@ -186,17 +186,17 @@ def _remove(path: Path) -> None:
 
 
 def fingerprints(files: Iterable[Path], folder: Path) -> Json:
-    """Tell one state of files from another; names are relative to ``folder``. A file that is not there has None."""
+    """Return a fingerprint of each file by its name relative to ``folder``; None for a file that does not exist."""
     folder = folder.absolute()
-    found = {}
+    by_name = {}
     for path in map(Path.absolute, files):
         name = path.relative_to(folder) if path.is_relative_to(folder) else path
-        found[str(name)] = fingerprint(path) if path.exists() else None
-    return found
+        by_name[str(name)] = fingerprint(path) if path.exists() else None
+    return by_name
 
 
 def fingerprint(path: Path) -> Json:
-    """Tell one state of a file from another: size, time, and a checksum over up to 16 MiB of it."""
+    """Return size, time, and a checksum over up to 16 MiB of a file."""
     facts = path.stat()
     with path.open("rb") as file:
         checksum = 0
@@ -207,7 +207,7 @@ def fingerprint(path: Path) -> Json:
 
 
 def plain(options: Json) -> Json:
-    """Write options as JSON has them, so that the same ones are always written alike."""
+    """Return options as JSON has them, always in the same form."""
     written: Json = json.loads(json.dumps(options, default=_plain))
     return written
 
@@ -227,18 +227,18 @@ def _plain(value: object) -> Any:
 
 
 def checksum(array: Column) -> int:
-    """Add up an array, or a sample of 16 MiB if it is larger."""
+    """Return the checksum of an array, or of a sample of 16 MiB if it is larger."""
     if not array.size:
         return 0
     data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-    found = 0
+    total = 0
     for start in _starts(data.nbytes):
-        found = zlib.crc32(data[start : start + _BLOCK], found)
-    return found
+        total = zlib.crc32(data[start : start + _BLOCK], total)
+    return total
 
 
 def _starts(size: int) -> Iterator[int]:
-    """Where to look: every block of a small file, 256 blocks spread over a large one, its end among them."""
+    """Return where sampled blocks start: every block of a small file, 256 spread over a large one, the end included."""
     count = -(-size // _BLOCK)
     if count <= _BLOCKS:
         yield from (number * _BLOCK for number in range(count))

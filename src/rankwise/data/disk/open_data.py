@@ -64,31 +64,31 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
 
 
 def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
-    """Write the features of Parquet files to ``target``; gives the data set with the features mapped from there.
+    """Write the features of Parquet files to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of features are in memory at once.
     """
     paths = intact(parquet_files(path))
-    known, absent = described(paths, columns)
-    categorical = frames.column_names(known.get("categorical", ()))
+    arguments_of_frame, absent = described(paths, columns)
+    categorical = frames.column_names(arguments_of_frame.get("categorical", ()))
     with reading(paths):
         table = scan(paths)
-        names = frames.feature_columns(table, known)
-        frames.warn_of_leakage(names, known.get("features"))
+        names = frames.feature_columns(table, arguments_of_frame)
+        frames.warn_of_leakage(names, arguments_of_frame.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
-        thin = RankingDataset.from_frame(table, **{**known, **bare})
-        lists = category_lists(table, names, {}, categorical, known.get("categories") or {})
-        if thin.rows is not None:
+        data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
+        lists = category_lists(table, names, {}, categorical, arguments_of_frame.get("categories") or {})
+        if data.rows is not None:
             what = "the rows of a query must lie together in data that stay on disk"
             raise check.error(what, got="rows in another order", hint="sort the file before")
     step = rows_at_once(len(names), block)
     with target.open("xb") as file, reading(paths):
         out = _Matrix(file, len(names))
-        for first in range(0, max(thin.n_docs, 1), step):
-            out.add(matrix(table.slice(first, step), names, min(step, thin.n_docs - first), lists))
+        for first in range(0, max(data.n_docs, 1), step):
+            out.add(matrix(table.slice(first, step), names, min(step, data.n_docs - first), lists))
         features = out.finish()
     changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
-    return thin.with_(**changes | dict.fromkeys(absent))
+    return data.with_(**changes | dict.fromkeys(absent))
 
 
 def copy_letor(
@@ -102,11 +102,11 @@ def copy_letor(
     sizes: Sizes | None = None,
     **limits: int,
 ) -> RankingDataset:
-    """Write the features of LETOR text to ``target``; gives the data set with the features mapped from there.
+    """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
 
-    ``block`` is how many bytes of text, and of features, are in memory at once. How many features there are shows only
-    as the text is read. If a line has more than those whose rows are written already, the rest of the text is looked
-    through for its highest index and the file is begun again: dense text is read once.
+    ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
+    the end of the text. If a line has more than the rows that are written already, the rest of the text is searched for
+    its highest index and the file is written again: dense text is read once.
     """
     width = 0
     while True:
@@ -154,7 +154,7 @@ class _Spilling(Reader):
         self.spill()
 
     def keep_batch(self, text: NDArray[np.uint8]) -> None:
-        """Take a batch of rows; sparse lines may mean far more bytes than they have themselves."""
+        """Keep a batch of rows; as a matrix, sparse lines may take far more bytes than as text."""
         super().keep_batch(text)
         if 4 * self.features.rows * self.features.width >= self.block:
             self.spill()
@@ -203,7 +203,7 @@ class _Matrix:
         self.width = width
 
     def finish(self) -> NDArray[np.float32]:
-        """Map what was written into memory."""
+        """Map the file into memory."""
         self._head()
         self.file.flush()
         os.fsync(self.file.fileno())

@@ -1,7 +1,7 @@
-"""Which items a user's list holds: the relevant ones of a part, and others drawn from the rest of the catalogue.
+"""The items of each user's list: the relevant ones of a part, and others drawn from the rest of the catalogue.
 
-Everything is drawn for one user at a time, from numbers that depend on the user's id, the item's place in the catalogue
-and the seed: the order of users, threads and the way users are divided among machines never change a list.
+Items are drawn for one user at a time, by random numbers that depend on the user's id, the item's place in the
+catalogue and the seed: the order of users, threads, and the division of users among machines never change a list.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ EVERY = -1
 
 
 class Rated(NamedTuple):
-    """What lists are made from: users' rated items, ascending, and flags of them."""
+    """The rated items of each user, ascending, with flags: the input of lists."""
 
     offsets: NDArray[np.int64]
     items: NDArray[np.int32]
-    own: Flags
+    relevant: Flags
     """Relevant, and of this part: these are on the lists."""
-    known: Flags
+    never_drawn: Flags
     """Relevant, and never to be drawn."""
     n_items: int
 
@@ -45,12 +45,12 @@ class UserLists(NamedTuple):
 
 
 def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream) -> UserLists:
-    """Make the lists of a part: own items with label 1, drawn ones with 0.
+    """Return the lists of a part: its relevant items with label 1, drawn ones with 0.
 
-    ``ratio`` is the number of items drawn for each own one, or EVERY; where there are not enough, all are taken.
+    ``ratio`` is the number of items drawn for each relevant one, or EVERY; where there are not enough, all are taken.
     """
     offsets, items, n_items = rated.offsets, read_only(rated.items), rated.n_items
-    own, known = read_only(rated.own), read_only(rated.known)
+    relevant, never_drawn = read_only(rated.relevant), read_only(rated.never_drawn)
     queries = read_only(stream.queries(offsets.size - 1))
     columns = tuple(
         read_only(np.array([share[k] for share in shares], kind))
@@ -58,7 +58,9 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
     )
     sizes = np.empty(offsets.size - 1, np.int64)
     work = 20.0 * np.diff(offsets) + (20.0 * n_items if ratio == EVERY else 0.0)
-    threads.over_queries(_count_lists, offsets, items, known, own, n_items, ratio, queries, columns, sizes, work=work)
+    threads.over_queries(
+        _count_lists, offsets, items, never_drawn, relevant, n_items, ratio, queries, columns, sizes, work=work
+    )
     users = read_only(np.flatnonzero(sizes))
     starts = offsets_of(sizes[users])
     codes = np.empty(int(starts[-1]), np.int64)
@@ -69,8 +71,8 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
             read_only(users),
             offsets,
             items,
-            known,
-            own,
+            never_drawn,
+            relevant,
             n_items,
             stream.key,
             queries,
@@ -85,68 +87,68 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
 
 @kernel
 def _number(key, query, index, draw):  # type: ignore[no-untyped-def]
-    """Give a uniform; as a call of its own, since every copy of the generator's code takes a second to compile."""
+    """Return a uniform number; a separate call, since every inlined copy of the generator takes a second to compile."""
     return uniform(key, query, index, draw)
 
 
 @kernel
 def _count_lists(  # type: ignore[no-untyped-def]
-    first, last, offsets, items, known, own, n_items, ratio, queries, shares, sizes
+    first, last, offsets, items, never_drawn, relevant, n_items, ratio, queries, shares, sizes
 ):
-    """Find how many items each user's list will have: 0 for a user without relevant items in this part."""
+    """Fill in the length of each user's list: 0 for a user without relevant items in this part."""
     pool = np.empty(n_items, np.int32)
     for q in range(first, last):
-        relevant = np.int64(0)
+        n_relevant = np.int64(0)
         for row in range(offsets[q], offsets[q + 1]):
-            relevant += own[row]
-        if relevant == 0:
+            n_relevant += relevant[row]
+        if n_relevant == 0:
             sizes[q] = 0
             continue
-        rest, expected = _rest(offsets, known, n_items, shares, q)
-        wanted = rest if ratio == EVERY else ratio * relevant
-        if not _plenty(wanted, expected):
+        rest, expected = _rest(offsets, never_drawn, n_items, shares, q)
+        n_drawn = rest if ratio == EVERY else ratio * n_relevant
+        if not _plenty(n_drawn, expected):
             held = rest
             if shares[0].size:
                 rows = slice(offsets[q], offsets[q + 1])
-                held = _list_pool(items[rows], known[rows], n_items, queries[q], shares, pool)
-            wanted = min(wanted, held)
-        sizes[q] = relevant + wanted
+                held = _list_pool(items[rows], never_drawn[rows], n_items, queries[q], shares, pool)
+            n_drawn = min(n_drawn, held)
+        sizes[q] = n_relevant + n_drawn
 
 
 @kernel
 def _fill_lists(  # type: ignore[no-untyped-def]
-    first, last, lists, users, offsets, items, known, own, n_items, key, queries, shares, out
+    first, last, lists, users, offsets, items, never_drawn, relevant, n_items, key, queries, shares, out
 ):
     """Write the lists, relevant items first: (number of the list · n_items + number of the item) · 2 + relevant."""
     pool = np.empty(n_items, np.int32)
     for at in range(first, last):
         q = users[at]
-        mine, given = items[offsets[q] : offsets[q + 1]], known[offsets[q] : offsets[q + 1]]
+        rated, excluded = items[offsets[q] : offsets[q + 1]], never_drawn[offsets[q] : offsets[q + 1]]
         place = lists[at]
         for row in range(offsets[q], offsets[q + 1]):
-            if own[row]:
+            if relevant[row]:
                 out[place] = (at * n_items + items[row]) * 2 + 1
                 place += 1
-        wanted = lists[at + 1] - place
-        if not wanted:
+        n_drawn = lists[at + 1] - place
+        if not n_drawn:
             continue
-        if _plenty(wanted, _rest(offsets, known, n_items, shares, q)[1]):
-            _draw(mine, given, n_items, key, queries[q], shares, pool[:wanted])
+        if _plenty(n_drawn, _rest(offsets, never_drawn, n_items, shares, q)[1]):
+            _draw(rated, excluded, n_items, key, queries[q], shares, pool[:n_drawn])
         else:
-            size = _list_pool(mine, given, n_items, queries[q], shares, pool)
-            for i in range(wanted):  # the beginning of a shuffle
+            size = _list_pool(rated, excluded, n_items, queries[q], shares, pool)
+            for i in range(n_drawn):  # the beginning of a shuffle
                 other = i + np.int64(_number(key, queries[q], i, 0) * (size - i))
                 pool[i], pool[other] = pool[other], pool[i]
-        for i in range(wanted):
+        for i in range(n_drawn):
             out[place + i] = (at * n_items + pool[i]) * 2
 
 
 @kernel
-def _rest(offsets, known, n_items, shares, q):  # type: ignore[no-untyped-def]
-    """How many items are not known to be relevant, and how many of them this part owns on average."""
+def _rest(offsets, never_drawn, n_items, shares, q):  # type: ignore[no-untyped-def]
+    """Return how many items are not known to be relevant, and how many of them this part owns on average."""
     rest = n_items
     for row in range(offsets[q], offsets[q + 1]):
-        rest -= known[row]
+        rest -= never_drawn[row]
     share = 1.0
     for s in range(shares[0].size):
         width = shares[2][s] - shares[1][s]
@@ -155,8 +157,8 @@ def _rest(offsets, known, n_items, shares, q):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def _plenty(wanted, expected):  # type: ignore[no-untyped-def]
-    return expected >= _SURE and 2 * wanted <= expected
+def _plenty(n_drawn, expected):  # type: ignore[no-untyped-def]
+    return expected >= _SURE and 2 * n_drawn <= expected
 
 
 @kernel
@@ -170,13 +172,13 @@ def _owned(item, query, shares):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _list_pool(mine, given, n_items, query, shares, pool):  # type: ignore[no-untyped-def]
-    """List every item that may be drawn, and say how many there are."""
+def _list_pool(rated, excluded, n_items, query, shares, pool):  # type: ignore[no-untyped-def]
+    """List every item that may be drawn, and return their number."""
     count, row = 0, 0
     for item in range(n_items):
-        while row < mine.size and mine[row] < item:
+        while row < rated.size and rated[row] < item:
             row += 1
-        if row < mine.size and mine[row] == item and given[row]:
+        if row < rated.size and rated[row] == item and excluded[row]:
             continue
         if _owned(item, query, shares):
             pool[count] = item
@@ -185,24 +187,24 @@ def _list_pool(mine, given, n_items, query, shares, pool):  # type: ignore[no-un
 
 
 @kernel
-def _draw(mine, given, n_items, key, query, shares, out):  # type: ignore[no-untyped-def]
-    """Draw different items, each as likely as another, passing over those that may not be drawn."""
+def _draw(rated, excluded, n_items, key, query, shares, out):  # type: ignore[no-untyped-def]
+    """Draw distinct items with equal probability, skipping those that may not be drawn."""
     bits = 3
     while 2**bits < 2 * out.size:
         bits += 1
     mask = 2**bits - 1
-    taken = np.full(mask + 1, -1, np.int32)
+    table = np.full(mask + 1, -1, np.int32)
     count, number = 0, 0
     while count < out.size:
         item = np.int32(_number(key, query, number >> 1, number & 1) * n_items)
         number += 1
-        row = np.searchsorted(mine, item)
-        if (row < mine.size and mine[row] == item and given[row]) or not _owned(item, query, shares):
+        row = np.searchsorted(rated, item)
+        if (row < rated.size and rated[row] == item and excluded[row]) or not _owned(item, query, shares):
             continue
         place = np.int64(item) & mask
-        while taken[place] != -1 and taken[place] != item:
+        while table[place] != -1 and table[place] != item:
             place = (place + 1) & mask
-        if taken[place] == -1:
-            taken[place] = item
+        if table[place] == -1:
+            table[place] = item
             out[count] = item
             count += 1

@@ -1,4 +1,4 @@
-"""Arrays that grow while a file is read, without ever existing twice.
+"""Arrays that grow while a file is read, without ever being copied: matrices, sparse rows and ids.
 
 Memory is extended by ``realloc`` in steps of bounded size; for large blocks the C library moves pages, not bytes, so
 that the peak is what the finished array needs and one step more. A matrix whose width turns out to be larger is spread
@@ -24,7 +24,7 @@ _NO_INDEXES, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.float32)
 
 @kernel
 def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
-    """Give rows of width ``old`` the width ``new``, their columns moved right by ``shift``; what is new is zero."""
+    """Widen rows from ``old`` to ``new`` columns, moved right by ``shift``; new columns are zero."""
     for row in range(rows - 1, -1, -1):
         start, target = row * old, row * new
         for column in range(new - 1, -1, -1):
@@ -99,13 +99,13 @@ class Growing:
         self.rows = 0
 
     def finish(self) -> Column:
-        """Give back the memory that was not used and return the matrix."""
+        """Release the memory that was not used, and return the matrix."""
         self._resize(self.rows * self.width)
         flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)
         return flat.reshape(self.rows, self.width)
 
     def _resize(self, size: int) -> None:
-        # NumPy cannot know that nobody keeps a view from before; matrix() says that it must not be kept.
+        # No view may be kept from before: matrix() documents that.
         self.flat.resize(size, refcheck=False)
 
 
@@ -155,7 +155,7 @@ class GrowingRows:
         self._values[cell] = value
 
     def keep(self, rows: int, cells: int) -> None:
-        """Take the cells of a batch."""
+        """Keep the cells of a batch."""
         self.columns.append(self._columns[:cells])
         self.values.append(self._values[:cells])
         self.counts.append(np.diff(self._ends[:rows], prepend=0))
@@ -172,12 +172,12 @@ class GrowingRows:
         self.width = width
 
     def finish(self) -> Any:
-        """Give the sparse matrix."""
+        """Return the sparse matrix."""
         from scipy.sparse import csr_array
 
-        about: Keywords = {"shape": (self.rows, self.width), "copy": False}
+        options: Keywords = {"shape": (self.rows, self.width), "copy": False}
         offsets = offsets_of(self.counts.finish()[:, 0])
-        return csr_array((self.values.finish()[:, 0], self.columns.finish()[:, 0], offsets), **about)
+        return csr_array((self.values.finish()[:, 0], self.columns.finish()[:, 0], offsets), **options)
 
 
 @kernel
@@ -249,9 +249,9 @@ class GrowingIds:
     def append(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
         """Add the ids that stand in these spans (start, length) of UTF-8 text."""
         if self.numbers is not None:
-            found = np.empty(len(spans), np.int64)
-            if _whole_numbers(text, spans, found):
-                self.numbers.append(found)
+            numbers = np.empty(len(spans), np.int64)
+            if _whole_numbers(text, spans, numbers):
+                self.numbers.append(numbers)
                 return
             earlier = self.numbers.finish()[:, 0].astype(np.str_)
             self.numbers = None
@@ -270,7 +270,7 @@ class GrowingIds:
         self.words.rows += len(spans)
 
     def finish(self) -> Column:
-        """Give all ids, as int64 or as strings."""
+        """Return all ids, as int64 or as strings."""
         if self.numbers is not None:
             return self.numbers.finish()[:, 0]
         words = self.words.finish()

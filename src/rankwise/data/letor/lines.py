@@ -1,7 +1,7 @@
 """The compiled part of reading LETOR text: one pass over raw bytes, one line after the other.
 
-A block of text ends with a line end, which also ends every number, so that no loop needs to look where the block ends.
-What Python must decide (a broken line, a wider matrix, a full batch) makes the kernel stop at the beginning of that
+A block of text ends with a line end, which also ends every number, so that no loop needs to check for the end of the
+block. Where Python must decide (a broken line, a wider matrix, a full batch), the kernel stops at the beginning of that
 line; it resumes from there when called again.
 """
 
@@ -64,7 +64,7 @@ def _ends_word(byte):  # type: ignore[no-untyped-def]
 
 @kernel
 def line_end(text, at):  # type: ignore[no-untyped-def]
-    """Where the line ends that ``at`` is in."""
+    """Return the end of the line around ``at``."""
     while text[at] != NEWLINE:
         at += 1
     return at
@@ -86,7 +86,7 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
 
 @kernel
 def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
-    """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text.
+    """Return the highest number before a colon outside of comments: the width that this text may need.
 
     Numbers greater than ``most`` do not count: their lines will be broken ones.
     """
@@ -110,7 +110,7 @@ def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
 
 @kernel(forceinline=True)
 def _document(text, at):  # type: ignore[no-untyped-def]
-    """Find the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
+    """Return the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
     at = _skip_space(text, at + 1)
     if text[at] == 100 and text[at + 1] == 111 and text[at + 2] == 99 and text[at + 3] == 105 and text[at + 4] == 100:
         sign = _skip_space(text, at + 5)

@@ -95,7 +95,7 @@ def read_letor(
 
 
 class Reader:
-    """Takes blocks of text one after the other, and gives the data set when the file is at its end."""
+    """Reads blocks of text one after the other, and returns the data set at the end of the file."""
 
     def __init__(
         self,
@@ -135,29 +135,29 @@ class Reader:
         self.skipped: list[int] = []
         self.first_error = ""
 
-    def most_features(self, given: int | None) -> int:
-        """How wide the matrix may become where the file alone says how wide it is."""
-        if given is not None:
-            return check.integer("max_features", given, least=1)
+    def most_features(self, max_features: int | None) -> int:
+        """Return the limit of the number of features, where only the file determines it."""
+        if max_features is not None:
+            return check.integer("max_features", max_features, least=1)
         return MAX_SPARSE_FEATURES if self.sparse else MAX_FEATURES
 
     def store(self, width: int) -> "GrowingMatrix | GrowingRows":
-        """Make what takes the features."""
+        """Return empty storage for the features."""
         return GrowingRows(width) if self.sparse else GrowingMatrix(np.float32, width)
 
     def resize_to_width(self) -> None:
-        """Make what is kept per column as long as there are columns."""
+        """Resize the arrays with one element per column."""
         self.marks = np.zeros(self.features.width, np.int64)
         self.expected = lines.expected_indexes(int(self.base != 0), self.features.width)
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
     def line_blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
-        """Give the text in blocks of whole lines, each to be fed before the next is asked for."""
+        """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
         return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
     def long_line(self) -> ValueError:
-        """Say which line is too long."""
+        """Build the error of a line that is too long."""
         return check.error(
             f"a line must have at most max_line_bytes={self.longest:,} bytes",
             got="more",
@@ -188,7 +188,7 @@ class Reader:
                 self.broken_line(text)
 
     def keep_batch(self, text: NDArray[np.uint8]) -> None:
-        """Move what the kernel found out of its batch: numbers that it was not sure of, labels, ids."""
+        """Keep the results of a batch of the kernel: numbers that it was not sure of, labels, ids."""
         state = self.state
         rows, queries = int(state[lines.ROWS]), int(state[lines.QUERIES])
         for (row, column), (start, length) in zip(
@@ -217,7 +217,7 @@ class Reader:
         state[lines.ROWS] = state[lines.QUERIES] = state[lines.HARD] = state[lines.CELLS] = 0
 
     def keep_document_ids(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
-        """Keep ids of documents; comments that are not UTF-8 are none."""
+        """Keep ids of documents; comments that are not UTF-8 hold none."""
         try:
             if self.document_ids is not None:
                 self.document_ids.append(text, spans)
@@ -232,12 +232,12 @@ class Reader:
         return int(self.state[lines.LINE] - later)
 
     def widen(self, width: int, shift: int = 0) -> None:
-        """Make the matrix wider; a first guess at the number of features would be the end of the first line."""
+        """Make the matrix wider."""
         self.features.widen(min(width, self.most), shift)
         self.resize_to_width()
 
     def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
-        """Take note of an index 0: what was read so far as column i - 1 is in truth column i."""
+        """Shift the columns read so far by one, since an index 0 occurs."""
         self.base = 0
         highest = int(self.state[lines.HIGHEST])
         if highest >= self.most:
@@ -249,7 +249,7 @@ class Reader:
         self.widen(max(self.features.width, highest + 1), shift=1)
 
     def broken_line(self, text: NDArray[np.uint8]) -> None:
-        """Leave the line out, raise an error that names it, or find the sizes of queries beside the file."""
+        """Skip the line, raise an error that names it, or read the sizes of queries beside the file."""
         wrong, line = int(self.state[lines.WRONG]), int(self.state[lines.LINE])
         side = self.side_file()
         if wrong == lines.NO_QUERY and not self.labels.rows and side is not None:
@@ -265,7 +265,7 @@ class Reader:
         self.state[lines.LINE] += 1
 
     def error(self, text: NDArray[np.uint8], what: str, hint: str) -> ValueError:
-        """Say what is wrong, which word it is, in which line, and what stands around it."""
+        """Build the error of a word: its line, and the text around it."""
         begin, spot = int(self.state[lines.AT]), int(self.state[lines.SPOT])
         end = int(lines.line_end(text, spot))
         word = bytes(text[spot : min(end, spot + 200)]).decode(errors="replace").split(maxsplit=1)
@@ -287,11 +287,11 @@ class Reader:
         self.sizes = np.asarray(sizes)
 
     def side_file(self) -> Path | None:
-        """Find the file of query sizes where LightGBM looks for it."""
+        """Return the file of query sizes where LightGBM looks for it."""
         return next((path for path in side_files(self.path) if path.is_file()), None)
 
     def dataset(self) -> RankingDataset:
-        """Put the columns together once everything has been read."""
+        """Return the data set once everything has been read."""
         rows = self.labels.rows
         if not rows:
             raise check.error("there are no documents in the file", where=str(self.path))
@@ -302,7 +302,7 @@ class Reader:
         else:
             columns["query_ids"] = self.query_ids.finish()
             starts = self.starts.finish()[:, 0]
-            self.refuse_returning(columns["query_ids"])
+            self.check_contiguous(columns["query_ids"])
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
@@ -318,13 +318,13 @@ class Reader:
         return data
 
     def matrix(self, width: int) -> NDArray[np.float32]:
-        """Give the features, in as many columns as there turned out to be."""
+        """Return the features, in as many columns as the file has."""
         if width < self.features.width:
             self.features.narrow(width)
         return self.features.finish()
 
-    def refuse_returning(self, ids: Column) -> None:
-        """Check that a query's documents lie together."""
+    def check_contiguous(self, ids: Column) -> None:
+        """Raise if the documents of a query do not lie together."""
         unique, first = np.unique(ids, return_index=True)
         if unique.size < ids.size:
             again = int(np.setdiff1d(np.arange(ids.size), first)[0])

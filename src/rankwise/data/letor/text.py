@@ -23,57 +23,57 @@ def line_blocks(
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Read whole lines: (buffer, where the last line in it ends). The last line of the text may lack its end.
 
-    The buffer takes ``size`` bytes of text, and grows only for a line that does not fit into it; a line of more than
-    ``longest`` bytes is ``too_long``. Every byte is looked at once, however small the pieces that the source gives.
+    The buffer holds ``size`` bytes of text, and grows only for a line that does not fit into it; a line of more than
+    ``longest`` bytes is ``too_long``. Every byte is searched once, however small the pieces that the source returns.
     """
     space = np.empty(size + 1 + SLACK, np.uint8)
-    kept = 0
+    rest = 0
     start = True
     while True:
-        if 2 * kept > space.size - 1 - SLACK:
+        if 2 * rest > space.size - 1 - SLACK:
             space = np.concatenate((space, np.empty_like(space)))
         view = space.data
-        count = source.readinto(view[kept : -1 - SLACK])  # type: ignore[attr-defined]
+        count = source.readinto(view[rest : -1 - SLACK])  # type: ignore[attr-defined]
         if not count:
-            if kept:
-                space[kept] = _NEWLINE
-                yield space, kept + 1
+            if rest:
+                space[rest] = _NEWLINE
+                yield space, rest + 1
             return
-        filled = kept + count
+        filled = rest + count
         if start and filled >= len(BYTE_ORDER_MARK):
             start = False
             if bytes(view[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
                 view[: len(BYTE_ORDER_MARK)] = b" " * len(BYTE_ORDER_MARK)
-        last = _after_last_newline(view, kept, filled)
+        last = _after_last_newline(view, rest, filled)
         if last:
             start = False
             yield space, last
             space[: filled - last] = space[last:filled].copy()
-        kept = filled - last
-        if kept > longest:
+        rest = filled - last
+        if rest > longest:
             raise too_long()
 
 
 def _after_last_newline(view: memoryview, begin: int, end: int) -> int:
-    """Where a line ends last in ``view[begin:end]``; 0 if none does."""
+    """Return the end of the last line in ``view[begin:end]``; 0 without one."""
     while end > begin:
         first = max(begin, end - 65536)
-        found = bytes(view[first:end]).rfind(b"\n")
-        if found >= 0:
-            return first + found + 1
+        position = bytes(view[first:end]).rfind(b"\n")
+        if position >= 0:
+            return first + position + 1
         end = first
     return 0
 
 
 def files_of(path: Path, sizes: Sizes | None = None) -> list[Path]:
-    """Name every file that data are read from, also those that may be there and are not; the first is the text."""
+    """Return every file that data are read from, also possible ones that do not exist; the first is the text."""
     if sizes is None:
         return [path, *side_files(path)]
     return [path, Path(sizes)] if isinstance(sizes, str | Path) else [path]
 
 
 def side_files(path: Path) -> list[Path]:
-    """Name the files that may hold the sizes of queries, the first that exists before the others."""
+    """Return the files that may hold the sizes of queries; the first that exists is read."""
     if path.suffix in (".gz", ".zst"):
         plain = path.with_suffix("")
         names = [f"{plain.name}.query{path.suffix}", f"{plain.name}.query"]

@@ -1,6 +1,6 @@
 """Writing LETOR text: every number with the fewest digits that read back to the same float32.
 
-Nine digits always tell a float32. Digits are dropped from the end as long as what remains is still nearer to this
+Nine digits always identify a float32. Digits are dropped from the end as long as what remains is still nearer to this
 float32 than to its neighbours.
 """
 
@@ -34,8 +34,8 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     Every feature of every document is written, of a sparse matrix those that it stores; indexes count from 1, and
     document ids are ``#docid = …``. The last columns of a sparse matrix may be empty: name ``n_features`` when you read
     it. The file appears only once it is complete, and replaces another only with ``force``. The format has no place for
-    feature names, which are left out, nor for weights, groups, scores of a teacher, categorical columns, propensities,
-    positions and who was judged: data that have them are refused unless ``lossy`` allows to leave them out.
+    feature names, which are left out, nor for categorical columns and most others of :func:`unsupported`: data with
+    them are rejected, unless ``lossy`` allows to leave them out.
     """
     if ending(Path(path)) in TABLES:
         hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
@@ -83,7 +83,7 @@ def _lines(features: Any, starts: list[bytes], ends: list[bytes], widest: int) -
 
 
 def _words(what: str, ids: Ids) -> list[str]:
-    """Write ids as words; one that would not read back is refused."""
+    """Return ids as words; raise for one that would not read back."""
     words = list(map(str, ids.tolist()))
     if ids.dtype.kind == "U":
         for word in words:
@@ -102,7 +102,7 @@ def _words(what: str, ids: Ids) -> list[str]:
 
 @kernel
 def _write_lines(features, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
-    """Write rows as head, `` index:value`` …, tail; gives the number of bytes. ``out`` must be large enough."""
+    """Write rows as head, `` index:value`` …, tail, and return the number of bytes; ``out`` must be large enough."""
     at = 0
     for row in range(features.shape[0]):
         at = _copy(heads, head_ends, row, out, at)
@@ -114,7 +114,7 @@ def _write_lines(features, heads, head_ends, tails, tail_ends, out):  # type: ig
 
 @kernel
 def _write_stored(values, columns, row_ends, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
-    """Write what the rows of a sparse matrix store; zeros among it too."""
+    """Write the stored numbers of a sparse matrix, zeros included."""
     at = 0
     for row in range(row_ends.size - 1):
         at = _copy(heads, head_ends, row, out, at)
@@ -143,7 +143,7 @@ def _copy(texts, ends, number, out, at):  # type: ignore[no-untyped-def]
 
 @kernel
 def _shortest(value, bits):  # type: ignore[no-untyped-def]
-    """Find the fewest digits, as (integer, power of ten), that are nearer to ``value`` than to any other float32."""
+    """Return the fewest digits, as (integer, power of ten), that are nearer to ``value`` than to any other float32."""
     exponent = max(bits >> 23, 1) - 150
     up = np.ldexp(0.5, exponent)  # half the way to the next float32 above, and below
     down = up * 0.5 if (bits & 0x7FFFFF) == 0 and exponent > -149 else up
@@ -154,7 +154,7 @@ def _shortest(value, bits):  # type: ignore[no-untyped-def]
     down = (down * scale if power < 0 else down / scale) * (1 - 1e-7)
     digits = np.int64(np.floor(scaled + 0.5))
     unit = np.int64(10)
-    found = np.int64(1)
+    dropped_unit = np.int64(1)
     while unit <= 100_000_000:
         low = np.int64(np.floor(scaled / unit)) * unit
         high = low + unit
@@ -165,12 +165,12 @@ def _shortest(value, bits):  # type: ignore[no-untyped-def]
             digits = high
         else:
             break
-        found = unit
+        dropped_unit = unit
         unit *= 10
-    while found > 1:
+    while dropped_unit > 1:
         digits //= 10
         power += 1
-        found //= 10
+        dropped_unit //= 10
     while digits % 10 == 0:
         digits //= 10
         power += 1
@@ -179,7 +179,7 @@ def _shortest(value, bits):  # type: ignore[no-untyped-def]
 
 @kernel(forceinline=True)
 def write_float32(out, at, value):  # type: ignore[no-untyped-def]
-    """Write a float32 with the fewest digits that read back to the same bits; gives where it ends.
+    """Write a float32 with the fewest digits that read back to the same bits, and return where it ends.
 
     That takes at most 16 bytes.
     """

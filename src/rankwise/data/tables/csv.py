@@ -29,7 +29,7 @@ _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table, and the number of the line that each of its rows stood on."""
+    """A table, and the line of each of its rows in the file."""
 
     frame: pl.DataFrame
     lines: NDArray[np.int64]
@@ -40,7 +40,7 @@ class TextTable:
         return self.frame.columns
 
     def place(self, row: int) -> str:
-        """Say where a row is."""
+        """Return the place of a row for messages."""
         return f"line {self.lines[row]}"
 
 
@@ -84,7 +84,7 @@ def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any
 
 
 def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> TextTable:
-    """Read the columns of a CSV file, and the line of each row; those of ``words``, or all if None, stay text."""
+    """Read a CSV file with the line of each row; columns of ``words``, or all if None, stay text."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     first, _, _ = content.partition(b"\n")
     between = separator or _separator(first.decode("utf-8", "replace"))
@@ -98,7 +98,7 @@ def read_table(path: Path, *, separator: str | None = None, words: Collection[st
 
 
 def _separator(first: str) -> str:
-    """Find what stands between the columns that the first line names."""
+    """Return the separator of the columns that the first line names."""
     return max(_MARKS, key=first.count)
 
 
@@ -113,13 +113,13 @@ def _codes(column: pl.Series) -> pl.Series:
 
 
 def _numbers(column: pl.Series) -> pl.Series:
-    """Give a column of text as numbers, if all that it holds, if anything, is numbers or words for a missing value."""
+    """Return a column of text as numbers, if all of its values are numbers or words for a missing value."""
     if column.dtype != pl.String:
         return column
-    known = column.str.strip_chars()
-    known = known.set(known.is_in(MISSING), None)
-    numbers = known.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == known.null_count() else column
+    stripped = column.str.strip_chars()
+    stripped = stripped.set(stripped.is_in(MISSING), None)
+    numbers = stripped.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == stripped.null_count() else column
 
 
 def _is_number(word: str) -> bool:
@@ -133,7 +133,7 @@ def _is_number(word: str) -> bool:
 def parse(
     text: bytes, path: Path, *, between: str, header: bool = True, words: Collection[str] | None = ()
 ) -> TextTable:
-    """Read a table from what a file holds; blank lines are left out. Columns of ``words`` (None: all) stay text.
+    """Read a table from the content of a file without blank lines. Columns of ``words`` (None: all) stay text.
 
     Every line must have as many columns as the first, and a header must name each of them once. A column of numbers
     that are too long for polars is text.
@@ -185,7 +185,7 @@ def header_of(text: bytes, path: Path, between: str) -> tuple[list[str], int]:
 
 
 def _lines(table: pl.DataFrame, first: int) -> NDArray[np.int64]:
-    """The line that each row begins on, where the first begins on ``first``; text in quotes may go over several."""
+    """Return the line on which each row begins, counted from ``first``; text in quotes may span several lines."""
     breaks = np.zeros(table.height, np.int64)
     for column in table.iter_columns():
         if column.dtype == pl.String:
@@ -194,7 +194,7 @@ def _lines(table: pl.DataFrame, first: int) -> NDArray[np.int64]:
 
 
 def _check_short(text: bytes, path: Path, between: str, table: TextTable) -> None:
-    """Refuse a line that ends before the last column, of which polars makes missing values."""
+    """Raise for a line that ends before the last column, which polars fills with missing values."""
     width = len(table.columns)
     if width < 2 or not table.frame[:, -1].null_count():
         return
@@ -212,7 +212,7 @@ def _check_short(text: bytes, path: Path, between: str, table: TextTable) -> Non
 
 
 def _damage(text: bytes, path: Path, between: str) -> tuple[str, int]:
-    """Look line by line for what polars could not read: what is wrong, and the line; nothing where all is well."""
+    """Return what is wrong with a text that polars could not read, and in which line; an empty text: nothing."""
     try:
         words = text.decode()
     except UnicodeDecodeError as broken:
@@ -232,7 +232,7 @@ def _damage(text: bytes, path: Path, between: str) -> tuple[str, int]:
 
 
 def _first_unreadable(text: bytes, between: str, header: bool) -> int:
-    """Find the line up to which the text can be read as a table, by halving."""
+    """Return the first line that cannot be read as a row, by bisection."""
     ends = [*_line_ends(text), len(text)]
     good, bad = 0, len(ends)
     while bad - good > 1:
@@ -246,6 +246,6 @@ def _first_unreadable(text: bytes, between: str, header: bool) -> int:
 
 
 def _line_ends(text: bytes) -> list[int]:
-    """Where the lines after the first begin."""
+    """Return where the lines after the first begin."""
     ends: list[int] = (np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1).tolist()
     return ends

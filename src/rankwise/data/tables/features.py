@@ -1,4 +1,4 @@
-"""Feature columns of a table as one float32 matrix; those of categories as codes, with the lists that they go by."""
+"""Feature columns of a table as one float32 matrix; those of categories as codes, with their lists of values."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
 
-Lists = Mapping[str, Values]
+CategoryLists = Mapping[str, Values]
 """Column -> its categories."""
 
 _SHOWN = 8  # columns that an error lists
@@ -21,33 +21,33 @@ def category_lists(
     features: Sequence[str],
     listed: Mapping[str, Values],
     categorical: Collection[str],
-    wanted: Mapping[str, Sequence[object]],
+    requested: Mapping[str, Sequence[object]],
 ) -> dict[str, Values]:
-    """Find the categories of every feature that has values of its own rather than numbers or plain codes.
+    """Return the categories of every feature that holds categories rather than numbers or plain codes.
 
-    Those in ``wanted`` are as the user says; ``listed`` are the table's own where its columns cannot say them. A type
-    that lists categories has them in its order; other text, which is taken where it is Categorical or ``categorical``
-    names it, has those that occur, sorted. A column of any type without a single value is one of missing numbers, or
-    of missing categories where it is to have some.
+    ``requested`` are those of the user; ``listed`` are those of the table where the types of columns lack them. A type
+    that lists categories has them in its order; other text, if it is Categorical or named in ``categorical``, has those
+    that occur, sorted. A column of any type without a single value is one of missing numbers, or of missing categories
+    where it is to have some.
     """
     schema = table.collect_schema()
-    odd = [name for name in features if not _fits(schema[name], wanted.get(name))]
+    odd = [name for name in features if not _fits(schema[name], requested.get(name))]
     empty = {name for name in odd if schema[name] == pl.Null}
     if typed := [name for name in odd if name not in empty]:
         has_values = table.select(pl.col(typed).is_not_null().any()).collect()
         empty |= {name for name in typed if not has_values[name][0]}
-    found: dict[str, Values] = {}
+    categories: dict[str, Values] = {}
     open_ended, text = [], []
     for name in features:
         kind = schema[name]
-        if name in wanted:
-            found[name] = values(wanted[name], f"column {name!r}")
+        if name in requested:
+            categories[name] = values(requested[name], f"column {name!r}")
             if name not in empty:
-                _check_kind(name, kind, found[name])
+                _check_kind(name, kind, categories[name])
         elif name in listed:
-            found[name] = listed[name]
+            categories[name] = listed[name]
         elif isinstance(kind, pl.Enum):
-            found[name] = tuple(kind.categories.to_list())
+            categories[name] = tuple(kind.categories.to_list())
         elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
             open_ended.append(name)
         elif name in empty:
@@ -62,12 +62,12 @@ def category_lists(
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
         row = table.select(different).collect()
-        found |= {name: tuple(row[name][0].to_list()) for name in open_ended}
-    return {name: found[name] for name in features if name in found}
+        categories |= {name: tuple(row[name][0].to_list()) for name in open_ended}
+    return {name: categories[name] for name in features if name in categories}
 
 
 def _no_numbers(text: Sequence[str]) -> ValueError:
-    """Say of all columns of text at once that they need a role."""
+    """Build the error of columns of text without a role, all of them at once."""
     several = len(text) > 1
     them, hold = ("those", "they hold") if several else ("it", "it holds")
     shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
@@ -80,7 +80,11 @@ def _no_numbers(text: Sequence[str]) -> ValueError:
 
 
 def matrix(
-    table: pl.LazyFrame, features: Sequence[str], n_docs: int, lists: Lists, order: NDArray[np.int64] | None = None
+    table: pl.LazyFrame,
+    features: Sequence[str],
+    n_docs: int,
+    lists: CategoryLists,
+    order: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
     """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes."""
     filled = np.empty((n_docs, len(features)), np.float32)
@@ -96,13 +100,13 @@ def matrix(
 
 
 def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Series:
-    """Turn codes back into a column of categories: an Enum of text, or a column of numbers; null where missing."""
+    """Return the categories of codes: an Enum of text, or a column of numbers; null where missing."""
     kind = None if is_numeric(listed) else pl.Enum(list(map(str, listed)))
-    known = ~np.isnan(codes)
-    wrong = known & ~np.isin(codes, np.arange(len(listed)))
-    if wrong.any():
-        raise beyond(codes[int(np.argmax(wrong))], len(listed), f"column {name!r}")
-    places = pl.Series(np.where(known, codes, 0).astype(np.uint32)).set(pl.Series(~known), None)
+    present = ~np.isnan(codes)
+    outside = present & ~np.isin(codes, np.arange(len(listed)))
+    if outside.any():
+        raise beyond(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
+    places = pl.Series(np.where(present, codes, 0).astype(np.uint32)).set(pl.Series(~present), None)
     return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
 
 
@@ -111,14 +115,14 @@ def _is_number(kind: pl.DataType) -> bool:
 
 
 def _fits(kind: pl.DataType, listed: Sequence[object] | None) -> bool:
-    """Whether a column is one of numbers, or holds what its categories are: text, or numbers."""
+    """Whether a column holds numbers, or the same type as its categories: text, or numbers."""
     if not listed:
         return _is_number(kind) or isinstance(kind, pl.Categorical | pl.Enum)
     return _is_number(kind) if is_numeric(listed) else isinstance(kind, pl.Categorical | pl.Enum | pl.String)
 
 
 def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
-    """A column of text goes with categories that are text, and one of numbers with numbers."""
+    """Raise unless a column of text has categories of text, and one of numbers has numbers."""
     if not listed or _fits(kind, listed):
         return
     what = "numbers" if is_numeric(listed) else "text"
@@ -130,7 +134,7 @@ def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
 
 
 def _codes(series: pl.Series, listed: Values) -> NDArray[np.float32]:
-    """Give the place of every value in a list, NaN where it is not there."""
+    """Return the index of every value in a list, NaN where it is not there."""
     kind = series.dtype
     if isinstance(kind, pl.Enum):
         codes = _float32(series.to_physical())

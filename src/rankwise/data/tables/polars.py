@@ -19,7 +19,7 @@ MISSING = ("", "NA", "<NA>", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 
 
 def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
-    """Take any table as a polars one; and the categories of columns that polars has no type of categories for."""
+    """Return any table in polars, and the categories of columns for which polars has no type of categories."""
     threads.check_tables()
     if isinstance(frame, pl.LazyFrame):
         return frame, {}
