@@ -20,7 +20,7 @@ from rankwise.rankers.nets.learner import torch_threads
 from rankwise.rankers.nets.processes import usable_device
 from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
@@ -105,7 +105,6 @@ def fit(
         progress=reranker.progress,
         resume=resume,
         watch=watch,
-        unit=UNIT,
     )
 
 
@@ -138,14 +137,14 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
         describe=_versions,
         unit=UNIT,
     )
-    return Session(
+    loop = Loop(
         learner=learner,
         stream=train.stream(reranker.seed),
         stopping=stopping,
-        progress=progress,
         measured=measured,
         checkpoint=checkpoint,
     )
+    return Session(loop=loop, progress=progress)
 
 
 def _learner(

@@ -20,7 +20,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.loop import Learner, State
+from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
@@ -131,13 +131,16 @@ class Trained(Ranker):
             measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
             if valid is not None and means is not None:
                 measured.insert(0, Measured(Measure(valid, means)))
-            return Session(
+            loop = Loop(
                 learner=learns,
                 stream=train.stream(check.integer("seed", self.seed, least=0)),
                 stopping=stopping,
-                progress=ProgressBar(stopping, loss=self.loss_compares),
                 measured=measured,
                 checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
+            )
+            return Session(
+                loop=loop,
+                progress=ProgressBar(stopping, loss=self.loss_compares),
                 start=State(before=0 if older is None else older._rounds()),
                 verify=lambda files: self._verify(files, train.n_features),
             )
@@ -155,7 +158,6 @@ class Trained(Ranker):
             progress=self.progress,
             resume=resume,
             watch=watch,
-            unit=self.unit,
         )
         return self
 
@@ -230,15 +232,12 @@ class Trained(Ranker):
                 facts["code"] = code
             return facts
 
-        def describe(state: State) -> Mapping[str, object]:
-            return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
-
         return Checkpoint.of_settings(
             self.checkpoint,
             self.checkpoint_every,
             resume=resume,
             identity=identity,
-            describe=describe,
+            describe=lambda state: {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)},
             unit=self.unit,
         )
 

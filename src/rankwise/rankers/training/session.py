@@ -1,19 +1,15 @@
 """The frame around the training loop, of rankers and rerankers: interrupts, threads, checkpoint, resume, progress."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankwise import compiling
 from rankwise.rankers import storage
-from rankwise.rankers.training.checkpoints import Checkpoint
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import History, Learner, Loop, State
+from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
-from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measured
-from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
 Watch = Callable[[int, History], None]
@@ -22,46 +18,23 @@ Watch = Callable[[int, History], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One training run: learner, random numbers, stopping rule, measured data sets, checkpoint and progress."""
+    """One training run, ready to start: its loop, its progress bar, and where it starts without a checkpoint."""
 
-    learner: Learner[Any]
-    stream: Stream
-    stopping: Stopping
+    loop: Loop
     progress: ProgressBar
-    measured: Sequence[Measured] = ()
-    checkpoint: Checkpoint | None = None
     start: State = field(default_factory=State)
-    """State before the first round, unless a checkpoint is resumed."""
-    verify: Callable[[Mapping[str, bytes]], None] | None = None
+    verify: Callable[[Mapping[str, bytes]], None] = lambda files: None  # noqa: ARG005
     """Check of the files of a checkpoint, before the learner reads them."""
 
     def resumed(self, *, resume: bool) -> tuple[State, object]:
         """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
-        if self.checkpoint is None or (content := self.checkpoint.read(resume=resume)) is None:
+        checkpoint = self.loop.checkpoint
+        if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
             return self.start, None
         state, files = content
-        with storage.making_sense(self.checkpoint.path):
-            if self.verify is not None:
-                self.verify(files)
-            return state, self.learner.resume(files, state)
-
-    def run(
-        self, state: State, best: object, interrupts: Interrupts, *, show: bool | None, watch: Watch | None
-    ) -> State:
-        """Train from ``state`` on, and leave the best model in the learner."""
-        reports = [self.progress.report]
-        if watch is not None:
-            reports.append(lambda state: watch(state.done, state.history))
-        with self.progress.showing(show if self.learner.processes.first else False, state.done):
-            loop = Loop(
-                learner=self.learner,
-                stream=self.stream,
-                stopping=self.stopping,
-                measured=self.measured,
-                checkpoint=self.checkpoint,
-                reports=reports,
-            )
-            return loop.run(state, best, interrupts)
+        with storage.making_sense(checkpoint.path):
+            self.verify(files)
+            return state, self.loop.learner.resume(files, state)
 
 
 def train(
@@ -72,7 +45,6 @@ def train(
     progress: bool | None,
     resume: bool,
     watch: Watch | None,
-    unit: str,
 ) -> str:
     """Run the training that ``prepare`` builds, and return why it ended.
 
@@ -83,9 +55,14 @@ def train(
         with interrupts.allowed():
             session = prepare()
             state, best = session.resumed(resume=resume)
-        state = session.run(state, best, interrupts, show=progress, watch=watch)
-        keep(session.learner, state)
-        del session, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
+        learner, unit = session.loop.learner, session.loop.stopping.unit
+        reports = [session.progress.report]
+        if watch is not None:
+            reports.append(lambda state: watch(state.done, state.history))
+        with session.progress.showing(progress if learner.processes.first else False, state.done):
+            state = replace(session.loop, reports=reports).run(state, best, interrupts)
+        keep(learner, state)
+        del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
     if interrupts.asked:  # after the last round
         state.stopped = "interrupted"
     if state.stopped == "interrupted":
