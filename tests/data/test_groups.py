@@ -41,7 +41,7 @@ def test_a_column_of_a_table_names_groups_and_is_no_feature(column: pl.Series, e
     assert found.take([1]).groups.tolist() == expected[2:]  # type: ignore[union-attr]
 
 
-def test_errors_say_what_where_and_what_to_do(data: rw.RankingDataset):
+def test_errors_name_place_and_hint(data: rw.RankingDataset):
     with pytest.raises(ValueError, match=r"groups must be one integer or string per document: got shape \(2,\)"):
         data.with_(groups=["a", "b"])
     with pytest.raises(ValueError, match="groups must be one integer or string per document: got .*float64"):
@@ -62,7 +62,7 @@ def test_errors_say_what_where_and_what_to_do(data: rw.RankingDataset):
         rw.RankingDataset.from_frame(frame, groups="sid")
 
 
-def test_a_checkpoint_knows_the_groups(data: rw.RankingDataset):
+def test_digests_depend_on_groups(data: rw.RankingDataset):
     assert fingerprint(data) != fingerprint(data.with_(groups=None))
     assert fingerprint(data) != fingerprint(data.with_(groups=data.groups[::-1]))  # type: ignore[index]
 

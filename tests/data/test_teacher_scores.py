@@ -38,7 +38,7 @@ def test_errors_name_the_document(data: rw.RankingDataset):
         data.with_(teacher_scores=unknown)
 
 
-def test_a_checkpoint_knows_the_scores(data: rw.RankingDataset):
+def test_digests_depend_on_the_scores(data: rw.RankingDataset):
     reversed_scores = data.teacher_scores[::-1]  # type: ignore[index]
     found = [fingerprint(data.with_(teacher_scores=scores)) for scores in (data.teacher_scores, reversed_scores, None)]
     assert len(set(found)) == 3

@@ -154,7 +154,7 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path):
     assert not list((tmp_path / "data").iterdir())
 
 
-def test_a_broken_transfer_goes_on_where_it_stopped(tmp_path: Path):
+def test_a_broken_transfer_resumes_where_it_stopped(tmp_path: Path):
     content = zipped(FOLDS)
     with serving(content) as server:
         archive = archive_of(content, server.url)
@@ -298,7 +298,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("content", EVIL)
-def test_an_archive_that_would_leave_its_folder_is_refused(tmp_path: Path, content: bytes):
+def test_an_archive_that_would_leave_its_folder_is_rejected(tmp_path: Path, content: bytes):
     (tmp_path / "origin").write_bytes(content)
     sentence = "member that would leave its folder, or is no plain file; nothing was kept: got '.*(evil|link)"
     with pytest.raises(ValueError, match=sentence):
@@ -307,7 +307,7 @@ def test_an_archive_that_would_leave_its_folder_is_refused(tmp_path: Path, conte
     assert not list(tmp_path.rglob("evil.txt"))
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path):
+def test_a_file_that_is_no_archive_is_rejected(tmp_path: Path):
     (tmp_path / "origin").write_bytes(b"<html>please log in</html>")
     with pytest.raises(ValueError, match="the archive is neither zip nor tar"):
         fetch(archive_of(b"<html>please log in</html>", (tmp_path / "origin").as_uri()), tmp_path / "data")
@@ -315,7 +315,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zip"])
-def test_a_damaged_archive_is_refused_whole(tmp_path: Path, kind: str):
+def test_a_damaged_archive_is_rejected_whole(tmp_path: Path, kind: str):
     whole = zipped(FOLDS) if kind == "zip" else tarred(FOLDS, f"w:{kind}")
     wrong = [whole[:700] if kind == "" else whole[: len(whole) // 2]]
     if kind == "zip":  # tar has no checksum of what it holds

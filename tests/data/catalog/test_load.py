@@ -109,7 +109,9 @@ def mini(folder: Path, fold: int = 1) -> Path:
     return folder
 
 
-def test_the_data_folder_comes_from_the_environment_or_lies_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_data_folder_is_that_of_the_environment_or_of_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     mini(tmp_path / "home/rankwise-data")
     assert rw.load_dataset("mq2008", part="test").n_docs == 2
     monkeypatch.setenv("RANKWISE_DATA", str(mini(tmp_path / "elsewhere", fold=4)))
@@ -132,7 +134,7 @@ def test_versions_of_a_set_are_not_mixed(tmp_path: Path):
     assert train.query_ids.tolist() == [0]
 
 
-def test_a_missing_file_is_told_with_paths_source_and_cure(tmp_path: Path):
+def test_the_error_of_a_missing_file_names_paths_source_and_hint(tmp_path: Path):
     mini(tmp_path)
     (tmp_path / "MQ2008/Fold1/vali.txt").unlink()
     with pytest.raises(FileNotFoundError) as caught:
@@ -242,7 +244,7 @@ def test_movielens_latest_small_has_its_published_counts():
 # --- own sets --------------------------------------------------------------------------------------------------------
 
 
-def test_own_set_with_folds(tmp_path: Path):
+def test_a_described_set_with_folds(tmp_path: Path):
     put(tmp_path / "mine.toml", 'train = "f{fold}/a.txt"\ntest = "f{fold}/b.txt"\nfolds = 2\nn_features = 5\n')
     for fold in (1, 2):
         put(tmp_path / f"f{fold}/a.txt.zst", rows(1, fold))
@@ -256,7 +258,7 @@ def test_own_set_with_folds(tmp_path: Path):
         rw.load_dataset(str(tmp_path / "mine.toml"), fold=3)
 
 
-def test_own_set_of_parquet_files(tmp_path: Path):
+def test_a_described_set_of_parquet_files(tmp_path: Path):
     frame = pl.DataFrame({"q": ["a", "a", "b"], "grade": [1, 0, 2], "x": [0.5, 1.5, 2.5]})
     frame.write_parquet(tmp_path / "rows.parquet")
     put(
@@ -311,7 +313,7 @@ def test_a_description_with_a_mistake(tmp_path: Path, text: str, sentence: str):
         rw.load_dataset(put(tmp_path / "own.toml", text))
 
 
-def test_own_files_that_are_missing_or_do_not_fit_together(tmp_path: Path):
+def test_described_files_that_are_missing_or_do_not_match(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*own.toml"):
         rw.load_dataset(tmp_path / "own.toml")
     put(tmp_path / "own.toml", 'name = "mine"\ntrain = "a.txt"\ntest = "b.txt"\n')

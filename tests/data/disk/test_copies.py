@@ -54,7 +54,7 @@ def test_the_second_load_maps_the_cache(source: Path):
     assert len(list(kept(source).iterdir())) == 1
 
 
-def test_every_column_goes_through_the_cache(source: Path):
+def test_a_copy_keeps_every_column(source: Path):
     def read(path: Path) -> rw.RankingDataset:
         SEEN.append(path)
         features = np.array([[1.0, np.nan], [2.0, 3.0], [-np.inf, 4.0]], np.float32)
@@ -111,7 +111,7 @@ def test_a_changed_source_is_read_again(source: Path, change: Any):
     assert 0.75 in data.features
 
 
-def test_states_of_a_source_keep_their_copies_until_nobody_has_used_them_for_a_day(source: Path):
+def test_copies_of_older_states_of_a_source_stay_for_a_day(source: Path):
     """A set may be a link to one of its versions, which are read in turn."""
     versions = [put(source.parent / name, rows(1, qid) * 2) for qid, name in enumerate(("v1.txt", "v2.txt"))]
     for version in (*versions, *versions):
