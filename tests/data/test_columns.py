@@ -2,6 +2,7 @@
 
 import typing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -105,6 +106,56 @@ def test_values_that_change_within_a_query_are_rejected(data: RankingDataset):
     frame = rw.to_frame(data).with_columns(pl.int_range(pl.len()).alias("region"))
     with pytest.raises(ValueError, match="the region changes within a query"):
         RankingDataset.from_frame(frame, **ROLES)  # type: ignore[arg-type]
+
+
+def values_of(column: DataColumn, data: RankingDataset) -> Any:
+    """Return different values of a column, as far as its check allows."""
+    numbers = np.arange(data.n_docs if column.per == "document" else data.n_queries)
+    if column.name == "judged":
+        return np.where(data.labels > 0, 1, numbers % 2)
+    if column.name == "rows":
+        return numbers[::-1]
+    return numbers + 1 if column.kind == "number" else [f"value {number}" for number in numbers]
+
+
+@pytest.mark.parametrize("column", [column for column in COLUMNS if column.name != "labels"], ids=lambda it: it.name)
+def test_every_column_is_kept(column: DataColumn, tmp_path: Path):
+    data = rw.synthetic(n_queries=12, n_docs=5, n_features=1, seed=1)
+    data = data.with_(features=np.arange(data.n_docs)[:, None])
+    data = data.with_(**{column.name: values_of(column, data)})
+
+    def expected(rows: Any, queries: Any) -> list[Any]:
+        whole = getattr(data, column.name)
+        return list(whole[rows if column.per == "document" else queries].tolist())
+
+    def kept(part: RankingDataset) -> list[Any]:
+        return list(getattr(part, column.name).tolist())
+
+    rows = np.concatenate([np.arange(data.offsets[query], data.offsets[query + 1]) for query in (3, 1)])
+    assert kept(data.take([3, 1])) == expected(rows, [3, 1])
+    for piece in (*rw.split(data), *next(iter(rw.folds(data, 4)))):
+        places = piece.features[:, 0].astype(int)
+        queries = np.unique(np.searchsorted(data.offsets, places, side="right") - 1)
+        assert kept(piece) == expected(places, queries)
+    if column.name != "rows":  # those of several tables have no meaning together
+        assert kept(rw.concatenate([data.take([3]), data.take([1])])) == expected(rows, [3, 1])
+        if column.name != "query_ids":  # which a part always has
+            with pytest.raises(ValueError, match=f"some of the data sets to be joined have {column.name} and some do"):
+                rw.concatenate([data.take([3]), data.take([1]).with_(**{column.name: None})])  # type: ignore[arg-type]
+    if column.name not in ("rows", "positions", "propensities", "query_ids"):  # which lists of negatives cannot have
+        longer = rw.add_negatives(data, 0.5)
+        per_document = column.per == "document" and column.name != "judged"  # negatives were not judged
+        assert kept(longer)[:3] == expected(longer.features[:3, 0].astype(int), slice(3))
+        assert not per_document or kept(longer) == expected(longer.features[:, 0].astype(int), ...)
+    if column.role:
+        path = rw.write_parquet(data, tmp_path / "rows.parquet")
+        for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
+            assert kept(part) == expected(slice(None), slice(None))
+    if not column.in_letor:
+        with pytest.raises(ValueError, match=f"LETOR text cannot hold {column.name}"):
+            rw.write_letor(data, tmp_path / "rows.txt")
+        rw.write_letor(data, tmp_path / "rows.txt", lossy=True)
+        assert getattr(rw.read_letor(tmp_path / "rows.txt"), column.name) is None
 
 
 TEXTS = ["a hat", "", 'a "red", round\nhat', "Hüte 帽"] * 16

@@ -40,8 +40,6 @@ class DataColumn:
     """Name in tables that rankwise writes; by default the role."""
     option: str = ""
     """Help text of the command line's option; empty: the column is named by ``--read`` alone."""
-    default: str = ""
-    """What ``--help`` shows as the option's default."""
     in_text_rows: tuple[str, ...] = ()
     """Usual names in rows of texts, for rerankers; the first one is the role there."""
     objectives: str = ""
@@ -50,6 +48,12 @@ class DataColumn:
     """Whether training may depend on it, so that digests of training data include it."""
     in_letor: bool = False
     """Whether LETOR text can hold it."""
+
+    @property
+    def default(self) -> str:
+        """Default of the option in ``--help``: a name for what every table has, else that there is none."""
+        words = self.name.split("_")
+        return self.spelling or self.role if self.name in ("query_ids", "labels") else f"no {words[-1]}"
 
 
 def texts(what: str, values: ArrayLike, count: int) -> Column:
@@ -99,7 +103,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         role="query",
         spelling="qid",
         option="The column of query ids.",
-        default="qid",
         in_text_rows=("query_id",),
         trains=True,
         in_letor=True,
@@ -111,7 +114,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
         role="label",
         option="The column of relevance labels.",
-        default="label",
         in_text_rows=("label", "labels"),
         trains=True,
         in_letor=True,
@@ -123,7 +125,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         check=lambda values, data: check.query_weights(values, data.n_queries, n_docs=data.n_docs),
         role="weight",
         option="The column of query weights, the same in all rows of a query.",
-        default="no weights",
         in_text_rows=("weight",),
         trains=True,
     ),
@@ -134,7 +135,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         check=lambda values, data: check.document_ids(values, data.n_docs),
         role="document",
         option="The column of document ids.",
-        default="no ids",
         in_text_rows=("document_id", "document_ids"),
         in_letor=True,
     ),
@@ -156,7 +156,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         role="groups",
         spelling="group",
         option="The column of groups of documents, among which exposure is to be fair.",
-        default="no groups",
         objectives="fair",
         trains=True,
     ),
@@ -167,7 +166,6 @@ COLUMNS: tuple[DataColumn, ...] = (
         check=lambda values, data: check.teacher_scores(values, data.offsets, data.query_ids),
         role="teacher_score",
         option="The column of another model's scores, which distil and margin_mse learn.",
-        default="no scores",
         in_text_rows=("teacher_score", "teacher_scores"),
         objectives="Distil and MarginMSE",
         trains=True,

@@ -36,7 +36,7 @@ def pairs(data, label=None):
     return set(zip(data.qids()[wanted].tolist(), data.document_ids[wanted].tolist(), strict=True))
 
 
-def test_a_table_in_any_order_gives_back_its_rows():
+def test_a_table_in_any_order_has_the_same_rows():
     made, frame = ratings(time="time")
     assert made.to_frame().equals(frame.sort("user", "item").cast({"rating": pl.Float64}))
     assert (made.n_users, made.n_ratings, made.n_relevant) == (12, 480, len(relevant_pairs(frame)))
@@ -251,7 +251,7 @@ def test_a_part_can_be_split_again():
         ),
     ],
 )
-def test_what_is_wrong_is_said(call, message):
+def test_errors_of_tables(call, message):
     _, frame = ratings(n_users=3)
     with pytest.raises(ValueError, match=message):
         call(frame)
@@ -276,7 +276,7 @@ def test_what_is_wrong_is_said(call, message):
         ("user,item,rating\n1,2,3\n1,\xff,3\n", "text must be UTF-8: .*ratings.csv, line 3"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_with_its_line(tmp_path, text, message):
+def test_errors_of_files_name_the_line(tmp_path, text, message):
     path = tmp_path / "ratings.csv"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=message) as caught:
@@ -290,7 +290,7 @@ def test_blank_lines_and_numbers_in_quotes_are_read(tmp_path):
     assert rw.Interactions.read(path).ratings.tolist() == [4, 5]
 
 
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path):
+def test_a_file_that_is_no_table_is_rejected(tmp_path: Path):
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1 nothing")
     with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*broken\.parquet"):

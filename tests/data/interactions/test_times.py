@@ -53,7 +53,7 @@ def test_times_are_numbers_dates_or_iso_text(values, expected):
         ([1.0, float("nan")], "times must be finite numbers"),
     ],
 )
-def test_what_is_no_time_is_refused(values, message):
+def test_values_that_are_no_times_are_rejected(values, message):
     with pytest.raises(ValueError, match=message):
         times(values)
 
@@ -107,7 +107,7 @@ def test_new_users_of_a_cut_in_time_get_what_is_popular():
     assert found.query_ids.size == (np.diff(test.relevant_items()[0]) > 0).sum()
 
 
-def test_per_user_splits_by_time_warn_of_nobody_and_equal_times_cannot_be_cut():
+def test_splits_by_time_of_each_user_do_not_warn_and_equal_times_stay_together():
     ratings = rw.Interactions.from_frame(moments(), time="time")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -204,7 +204,7 @@ def test_order_of_queries_and_threads_change_nothing(perturb, monkeypatch):
         ),
     ],
 )
-def test_errors_say_what_is_wrong(call, sentence):
+def test_errors(call, sentence):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == sentence

@@ -48,7 +48,7 @@ def test_columns_play_the_roles_that_are_named(rows: Path):
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_every_form_of_csv_gives_the_same_data(rows: Path, name: str, content: bytes):
+def test_every_form_of_csv_has_the_same_data(rows: Path, name: str, content: bytes):
     path = rows.with_name(name)
     path.write_bytes(content)
     data, expected = rw.read_data(path, **NAMES), rw.read_csv(rows, **NAMES)
@@ -63,7 +63,7 @@ def test_words_for_missing_numbers(rows: Path):
     np.testing.assert_array_equal(rw.read_csv(rows).features, [[np.nan, 1], [2, np.nan], [0.5, np.nan]])
 
 
-def test_categories_that_look_like_numbers_stay_text_where_training_says_so(rows: Path):
+def test_categories_that_look_like_numbers_stay_text_as_in_training(rows: Path):
     rows.write_text("qid,label,size\n1,0,010\n1,1,12\n")
     data = rw.read_csv(rows, categorical=["size"], categories={"size": ["12", "XL", "010"]})
     assert data.features[:, 0].tolist() == [2, 0]
@@ -132,7 +132,7 @@ def test_numbers_of_any_length_are_numbers(rows: Path):
 @pytest.mark.parametrize(
     ("encoding", "name"), [("latin-1", "Latin-1 or Windows-1252"), ("cp1252", "Latin-1"), ("utf-16", "UTF-16")]
 )
-def test_text_in_another_encoding_is_refused_with_its_line_and_what_it_seems_to_be(rows: Path, encoding, name):
+def test_text_in_another_encoding_is_rejected_with_its_line_and_probable_encoding(rows: Path, encoding, name):
     for text, line in (("qid,label,größe\n1,0,1\n", 1), ("qid,label,x\n1,0,ü\n", 2)):
         line = 1 if encoding == "utf-16" else line
         rows.write_bytes(text.encode(encoding))

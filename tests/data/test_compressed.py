@@ -129,7 +129,7 @@ def test_no_flipped_bit_reads_as_other_data(tmp_path, ending):
     assert len(errors) > 6 * len(content)  # the others are bits without meaning, such as the time in gzip's header
 
 
-def test_archives_are_refused_with_what_to_do(tmp_path):
+def test_archives_are_rejected_with_a_hint(tmp_path):
     path = tmp_path / "MSLR-WEB10K.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("train.txt", TEXT)

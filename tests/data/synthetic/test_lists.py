@@ -151,7 +151,7 @@ def test_the_ideal_is_perfect_without_noise_and_falls_with_it():
     assert 0.7 < quality[2] < 0.9
 
 
-def test_absurd_sizes_are_refused_before_anything_is_made():
+def test_absurd_sizes_are_rejected_before_memory_is_allocated():
     for wanted in ({"n_queries": 10**10}, {"n_features": 10**12}, {"n_queries": 10**8, "n_docs": 1000.0}):
         with pytest.raises(
             ValueError, match=r"synthetic data may have 1e\+11 numbers at most: got .* Hint: set n_queries="
@@ -217,7 +217,7 @@ def test_better_rankers_do_better(n_features):
         ({"seed": -1}, "seed must be a whole number of at least 0: got -1."),
     ],
 )
-def test_errors_say_what_is_wrong(arguments, sentence):
+def test_errors(arguments, sentence):
     with pytest.raises(ValueError) as caught:
         rw.synthetic(**arguments)
     assert str(caught.value) == sentence

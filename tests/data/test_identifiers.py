@@ -175,7 +175,7 @@ def test_columns_of_ids_that_are_read_from_text_may_be_words():
 TWICE = "a table must name each of its columns once: got '{}' again"
 
 
-def test_a_column_name_twice_is_refused_in_text(tmp_path):
+def test_a_column_name_twice_is_rejected_in_text(tmp_path):
     path = tmp_path / "rows.csv"
     for text in ("qid,label,x,label\n1,0,2,1\n1,1,3,0\n", '\nqid,"x",label,x\n1,0,2,1\n'):
         path.write_text(text)
@@ -193,7 +193,7 @@ def test_a_column_name_twice_is_refused_in_text(tmp_path):
         rw.rerank.read(lines)
 
 
-def test_a_column_name_twice_is_refused_in_frames_and_parquet(tmp_path):
+def test_a_column_name_twice_is_rejected_in_frames_and_parquet(tmp_path):
     pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

@@ -87,7 +87,7 @@ def test_a_changed_file_of_sizes_is_noticed(get: Any, tmp_path: Path):
 
 
 @OPENERS
-def test_a_file_of_sizes_that_comes_or_goes_is_noticed(get: Any, tmp_path: Path):
+def test_a_new_or_removed_file_of_sizes_is_noticed(get: Any, tmp_path: Path):
     (tmp_path / "train.txt").write_text(UNGROUPED)
     (tmp_path / "train.txt.query").write_text("3")
     assert get(tmp_path).n_queries == 1
@@ -124,7 +124,7 @@ def test_sizes_by_name_by_path_and_by_array(tmp_path: Path):
     assert len(copies(tmp_path)) > 1  # none of them is an earlier state of the file
 
 
-def test_a_folder_of_parquet_is_made_of_its_files(tmp_path: Path):
+def test_a_copy_of_a_folder_depends_on_its_files(tmp_path: Path):
     folder = tmp_path / "rows"
     folder.mkdir()
     for part in (1, 2):
@@ -144,7 +144,7 @@ def test_a_folder_of_parquet_is_made_of_its_files(tmp_path: Path):
     assert len(MADE) == 4
 
 
-def test_data_that_change_while_they_are_copied_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_that_change_while_they_are_copied_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "train.txt"
     path.write_text(TEXT)
     write = open_data.copy_letor
@@ -162,7 +162,7 @@ def test_data_that_change_while_they_are_copied_are_refused(tmp_path: Path, monk
     assert rw.open_data(path).features[2, 0] == 4
 
 
-def test_a_copy_of_another_format_is_kept_for_the_version_that_made_it(tmp_path: Path):
+def test_a_copy_of_another_format_is_kept_for_the_version_that_wrote_it(tmp_path: Path):
     (tmp_path / "train.txt").write_text(TEXT)
     for name in ("train.txt", "test.txt"):
         old = tmp_path / cache.FOLDER / f"{name}-0123"
@@ -240,7 +240,7 @@ def damages(content: bytes) -> list[bytes]:
 
 @OPENERS
 @pytest.mark.parametrize("name", ["data.json", "features.npy", "labels.npy", "offsets.npy", "query_ids.npy"])
-def test_a_damaged_copy_is_made_again(get: Any, name: str, tmp_path: Path):
+def test_a_damaged_copy_is_written_again(get: Any, name: str, tmp_path: Path):
     (tmp_path / "train.txt").write_text(TEXT)
     whole = reader.read_letor(tmp_path / "train.txt")
     get(tmp_path)
@@ -277,7 +277,7 @@ def link_to_nothing(path: Path) -> None:
 @OPENERS
 @pytest.mark.parametrize("damage", [remove, file_for_folder, folder_for_file, link_to_nothing])
 @pytest.mark.parametrize("name", [".", "data.json", "features.npy", "labels.npy"])
-def test_what_is_of_another_kind_is_made_again(get: Any, damage: Any, name: str, tmp_path: Path):
+def test_a_path_of_another_kind_is_replaced(get: Any, damage: Any, name: str, tmp_path: Path):
     (tmp_path / "train.txt").write_text(TEXT)
     get(tmp_path)
     (copy,) = copies(tmp_path)
