@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.data.interactions.sources import read_interactions
+from rankwise.data.reading import read_interactions
 from rankwise.evaluation.tables import Table, number
 from rankwise.tuning.recommenders import Candidate, choose_recommender
 

@@ -211,7 +211,7 @@ BAD_CODES = (1.2, np.inf, -np.inf, 2.0**25)
 @pytest.mark.parametrize("kind", TREES)
 @pytest.mark.parametrize("code", [*BAD_CODES, -3.0])
 @pytest.mark.filterwarnings("ignore:.* of training queries")
-def test_codes_that_are_none_are_refused_in_training_and_scoring(kind, code, train):
+def test_invalid_codes_are_rejected_in_training_and_scoring(kind, code, train):
     if kind is rw.CatBoostRanker and code == -3.0:
         pytest.skip("CatBoost takes negative codes")
     plain = train.with_(categories={})
@@ -230,7 +230,7 @@ def test_codes_that_are_none_are_refused_in_training_and_scoring(kind, code, tra
         model.predict(plain.with_(features=features))
 
 
-def test_a_code_beyond_the_list_is_refused(model, train):
+def test_a_code_beyond_the_list_is_rejected(model, train):
     features = np.array(train.features)
     features[3, 1] = 4
     with pytest.raises(ValueError, match="below its 4 categories: got 4 at row 3, column 1"):
@@ -269,7 +269,7 @@ def test_resuming_needs_the_same_categories(train, tmp_path):
     ranker(rw.LightGBMRanker, rounds=6, **kept).fit(train, resume=True)
 
 
-def test_scikit_learns_way_goes_by_value():
+def test_arguments_of_scikit_learn_match_categories_by_value():
     first, second = pandas(rows(), COLOURS), pandas(rows(seed=1), COLOURS[::-1])
     columns = ["noise", "colour"]
     model = ranker(rw.LightGBMRanker).fit(
@@ -403,7 +403,7 @@ def test_features_on_disk_are_matched_by_value_and_stay_there(kind, train, tmp_p
     assert max(model.history_["ndcg@10"]) > 0.98
     np.testing.assert_array_equal(model.predict(opened), model.predict(enum(frame, COLOURS)))
     aligned = model._schema.align(opened)
-    file = disk.Mapping.of(aligned.features)
+    file = disk.MappedRows.of(aligned.features)
     assert file is not None
     assert "features on disk" in repr(aligned)
     folder = tmp_path / ".rankwise-cache"
@@ -432,7 +432,7 @@ def test_ids_of_pandas_categories_are_their_values():
     ],
     ids=str,
 )
-def test_what_a_models_file_says_about_its_columns_is_checked(change, train):
+def test_the_description_of_columns_in_a_model_file_is_checked(change, train):
     written = Schema.of(train).written()
     assert Schema.read(written) == Schema.of(train)
     with pytest.raises(ValueError):

@@ -204,12 +204,12 @@ def test_order_of_queries_and_threads_change_nothing(model, ranked, monkeypatch)
         ({"ranker": [0.0]}, "scores must be one number per document: got shape (1,) of float64 for 3 documents."),
     ],
 )
-def test_errors_say_what_is_wrong(arguments, sentence):
+def test_errors(arguments, sentence):
     with pytest.raises(ValueError) as caught:
         simulate(make([2, 1], [0, 2, 1], ["a", "b"]), **arguments)
     assert str(caught.value) == sentence
 
 
-def test_real_valued_labels_are_refused():
+def test_real_valued_labels_are_rejected():
     with pytest.raises(ValueError, match=r"labels must be the grades 0 to 4, .* got 0\.5 at row 1 \(query number 0\)"):
         simulate(make([2], [0, 0.5]))

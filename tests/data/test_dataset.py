@@ -115,7 +115,7 @@ REFUSED: list[tuple[dict, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED)
-def test_what_is_wrong_is_said_where_and_how_to_cure_it(changes, sentence):
+def test_errors_name_the_place_and_a_hint(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(**changes)
 
@@ -208,13 +208,13 @@ def test_from_qids(qids):
     assert data.qids().tolist() == qids
 
 
-def test_a_query_that_comes_back_is_refused():
+def test_a_query_that_comes_back_is_rejected():
     sentence = "the rows of a query must lie together: got query .*'a'.* again after another query at row 3. Hint: sort"
     with pytest.raises(ValueError, match=sentence):
         RankingDataset.from_qids(FEATURES, LABELS, ["a", "a", "b", "a", "c", "c"])
 
 
-def test_one_qid_per_query_is_refused():
+def test_one_qid_per_query_is_rejected():
     sentence = (
         "qids must be one query id per document: got 3 ids for 6 documents. Hint: for one number per query use fro"
     )
@@ -405,7 +405,7 @@ def test_positions_are_whole_numbers():
     assert np.shares_memory(RankingDataset(np.zeros((2, 1)), [0, 1], [0, 2], positions=shown).positions, shown)
 
 
-def test_ids_that_differ_by_their_type_alone_are_refused():
+def test_ids_that_differ_by_their_type_alone_are_rejected():
     pd = pytest.importorskip("pandas")
     features, labels = [[1.0], [2.0]], [0, 1]
     both: Any = [1, "1"]

@@ -174,7 +174,7 @@ def test_columns_that_do_not_fit_are_named(change, options, message):
         from_frame(pl.DataFrame(ROWS | change), **options)
 
 
-def test_what_is_no_table_is_refused():
+def test_values_that_are_no_table_are_rejected():
     with pytest.raises(ValueError, match=r"a frame must be a polars, pandas or Arrow table: got builtins.dict"):
         from_frame(ROWS)
 
@@ -248,7 +248,7 @@ PLAIN = rw.RankingDataset([[1.0, 2.0], [3.0, 4.0]], [1, 0], [0, 1, 2])
     ],
     ids=["everything", "plain", "large ids", "small ids", "no features", "names taken", "no documents"],
 )
-def test_parquet_gives_back_exactly_what_was_written(tmp_path, data):
+def test_parquet_reads_exactly_what_was_written(tmp_path, data):
     path = tmp_path / "data.parquet"
     assert rw.write_parquet(data, path) == path
     assert_same(read_parquet(path), data)
@@ -334,7 +334,7 @@ def test_numbers_of_128_bits_are_ids_where_they_fit():
         from_frame(frame)
 
 
-def test_one_name_stands_for_itself_and_not_for_its_letters():
+def test_a_single_name_is_one_column():
     frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "s": [1.0, 2.0], "shop": ["a", "b"]})
     data = from_frame(frame, features="shop", categorical="shop")
     assert (data.feature_names, data.categories) == (("shop",), {0: ("a", "b")})
@@ -347,7 +347,7 @@ def test_an_id_of_text_that_comes_again_is_written_as_text():
         from_frame(frame)
 
 
-def test_data_without_labels_are_known_as_such():
+def test_data_without_labels_are_not_labelled():
     frame = pl.DataFrame({"qid": [1, 1, 2], "x": [0.5, 1.0, 2.0]})
     data = rw.RankingDataset.from_frame(frame, to_score=True)
     assert not data.is_labelled

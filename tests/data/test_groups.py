@@ -1,4 +1,4 @@
-"""Groups of documents: read from any form, kept wherever documents go, and no feature."""
+"""Groups of documents: columns of several types in tables, errors, digests and the command line."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy import sparse
 
 import rankwise as rw
 from rankwise.rankers.training.checkpoints import fingerprint
@@ -18,44 +17,6 @@ def data() -> rw.RankingDataset:
     plain = rw.synthetic(n_queries=20, n_docs=6, seed=1)
     groups = np.random.default_rng(0).choice(["north", "south", "west"], plain.n_docs)
     return plain.with_(groups=groups, query_ids=np.arange(plain.n_queries) + 100)
-
-
-def same(one: rw.RankingDataset, other: rw.RankingDataset) -> None:
-    assert one.groups is not None
-    np.testing.assert_array_equal(one.groups, other.groups)
-    np.testing.assert_array_equal(one.features, other.features)
-
-
-def test_groups_go_where_the_documents_go(data: rw.RankingDataset):
-    part = data.take([3, 1])
-    rows = np.concatenate([np.flatnonzero(data.qids() == query) for query in (103, 101)])
-    np.testing.assert_array_equal(part.groups, data.groups[rows])  # type: ignore[index]
-    same(rw.concatenate([data.take([3]), data.take([1])]), part)
-    with pytest.raises(ValueError, match="some of the data sets to be joined have groups and some do not"):
-        rw.concatenate([data.take([3]), data.take([1]).with_(groups=None)])
-    for piece in (*rw.split(data, (0.6, 0.2, 0.2), seed=1), *next(iter(rw.folds(data, 4, seed=1)))):
-        np.testing.assert_array_equal(piece.groups, data.groups[np.isin(data.qids(), piece.qids())])  # type: ignore[index]
-    wide = data.with_(features=sparse.csr_array(data.features))
-    np.testing.assert_array_equal(wide.take([3, 1]).groups, part.groups)
-    noisy = rw.add_negatives(data, 0.5, seed=2)
-    which = {tuple(row): group for row, group in zip(data.features.tolist(), data.groups.tolist(), strict=True)}  # type: ignore[union-attr]
-    assert [which[tuple(row)] for row in noisy.features.tolist()] == noisy.groups.tolist()  # type: ignore[union-attr]
-    log = rw.simulate_clicks(data, seed=3)
-    assert [which[tuple(row)] for row in log.features.tolist()] == log.groups.tolist()  # type: ignore[union-attr]
-
-
-def test_files_keep_groups(data: rw.RankingDataset, tmp_path: Path):
-    path = rw.write_parquet(data, tmp_path / "data.parquet")
-    same(rw.read_parquet(path), data)
-    same(rw.open_data(path), data)
-    same(rw.open_data(path), data)  # from the copy on disk
-    same(
-        rw.read_parquet(rw.write_parquet(rw.open_data(path).take([4, 2]), tmp_path / "part.parquet")), data.take([4, 2])
-    )
-    with pytest.raises(ValueError, match="cannot hold groups"):
-        rw.write_letor(data, tmp_path / "data.txt")
-    rw.write_letor(data, tmp_path / "data.txt", lossy=True)
-    assert rw.read_letor(tmp_path / "data.txt").groups is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +41,7 @@ def test_a_column_of_a_table_names_groups_and_is_no_feature(column: pl.Series, e
     assert found.take([1]).groups.tolist() == expected[2:]  # type: ignore[union-attr]
 
 
-def test_errors_say_what_where_and_what_to_do(data: rw.RankingDataset):
+def test_errors_name_place_and_hint(data: rw.RankingDataset):
     with pytest.raises(ValueError, match=r"groups must be one integer or string per document: got shape \(2,\)"):
         data.with_(groups=["a", "b"])
     with pytest.raises(ValueError, match="groups must be one integer or string per document: got .*float64"):
@@ -101,7 +62,7 @@ def test_errors_say_what_where_and_what_to_do(data: rw.RankingDataset):
         rw.RankingDataset.from_frame(frame, groups="sid")
 
 
-def test_a_checkpoint_knows_the_groups(data: rw.RankingDataset):
+def test_digests_depend_on_groups(data: rw.RankingDataset):
     assert fingerprint(data) != fingerprint(data.with_(groups=None))
     assert fingerprint(data) != fingerprint(data.with_(groups=data.groups[::-1]))  # type: ignore[index]
 

@@ -123,7 +123,7 @@ def test_queries_in_training_and_validation_data_are_counted():
     assert told(*parts(3)).startswith(f"{what}. Hint: ")
 
 
-def test_ids_and_features_are_told_apart():
+def test_ids_and_features_are_compared_separately():
     train, valid = parts(4)
     features = np.array(valid.features)
     features[: valid.offsets[3]] += 1.0

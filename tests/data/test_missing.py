@@ -142,7 +142,7 @@ def test_a_column_may_be_empty_in_some_files_of_a_folder(tmp_path, first, second
     np.testing.assert_array_equal(rw.open_data(tmp_path).features[:, 0], expected)
 
 
-def test_text_among_numbers_is_still_refused(trained):
+def test_text_among_numbers_is_still_rejected(trained):
     ranker, _ = trained
     with pytest.raises(ValueError, match="a feature must be a column of numbers: got String in column 'y'"):
         ranker.predict(pl.DataFrame({"x": [1, 2], "y": ["high", None], "shop": ["a", "b"]}))

@@ -93,7 +93,7 @@ def test_summaries_are_those_of_the_dense_matrix():
     assert summary(dense.with_(features=sparse.csr_array(columns))) == summary(dense)
 
 
-def test_what_cannot_be_is_refused():
+def test_impossible_combinations_are_rejected():
     with pytest.raises(ValueError, match="no categorical columns"):
         rw.RankingDataset(matrix(), LABELS, [0, 12], categorical=[1])
     with pytest.raises(ValueError, match="sparse matrix of shape"):

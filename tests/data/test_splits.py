@@ -164,7 +164,7 @@ def test_folds_turn_the_parts_as_letor_does(n):
         (lambda data: rw.split(data, seed=-1), "seed must be a whole number of at least 0: got -1."),
     ],
 )
-def test_errors_come_at_once_and_say_the_cure(call, sentence):
+def test_errors_are_raised_at_once_with_a_hint(call, sentence):
     with pytest.raises(ValueError) as caught:
         call(make(range(4)))
     assert str(caught.value) == sentence

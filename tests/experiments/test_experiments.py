@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.data.catalog import lookup as catalog
+from rankwise.data.catalog import sets
 from rankwise.experiments import published, summary
 from rankwise.experiments.judging.comparisons import comparison
 from rankwise.experiments.methods import method as read_method
@@ -201,8 +201,8 @@ def test_every_recipe_can_be_planned_and_names_what_it_is_compared_with(name):
     assert spec.claim
     assert spec.cost
     assert spec.paper_data
-    sets = {catalog.entry(one).name for one in spec.paper_data}
-    assert sets == set(spec.paper_data)
+    names = {sets.entry(one).name for one in spec.paper_data}
+    assert names == set(spec.paper_data)
     quick = spec.quickly()
     cells = cells_of(spec.changed({"data": [DATA]}))  # builds every ranker: an unknown setting would raise
     assert len(cells) == spec.trials * len(spec.levels) * len(spec.methods)

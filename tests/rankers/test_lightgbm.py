@@ -16,8 +16,8 @@ import pytest
 import rankwise as rw
 from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.rankers.training import progress
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.trees.newton import newton
 from tests.objectives.pairwise.pairs_by_hand import frozen
@@ -658,8 +658,9 @@ def test_the_bar_shows_the_metric_on_the_error_output_only_if_wanted(data, valid
     assert shown.out == ""
     assert "3/3" in shown.err
     assert "ndcg@10 0." in shown.err
-    with contextlib.redirect_stderr(io.StringIO()), progress.showing(None, Stopping(rounds=3), 0) as report:
-        report(State())
+    bar = ProgressBar(Stopping(rounds=3))
+    with contextlib.redirect_stderr(io.StringIO()), bar.showing(None, 0):
+        bar.report(State())
 
 
 def test_a_loss_is_shown_only_where_rounds_compare(data, capsys):

@@ -29,7 +29,7 @@ def stored(data, tmp_path):
 
 
 def place(data):
-    file = disk.Mapping.of(data.features)
+    file = disk.MappedRows.of(data.features)
     assert file is not None
     return Path(file.path)
 
@@ -43,7 +43,7 @@ def same(one, other):
 
 def test_parquet_opened_is_parquet_read(stored, small_blocks):
     opened = rw.open_data(stored)
-    assert disk.Mapping.of(opened.features) is not None
+    assert disk.MappedRows.of(opened.features) is not None
     assert "features on disk" in repr(opened)
     same(opened, rw.read_parquet(stored))
 
@@ -116,13 +116,13 @@ def test_the_same_model_as_from_memory(ranker, stored, valid, small_blocks):
 def test_features_are_read_in_blocks_only(ranker, stored, small_blocks, monkeypatch, tmp_path):
     opened = rw.open_data(stored)
     read = []
-    ours = disk.Mapping.read
+    ours = disk.MappedRows.read
 
     def watched(self, first, last):
         read.append(last - first)
         return ours(self, first, last)
 
-    monkeypatch.setattr(disk.Mapping, "read", watched)
+    monkeypatch.setattr(disk.MappedRows, "read", watched)
     monkeypatch.setattr(external, "_SAMPLE", 100)
     model = ranker("xendcg", **SMALL).fit(opened, opened)
     model.predict(opened)
@@ -208,7 +208,7 @@ OWNERS = (of_torch, of_bytes, of_polars, of_arrow, of_an_anonymous_mapping)
 def test_memory_that_is_not_numpys_is_no_file(owner, data):
     given = owner(data.features)
     np.testing.assert_array_equal(given, data.features)
-    assert disk.Mapping.of(given) is None
+    assert disk.MappedRows.of(given) is None
     assert [block.shape for block in disk.blocks(given)] == [given.shape]
 
 
@@ -225,7 +225,7 @@ def test_a_mapping_is_found_behind_views(stored):
     plain = np.asarray(features).view(np.ndarray)
     for hidden in (plain, plain[3:], np.asarray(memoryview(features))[5:]):  # type: ignore[arg-type]
         matrix = hidden.reshape(-1, features.shape[1])
-        file = disk.Mapping.of(matrix)
+        file = disk.MappedRows.of(matrix)
         assert file is not None
         np.testing.assert_array_equal(file.read(0, 4), matrix[:4])
 

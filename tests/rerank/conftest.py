@@ -1,13 +1,16 @@
-"""What the tests of rerankers share: one tiny model on disk, and a fresh one in memory.
+"""Fixtures of rerankers: a tiny model on disk, a fresh one in memory, and one that is trained and saved.
 
 Tests of texts alone do without torch, so that it is imported by the fixtures only.
 """
 
 import os
+from typing import Any
 
 import pytest
 
-# Nothing is downloaded, and nobody waits for what is not there; huggingface_hub reads this when it is imported.
+import rankwise as rw
+
+# Nothing is downloaded; huggingface_hub reads this when it is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -26,3 +29,24 @@ def cross_encoder(tiny_folder):
     from tests.rerank import tiny
 
     return tiny.cross_encoder(tiny_folder)
+
+
+@pytest.fixture(scope="session")
+def lists():
+    """Lists of graded texts."""
+    from tests.rerank import graded
+
+    return graded.lists(12)
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_folder, lists):
+    """A reranker that is trained, and stopped, on the same lists."""
+    settings: Any = {"learning_rate": 1e-3, "batch_queries": 4, "threads": 1, "device": "cpu"}
+    return rw.rerank.Reranker(tiny_folder, "xendcg", **settings).fit(lists, lists)
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    """The folder of that reranker."""
+    return trained.save(tmp_path / "saved")

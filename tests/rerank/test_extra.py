@@ -24,7 +24,7 @@ except ImportError as error:
     ("name", "call", "missing"),
     [("Loss", "", "torch"), ("two_passes", "", "torch"), ("Reranker", "('none').predict([])", "sentence_transformers")],
 )
-def test_what_is_missing_is_said(name, call, missing):
+def test_a_missing_package_is_named_with_its_extra(name, call, missing):
     program = PROGRAM.format(name=name, call=call, missing=missing)
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True

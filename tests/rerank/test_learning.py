@@ -70,7 +70,7 @@ def test_a_reranker_learns_to_rank_queries_that_it_has_not_seen(easy):
 
 
 @pytest.mark.slow
-def test_ours_reach_what_theirs_learn_in_as_many_steps(easy):
+def test_our_objectives_learn_as_much_as_their_losses_in_as_many_steps(easy):
     found = {
         method: np.mean([easy.measure(job(easy, method=method, steps=120, seed=seed)) for seed in range(2)])
         for method in ("LambdaLoss", "ranknet", "xendcg")  # the others, and more seeds: benchmarks/rerank_learning.py

@@ -1,6 +1,7 @@
 """The loss of a ``CrossEncoder``: the same in any batch, with every column, and refusals that say what to do."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_the_loss_is_that_of_the_scores_that_the_model_predicts(cross_encoder):
         assert rw.rerank.Loss(cross_encoder, "lambdarank")(lists.inputs, lists.labels).item() == pytest.approx(expected)
 
 
-def test_drawn_numbers_are_new_at_each_step_and_fixed_where_nothing_is_trained(cross_encoder):
+def test_random_numbers_are_new_at_each_step_and_fixed_where_gradients_are_off(cross_encoder):
     lists = RandomLists()
     loss = rw.rerank.Loss(cross_encoder.eval(), "stochastic(xendcg, samples=2)", seed=4)
     first, second = (loss(lists.inputs, lists.labels).item() for _ in range(2))
@@ -71,7 +72,7 @@ def test_drawn_numbers_are_new_at_each_step_and_fixed_where_nothing_is_trained(c
         assert len({loss(lists.inputs, lists.labels).item() for _ in range(2)}) == 1
 
 
-def test_columns_are_taken_by_place(cross_encoder):
+def test_columns_are_read_by_position(cross_encoder):
     lists = RandomLists()
     cross_encoder.eval()
     scores = cross_encoder.predict(lists.pairs, activation_fn=torch.nn.Identity()).astype(float)
@@ -121,7 +122,7 @@ def test_labels_may_be_on_a_device(cross_encoder, monkeypatch):
     assert loss(lists.inputs, [row.bfloat16() for row in lists.labels]).item() == pytest.approx(plain)
 
 
-def test_a_teacher_is_learnt_from_without_labels(cross_encoder):
+def test_distillation_needs_no_labels(cross_encoder):
     lists = RandomLists()
     inputs = [*lists.inputs, [torch.rand(len(some)).tolist() for some in lists.documents]]
     loss = rw.rerank.Loss(cross_encoder, "distil")
@@ -142,7 +143,7 @@ def test_prompts_reach_the_tokenizer(cross_encoder):
     assert prompted == pytest.approx(expected, rel=1e-5) != plain
 
 
-def test_features_without_rows_are_made_for_each_mini_batch(cross_encoder, monkeypatch):
+def test_features_without_rows_are_computed_for_each_mini_batch(cross_encoder, monkeypatch):
     """As those of images and of texts that are packed one behind the other."""
     lists = RandomLists()
     cross_encoder.eval()
@@ -162,7 +163,7 @@ def test_features_without_rows_are_made_for_each_mini_batch(cross_encoder, monke
     torch.testing.assert_close(found[1], expected[1], atol=1e-5, rtol=1e-4)
 
 
-def test_settings_are_told_to_model_cards_and_copies_are_whole(cross_encoder):
+def test_settings_are_in_model_cards_and_copies(cross_encoder):
     loss = rw.rerank.Loss("0.5*distil + 0.5*lambdarank", mini_batch_size=8, seed=3)
     bound = copy.deepcopy(loss(cross_encoder))
     assert bound.get_config_dict() == {
@@ -177,7 +178,21 @@ def test_settings_are_told_to_model_cards_and_copies_are_whole(cross_encoder):
     assert "Burges" in rw.rerank.Loss(cross_encoder, "lambdarank").citation
 
 
-def test_what_is_wrong_is_said(cross_encoder):
+def test_losses_with_and_without_a_model_are_losses(cross_encoder):
+    unbound, bound = rw.rerank.Loss("lambdarank", seed=3), rw.rerank.Loss(cross_encoder, "lambdarank", seed=3)
+    assert isinstance(unbound, rw.rerank.Loss)
+    assert isinstance(bound, rw.rerank.Loss)
+    assert not isinstance(unbound, torch.nn.Module)  # so that trainers bind it
+    assert isinstance(bound, torch.nn.Module)
+    assert list(bound.children()) == [cross_encoder]
+    assert "_extra_state" in bound.state_dict()
+    assert repr(bound).startswith("Loss(\n  objective='lambdarank'")
+    for loss in (unbound, bound):
+        copied = pickle.loads(pickle.dumps(loss))  # noqa: S301 (made here)
+        assert (type(copied), repr(copied.objective), copied.seed) == (type(loss), "lambdarank", 3)
+
+
+def test_errors_name_the_column_and_the_list(cross_encoder):
     lists = RandomLists()
     loss = rw.rerank.Loss(cross_encoder, "lambdarank")
     with pytest.raises(ValueError, match="columns query, documents, in this order, and labels: got 3 columns"):
@@ -188,7 +203,7 @@ def test_what_is_wrong_is_said(cross_encoder):
         loss([["a"], ["a document"]], [torch.ones(1)])
     with pytest.raises(ValueError, match="labels must be as many as the documents.*list number 2"):
         loss(lists.inputs, [*lists.labels[:2], torch.ones(1), *lists.labels[3:]])
-    with pytest.raises(ValueError, match="labels must be as many as the documents.*list number 4"):
+    with pytest.raises(ValueError, match="labels must be one list for each query: got 4 lists for 5 queries"):
         loss(lists.inputs, lists.labels[:4])
     with pytest.raises(ValueError, match="each list must have a list of labels: got one label"):
         loss(lists.inputs, torch.ones(5))

@@ -1,16 +1,19 @@
-"""Two processes of DistributedDataParallel learn what one does: a list counts the same on whichever rank it is."""
+"""Two processes learn the model of one, by DistributedDataParallel or in a Reranker."""
 
 import socket
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rerank import parallel
+from rankwise.rerank import passes
 from tests.processes import HANG, environment
-from tests.rerank import ranks, tiny
+from tests.rerank import graded, ranks, tiny
 
 
 def free_port():
@@ -20,7 +23,7 @@ def free_port():
 
 
 @pytest.mark.slow
-def test_two_processes_are_one(tmp_path):
+def test_two_processes_compute_the_gradient_of_one(tmp_path):
     tiny.save(tmp_path / "model", dropout=0.0)
     cluster = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     started = [
@@ -51,7 +54,7 @@ def test_two_processes_are_one(tmp_path):
     torch.testing.assert_close(first[1], ranks.trained(tmp_path, 6), atol=1e-5, rtol=1e-4)
 
 
-def test_a_static_graph_is_refused():
+def test_a_static_graph_is_rejected():
     class Static(torch.nn.parallel.DistributedDataParallel):
         def __init__(self):
             torch.nn.Module.__init__(self)
@@ -61,4 +64,43 @@ def test_a_static_graph_is_refused():
         rw.rerank.Loss("lambdarank", mini_batch_size=1).of(lambda _: _, ["a"], [1], [0, 1], model=Static())
     compiled = torch.compile(Static(), backend="eager")
     with pytest.raises(ValueError, match="static_graph"):
-        parallel.check_parallel(compiled)
+        passes.check_parallel(compiled)
+
+
+TRAIN = """
+import sys
+import torch.distributed as dist
+import rankwise as rw
+from tests.rerank import graded
+data = graded.lists(14)
+settings = dict(learning_rate=1e-3, batch_queries=5, parts=2, threads=1, device="cpu")
+model = rw.rerank.Reranker(sys.argv[1], "listnet", **settings).fit(data.take(slice(0, 11)), data.take(slice(11, 14)))
+if int(dist.get_rank()) == 0:
+    model.save(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_model_of_one(tmp_path):
+    base = tiny.save(tmp_path / "base", dropout=0.0)  # each process drops its own
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*torchrun, script, base, tmp_path / "two"],
+        env=environment(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false"),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(tmp_path / "two" / "README.md").is_file()
+    two = rw.rerank.Reranker.load(tmp_path / "two", device="cpu")
+    data = graded.lists(14)
+    settings: Any = {"learning_rate": 1e-3, "batch_queries": 5, "parts": 2, "threads": 1, "device": "cpu"}
+    one = rw.rerank.Reranker(base, "listnet", **settings).fit(data.take(slice(0, 11)), data.take(slice(11, 14)))
+    np.testing.assert_allclose(two.history_["loss"], one.history_["loss"], rtol=1e-5)
+    assert two.history_["ndcg@10"] == one.history_["ndcg@10"]
+    assert two.evaluations_ == one.evaluations_
+    np.testing.assert_allclose(np.diff(two.predict(data)), np.diff(one.predict(data)), atol=1e-3)

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rerank import replay
-from rankwise.rerank.batching import Batching
-from rankwise.rerank.inputs import mini_batches
+from rankwise.rerank import passes
+from rankwise.rerank.batches import MiniBatchSize, mini_batches
 from tests.rerank.texts import RandomLists, gradients
 
 OBJECTIVES = ("lambdarank", "listnet", "0.5*approx_ndcg + 0.5*softmax_ce", "stochastic(xendcg, samples=4)")
@@ -23,7 +22,7 @@ def both_ways(model, score, encoded, objective, **size):
         other = copy.deepcopy(model).train()
         torch.manual_seed(3)
         if whole:
-            batches = mini_batches(features, len(lists.pairs), Batching(**size))
+            batches = mini_batches(features, len(lists.pairs), MiniBatchSize(**size))
             scores = batches.unsorted(torch.cat([score(other, batch) for batch in batches]).float())
             value = rw.torch_loss(objective, seed=7)(scores, lists.flat_labels, lists.offsets)
         else:
@@ -64,9 +63,9 @@ def test_gradients_are_those_of_the_full_graph_with_dropout_on(cross_encoder, en
     same(both_ways(classifier(cross_encoder), scored, encoded, objective, **size))
 
 
-def test_dropout_that_is_not_replayed_would_be_seen(cross_encoder, encoded, monkeypatch):
+def test_without_the_random_state_gradients_differ(cross_encoder, encoded, monkeypatch):
     """The test above would fail if masks were drawn anew."""
-    monkeypatch.setattr(replay.RandomState, "again", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(passes.RngState, "restored", lambda _: contextlib.nullcontext())
     found = both_ways(classifier(cross_encoder), scored, encoded, "lambdarank", mini_batch_size=4)
     assert (found[0][1] - found[1][1]).abs().max() > 1e-2
 
@@ -85,7 +84,7 @@ def test_activation_checkpointing_changes_nothing(cross_encoder, encoded, reentr
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
-def test_the_second_pass_casts_as_the_first_did(cross_encoder, encoded, inside):
+def test_the_second_pass_has_the_precision_of_the_first(cross_encoder, encoded, inside):
     """Autocast ends before ``backward()``, and casts of the first pass have no graph."""
     features, lists = encoded
     found = []
@@ -94,7 +93,7 @@ def test_the_second_pass_casts_as_the_first_did(cross_encoder, encoded, inside):
         torch.manual_seed(3)
         with torch.autocast("cpu", torch.bfloat16):
             if whole:
-                batches = mini_batches(features, len(lists.pairs), Batching(mini_batch_size=4))
+                batches = mini_batches(features, len(lists.pairs), MiniBatchSize(mini_batch_size=4))
                 scores = torch.cat([scored(model, batch) for batch in batches])
                 assert scores.dtype == torch.bfloat16
                 value = rw.torch_loss("listnet")(batches.unsorted(scores).float(), lists.flat_labels, lists.offsets)
@@ -139,7 +138,7 @@ def test_the_value_may_be_scaled_added_and_accumulated_before_backward(cross_enc
         assert not value().requires_grad
 
 
-def test_a_compiled_model_is_taken(cross_encoder, encoded):
+def test_a_compiled_model_has_the_same_gradient(cross_encoder, encoded):
     model = classifier(cross_encoder).eval()
     compiled = torch.compile(model, backend="eager", dynamic=True)
     loss = rw.rerank.Loss("lambdarank", mini_batch_size=8)
@@ -193,7 +192,7 @@ def test_memory_of_the_backward_pass_does_not_grow_with_the_list(cross_encoder):
     assert whole > 20 * large
 
 
-def test_what_a_model_must_give_is_said():
+def test_outputs_that_are_not_one_score_per_pair_are_rejected():
     loss = rw.rerank.Loss("lambdarank", mini_batch_size=2)
     weight = torch.ones(1, requires_grad=True)
     for wrong in (lambda batch: torch.ones(len(batch), 2) * weight, lambda batch: len(batch)):

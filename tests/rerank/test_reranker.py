@@ -138,19 +138,19 @@ def test_propensities_are_weights_of_documents(calm_folder, parts):
         reranker(calm_folder, debias=True).fit(train)
 
 
-def test_training_stops_when_nothing_gets_better(tiny_folder, parts):
+def test_training_stops_when_the_metric_no_longer_improves(tiny_folder, parts):
     model = reranker(tiny_folder, epochs=9, patience=2, learning_rate=1e-9).fit(*parts)
     assert model.stopped_ == "patience"
     assert len(model.history_["loss"]) == model.best_round_ + 2
 
 
-def test_lists_that_say_nothing_are_an_error(tiny_folder, parts):
+def test_lists_without_a_gradient_are_an_error(tiny_folder, parts):
     nothing = parts[0].with_(labels=np.zeros(parts[0].n_docs))
     with pytest.raises(rw.NothingLearnedError, match="no query with documents of different labels"):
         reranker(tiny_folder).fit(nothing)
 
 
-def test_parts_without_information_do_not_end_the_training(tiny_folder, parts):
+def test_parts_without_a_gradient_do_not_end_the_training(tiny_folder, parts):
     told = np.repeat(np.arange(24) == 0, parts[0].sizes)  # one list of 24, in one of six parts
     model = reranker(tiny_folder, epochs=1, parts=6).fit(parts[0].with_(labels=parts[0].labels * told))
     assert model.stopped_ == "parts"
@@ -165,7 +165,7 @@ def test_mixed_precision_learns_nearly_the_same(calm_folder, parts):
     assert (mixed.predict(parts[1]) != exact.predict(parts[1])).any()
 
 
-def test_a_language_model_scores_by_its_yes(tmp_path, parts):
+def test_a_language_model_scores_by_the_logit_of_yes(tmp_path, parts):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     words = tiny.tokenizer()
@@ -238,6 +238,16 @@ def test_resuming_needs_a_checkpoint(tiny_folder, parts):
         reranker(tiny_folder).fit(parts[0], resume=True)
 
 
+def test_the_progress_bar_counts_steps_and_shows_loss_and_metric(tiny_folder, parts, capsys):
+    steps = -(-parts[0].n_queries // 6)
+    reranker(tiny_folder, epochs=1, parts=2, batch_queries=6, progress=True).fit(*parts)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"{steps}/{steps}" in shown.err
+    assert "loss " in shown.err
+    assert "ndcg@10 0." in shown.err
+
+
 def test_an_interruption_keeps_the_best_part(tiny_folder, parts):
     def press(done, history):
         if done == 2:
@@ -251,7 +261,7 @@ def test_an_interruption_keeps_the_best_part(tiny_folder, parts):
     assert model.evaluate(parts[1]).mean["ndcg@10"] == max(model.history_["ndcg@10"])
 
 
-def test_an_interruption_of_the_first_part_is_passed_on(tiny_folder, parts, monkeypatch):
+def test_an_interruption_of_the_first_part_is_raised(tiny_folder, parts, monkeypatch):
     def press(*_):
         raise KeyboardInterrupt
 
@@ -274,7 +284,7 @@ def test_pairs_are_scored_in_their_order_however_they_are_cut(trained, parts, mo
     np.testing.assert_allclose(trained.predict(parts[1]), whole, atol=1e-5)
 
 
-def test_rank_puts_documents_in_order(trained):
+def test_rank_sorts_documents_by_score(trained):
     documents = ["the house", "a great great film", "a tree"]
     table = trained.rank("people", documents)
     assert table.columns == ["rank", "document", "score", "text"]
@@ -288,7 +298,7 @@ def test_rank_puts_documents_in_order(trained):
         trained.rank("people", "a great film")
 
 
-def test_evaluate_and_compare_take_its_scores(trained, tiny_folder, parts):
+def test_evaluate_and_compare_score_with_a_reranker(trained, tiny_folder, parts):
     before, after = reranker(tiny_folder).predict(parts[1]), trained.predict(parts[1])
     evaluation = rw.evaluate(after, parts[1].data, ["ndcg@10", "rr"])
     assert evaluation.mean == trained.evaluate(parts[1], ["ndcg@10", "rr"]).mean
@@ -297,7 +307,7 @@ def test_evaluate_and_compare_take_its_scores(trained, tiny_folder, parts):
     assert "ndcg@10" in repr(found)
 
 
-def test_what_is_no_text_is_refused(trained, tiny_folder, parts):
+def test_data_without_texts_are_rejected(trained, tiny_folder, parts):
     with pytest.raises(ValueError, match=r"texts must be pairs: got 'a text' at number 1"):
         trained.predict([("a", "b"), "a text"])
     for other in ("a text", parts[0].data):
@@ -324,12 +334,12 @@ def test_what_is_no_text_is_refused(trained, tiny_folder, parts):
         ({"objective": "lambdarnk"}, "did you mean 'lambdarank'"),
     ],
 )
-def test_wrong_settings_are_refused_before_training(setting, message, tiny_folder, parts):
+def test_wrong_settings_are_rejected_before_training(setting, message, tiny_folder, parts):
     with pytest.raises(ValueError, match=message):
         reranker(tiny_folder, **setting).fit(*parts)
 
 
-def test_settings_are_shown(tiny_folder):
+def test_the_repr_shows_changed_settings(tiny_folder):
     assert repr(rw.rerank.Reranker("a/b", "xendcg", epochs=3)) == "Reranker('a/b', objective='xendcg', epochs=3)"
     with pytest.raises(TypeError, match="batch_size"):
         reranker(tiny_folder, batch_size=3)
@@ -344,7 +354,7 @@ def test_a_cross_encoder_is_trained_itself(cross_encoder, parts):
     assert repr(model).startswith("Reranker(CrossEncoder, ")
 
 
-def test_a_reranker_is_evaluated_compared_and_refused_as_any_system(tiny_folder, parts, tmp_path):
+def test_a_reranker_is_evaluated_and_compared_as_any_system(tiny_folder, parts, tmp_path):
     model, lists = reranker(tiny_folder), parts[1]
     lists = lists.with_(document_ids=[f"d{number}" for number in range(lists.n_docs)])
     scores = model.predict(lists)
@@ -371,7 +381,7 @@ def test_a_reranker_is_evaluated_compared_and_refused_as_any_system(tiny_folder,
         rw.evaluate(model, lists.data)
 
 
-def test_what_a_run_did_not_retrieve_counts_and_is_not_ranked(parts):
+def test_documents_that_a_run_did_not_retrieve_count_and_are_not_ranked(parts):
     lists = parts[1].take([0])
     lists = lists.with_(document_ids=[f"d{number}" for number in range(lists.n_docs)])
     relevant = int(np.argmax(lists.labels))

@@ -32,7 +32,7 @@ def arguments(folder, kind=CrossEncoderTrainingArguments, **settings):
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_their_trainer_trains_evaluates_saves_loads_and_writes_a_card(cross_encoder, tmp_path, bound):
+def test_the_trainer_of_sentence_transformers_trains_evaluates_saves_and_writes_a_card(cross_encoder, tmp_path, bound):
     lists = RandomLists((3, 6, 2, 9))
     samples = [
         {"query": query, "positive": documents[:1], "negative": documents[1:]}
@@ -58,13 +58,13 @@ def test_their_trainer_trains_evaluates_saves_loads_and_writes_a_card(cross_enco
     loaded = CrossEncoder(str(tmp_path / "model"), device="cpu", local_files_only=True)
     assert loaded.predict(lists.pairs) == pytest.approx(after, abs=1e-6)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-    assert "rankwise.rerank.loss.Loss" in card
+    assert "rankwise.rerank.loss.BoundLoss" in card
     assert '"objective": "lambdarank"' in card
     assert "@software{rankwise" in card
     assert "CrossEncoderRerankingEvaluator" in card
 
 
-def test_their_trainer_hands_a_teachers_scores_and_weights_over(cross_encoder, tmp_path):
+def test_the_trainer_of_sentence_transformers_passes_teacher_scores_and_weights(cross_encoder, tmp_path):
     lists = RandomLists((3, 6, 2, 9))
     columns = {
         "teacher_scores": [[0.5 * len(text) for text in some] for some in lists.documents],

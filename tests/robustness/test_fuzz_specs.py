@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import rankwise as rw
 from rankwise.cli.report import _search
-from rankwise.data.catalog import described as own
+from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.spec import Spec, find_spec, recipes
@@ -68,7 +68,7 @@ def _recipes() -> list[bytes]:
     ("read", "samples", "name"),
     [
         (lambda path: find_spec(str(path)), _recipes(), "damaged.toml"),
-        (own.describe, [OWN], "damaged.toml"),
+        (describe, [OWN], "damaged.toml"),
         (read_parameters, [TOML], "damaged.toml"),
         (read_parameters, [JSON], "damaged.json"),
         (lambda path: _search(str(path)), [SEARCH], "damaged.json"),

@@ -70,10 +70,10 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
 
 def _reading() -> set[str]:
     """Arguments of reading ranking data."""
-    from rankwise.data.formats import LETOR_OPTIONS
-    from rankwise.data.frames import ROLES
+    from rankwise.data.columns import roles
+    from rankwise.data.reading import LETOR_OPTIONS
 
-    return {*LETOR_OPTIONS, *ROLES, "sort", "separator", "categories"} - {"progress"}
+    return {*LETOR_OPTIONS, *roles(), "sort", "separator", "categories"} - {"progress"}
 
 
 def _elsewhere() -> set[str]:

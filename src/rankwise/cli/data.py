@@ -248,7 +248,7 @@ def catalog(json: options.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from rankwise.data.catalog.lookup import datasets
+    from rankwise.data.catalog.sets import datasets
     from rankwise.evaluation.tables import Table
 
     entries = datasets()
@@ -265,15 +265,15 @@ def catalog(json: options.Json = False) -> None:
 
 def _free(target: Path, *, force: bool) -> None:
     """Complain at once about a file that could not be written at the end, or whose name does not say its format."""
-    from rankwise.data.formats import format_of
+    from rankwise.data.reading import format_to_write
 
-    format_of(target)
+    format_to_write(target)
     outputs.free(target, force=force)
 
 
 def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
-    from rankwise.data.sources import is_set
+    from rankwise.data.reading import is_set
 
     if part is None and is_set(source):
         part = "train"
@@ -284,15 +284,15 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
-    from rankwise.data import formats as files
-    from rankwise.data.letor.text import CANNOT_HOLD
+    from rankwise.data.letor.writer import unsupported
+    from rankwise.data.reading import is_parquet, write_data
 
-    if lossy and not files.is_parquet(target):
-        nothing: Keywords = dict.fromkeys(CANNOT_HOLD) | {"categorical": ()}
+    if lossy and not is_parquet(target):
+        nothing: Keywords = dict.fromkeys(unsupported()) | {"categorical": ()}
         data = data.with_(**nothing)
     with screen.progress(1) as bar:
         bar.step(f"Writing {target}")
-        files.write_data(data, target, force=force)
+        write_data(data, target, force=force)
     screen.note(f"wrote {target}: {data!r}")
 
 

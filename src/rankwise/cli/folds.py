@@ -49,7 +49,7 @@ def train_folds(
     import numpy as np
 
     import rankwise as rw
-    from rankwise.data.sources import is_set
+    from rankwise.data.reading import is_set
     from rankwise.evaluation.stored import FILE
 
     with screen.progress(2, progress) as bar:
@@ -125,11 +125,11 @@ def results(
 def _own_folds(name: str, folds: int, reading: Reading) -> Any:
     """The folds that a set of the catalog, or a .toml file, has itself."""
     from rankwise.data.catalog import load
-    from rankwise.data.sources import of_set
+    from rankwise.data.reading import set_options
 
     own = load.fold_count(name)
     if own != folds:
         what = f"{name} has {own} folds of its own" if own else f"{name} has one fixed split and no folds"
         hint = f"set --folds {own}" if own else "give a plain file, or one part of it"
         raise check.error(what, got=f"--folds {folds}", hint=hint)
-    return [load.load_dataset(name, number, **of_set(name, reading.options)) for number in range(1, folds + 1)]
+    return [load.load_dataset(name, number, **set_options(name, reading.options)) for number in range(1, folds + 1)]

@@ -11,14 +11,14 @@ import typer
 
 from rankwise import check
 from rankwise.cli import inputs, options, screen
-from rankwise.data.arguments import Roles
+from rankwise.data.columns import COLUMNS, roles
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _PANEL = options.READING
-_TEXTS = ("separator", *(name for name, kind in Roles.__annotations__.items() if kind in (str, str | None)))
+_TEXTS = ("separator", *roles())
 """Arguments of reading that are words: names of columns."""
 
 
@@ -27,9 +27,13 @@ def _option(metavar: str, help_text: str, default: str | None = None, name: str 
     return typer.Option(*names, metavar=metavar, help=help_text, show_default=default or False, rich_help_panel=_PANEL)
 
 
+_COLUMNS: Keywords = {
+    column.role: Annotated[str | None, _option("COLUMN", column.option, column.default)]
+    for column in COLUMNS
+    if column.option
+}
 _OPTIONS: Keywords = {
-    "query": Annotated[str | None, _option("COLUMN", "The column of query ids.", "qid")],
-    "label": Annotated[str | None, _option("COLUMN", "The column of relevance labels.", "label")],
+    **{role: _COLUMNS.pop(role) for role in ("query", "label")},
     "features": Annotated[
         str | None,
         _option(
@@ -38,18 +42,7 @@ _OPTIONS: Keywords = {
             "all that are nothing else",
         ),
     ],
-    "weight": Annotated[
-        str | None, _option("COLUMN", "The column of query weights, the same in all rows of a query.", "no weights")
-    ],
-    "document": Annotated[str | None, _option("COLUMN", "The column of document ids.", "no ids")],
-    "groups": Annotated[
-        str | None,
-        _option("COLUMN", "The column of groups of documents, among which exposure is to be fair.", "no groups"),
-    ],
-    "teacher_score": Annotated[
-        str | None,
-        _option("COLUMN", "The column of another model's scores, which distil and margin_mse learn.", "no scores"),
-    ],
+    **_COLUMNS,
     "categorical": Annotated[
         str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
     ],
@@ -111,16 +104,16 @@ class Reading:
         tables: Keywords | None = None,
     ) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
-        from rankwise.data import sources
+        from rankwise.data import reading
 
         progress = None if bar is None else bar.part
-        return sources.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
+        return reading.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
 
     def parts(self, data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
         """Read training and validation data."""
-        from rankwise.data import sources
+        from rankwise.data import reading
 
-        return sources.read_parts(data, valid, fold, **self.options)
+        return reading.read_parts(data, valid, fold, **self.options)
 
 
 def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:

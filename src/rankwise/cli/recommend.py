@@ -223,7 +223,7 @@ def _learn(
     bar: screen.Steps,
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
-    from rankwise.data.interactions.sources import read_interactions
+    from rankwise.data.reading import read_interactions
     from rankwise.tuning.recommenders import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
 
     share = check.number("--test", test, least=0.0, most=0.9)
@@ -256,7 +256,7 @@ def _learn(
 
 def _history(words: str, model: "Recommends", **columns: Any) -> "Interactions | list[int] | list[str]":
     """Read the history of new users: a table, or the items that one of them likes."""
-    from rankwise.data.interactions.sources import read_interactions
+    from rankwise.data.reading import read_interactions
 
     return read_interactions(words, **columns) if Path(words).exists() else _ids(words, model, "items")
 

@@ -168,7 +168,7 @@ def train(
     taught_by = teaching.load_teacher(
         teacher, beside_teacher, without={"--folds": folds, "--bag": bag, "--blend": blend, "--dask": dask}
     )
-    from rankwise.data.sources import is_set
+    from rankwise.data.reading import is_set
 
     if processes is not None and bag is None and not blend:
         raise check.error("processes train the members of a bag", got=f"--processes {processes}", hint="add --bag N")
@@ -359,11 +359,11 @@ def _described(model: "Trained", output: Path) -> Json:
 
 def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
-    from rankwise.data import formats, sources
+    from rankwise.data.reading import is_parquet, is_set, read_valid
 
-    if sources.is_set(data) or not formats.is_parquet(Path(data)):
+    if is_set(data) or not is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
-    return None, None if valid is None else sources.read_valid(valid, fold, **reading.options)
+    return None, None if valid is None else read_valid(valid, fold, **reading.options)
 
 
 def _fit_on_cluster(

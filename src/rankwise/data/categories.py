@@ -1,7 +1,7 @@
-"""Values of categorical columns: a code is a place in a list of values, and means something only together with it.
+"""Values of categorical columns: a code is an index into a list of values, and has a meaning only with that list.
 
 Lists are compared, joined and translated by value, so that the order in which a table happens to list its categories,
-or which of them it has, makes no difference. A value that a list does not hold is missing (NaN) to whoever goes by it.
+or which of them it has, makes no difference. A value that is not in a list is missing (NaN) for those who use it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +16,15 @@ Values = tuple[str | float, ...]
 """The categories of one column, all text or all numbers: code k is the k-th."""
 
 
-def values(given: Iterable[object], where: str) -> Values:
-    """Check a list of categories: different values, all text or all numbers; others are taken by their text.
+def values(categories: Iterable[object], where: str) -> Values:
+    """Check a list of categories: different values, all text or all numbers; other values are converted to text.
 
     >>> values(["b", "a"], "column 'kind'")
     ('b', 'a')
     >>> values(np.array([3, 1]), "column 'kind'")
     (3, 1)
     """
-    raw = [value.item() if isinstance(value, np.generic) else value for value in given]
+    raw = [value.item() if isinstance(value, np.generic) else value for value in categories]
     plain: Values = tuple(cast("list[float]", raw) if is_numeric(raw) else map(str, raw))
     if len(set(plain)) < len(plain):
         again = next(value for place, value in enumerate(plain) if value in plain[:place])
@@ -37,61 +37,61 @@ def is_numeric(listed: Sequence[object]) -> bool:
     return bool(listed) and all(isinstance(value, bool | int | float) for value in listed)
 
 
-def lists(given: Mapping[int, Sequence[object]] | None, categorical: tuple[int, ...]) -> dict[int, Values]:
+def lists(categories: Mapping[int, Sequence[object]] | None, categorical: tuple[int, ...]) -> dict[int, Values]:
     """Check the categories of some of the categorical columns."""
-    found = {}
-    for column, listed in (given or {}).items():
+    checked = {}
+    for column, listed in (categories or {}).items():
         if column not in categorical:
             raise check.error(
                 "categories belong to categorical columns",
                 got=f"those of column {column!r}",
                 hint=f"set categorical=(…, {column!r}), or leave them out",
             )
-        found[int(column)] = values(listed, f"column {column}")
-    return found
+        checked[int(column)] = values(listed, f"column {column}")
+    return checked
 
 
-def join(several: Iterable[Values], where: str) -> Values:
-    """Put lists together: the first as it is, then what later ones add.
+def join(lists_of_values: Iterable[Values], where: str) -> Values:
+    """Join lists: the first one unchanged, then the new values of later ones.
 
     >>> join([("b", "a"), ("a", "c")], "column 'kind'")
     ('b', 'a', 'c')
     """
-    found: dict[str | float, None] = {}
+    joined: dict[str | float, None] = {}
     kinds: Values = ()
-    for listed in several:
+    for listed in lists_of_values:
         _same_kind(kinds, listed, where)
         kinds = kinds or listed
-        found |= dict.fromkeys(listed)
-    return tuple(found)
+        joined |= dict.fromkeys(listed)
+    return tuple(joined)
 
 
-def translation(own: Values, wanted: Values, where: str) -> NDArray[np.float32] | None:
-    """Give for each code of one list the code of the same value in another, NaN if it is not there; None: no change.
+def translation(old: Values, new: Values, where: str) -> NDArray[np.float32] | None:
+    """Return the code in another list for each code of one, NaN for a value that it lacks; None: codes stay.
 
     >>> translation(("a", "b", "z"), ("b", "a"), "column 'kind'")
     array([ 1.,  0., nan], dtype=float32)
     """
-    if own == wanted[: len(own)]:
+    if old == new[: len(old)]:
         return None
-    _same_kind(own, wanted, where)
-    places = {value: place for place, value in enumerate(wanted)}
-    return np.array([places.get(value, np.nan) for value in own], np.float32)
+    _same_kind(old, new, where)
+    places = {value: place for place, value in enumerate(new)}
+    return np.array([places.get(value, np.nan) for value in old], np.float32)
 
 
 def translated(codes: NDArray[np.float32], table: NDArray[np.float32], where: str) -> NDArray[np.float32]:
-    """Give codes in the terms of another list; NaN stays."""
-    known = ~np.isnan(codes)
-    wrong = known & ~((codes >= 0) & (codes < table.size) & (codes == np.floor(codes)))
-    if wrong.any():
-        raise beyond(codes[int(np.argmax(wrong))], table.size, where)
-    found = np.full(codes.size, np.nan, np.float32)
-    found[known] = table[codes[known].astype(np.int64)]
-    return found
+    """Return the codes of another list, by a table of :func:`translation`; NaN stays."""
+    present = ~np.isnan(codes)
+    outside = present & ~((codes >= 0) & (codes < table.size) & (codes == np.floor(codes)))
+    if outside.any():
+        raise beyond(codes[int(np.argmax(outside))], table.size, where)
+    result = np.full(codes.size, np.nan, np.float32)
+    result[present] = table[codes[present].astype(np.int64)]
+    return result
 
 
 def beyond(code: float, count: int, where: str) -> ValueError:
-    """Say that a code is not the place of a category."""
+    """Build the error of a code that is no index into its list."""
     hint = "number the categories from 0 in the order of their list; NaN stands for one that is missing"
     return check.error(f"a code must be one of the {count} categories", got=f"{code:g}", where=where, hint=hint)
 

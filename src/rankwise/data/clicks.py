@@ -7,7 +7,7 @@ Each list that a user sees is an *impression* and becomes a query of its own: qu
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, threads
 from rankwise.arrays import Array, Ids, offsets_of
 from rankwise.compiling import kernel
+from rankwise.data import columns
+from rankwise.data.columns import NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import uniform_pair
 
@@ -28,15 +30,27 @@ class Predictor(Protocol):
     """Anything that scores the documents of a data set."""
 
     def predict(self, data: RankingDataset, /) -> ArrayLike:
-        """Give one score per document."""
+        """Return one score per document."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class ClickLog(RankingDataset):
-    """Impressions as ranking data, and how many impressions without a click were left out of it."""
+    """Impressions as ranking data, and the number of impressions without a click that were left out."""
 
     dropped: int = field(default=0, kw_only=True)
     """Impressions that ended without a click and were dropped when the log was made."""
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        dropped: int = 0,
+        **optional: Unpack[NamedColumns],
+    ) -> None:
+        super().__init__(features, labels, offsets, **optional)
+        self._set("dropped", dropped)
 
     def __repr__(self) -> str:
         impressions = "impression" if self.dropped == 1 else "impressions"
@@ -104,29 +118,26 @@ def simulate_clicks(
         )
     threads.over_queries(_simulate, data.offsets, *users, lengths, starts, rows, labels, work=work)
 
-    kept = lengths.ravel() > 0
-    sizes = lengths.ravel()[kept]
+    clicked = lengths.ravel() > 0
+    sizes = lengths.ravel()[clicked]
     offsets = offsets_of(sizes)
-    query = np.repeat(np.arange(data.n_queries), impressions)[kept]
-    number = np.tile(np.arange(1, impressions + 1), data.n_queries)[kept]
+    query = np.repeat(np.arange(data.n_queries), impressions)[clicked]
+    number = np.tile(np.arange(1, impressions + 1), data.n_queries)[clicked]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
     features = data.features[rows] if data.is_sparse else _gathered(data, rows, offsets)
+    made_here = ("labels", "query_ids", "propensities", "positions", "judged", "rows")
     return ClickLog(
         features,
         labels,
         offsets,
         query_ids=_impression_ids(data, query, number),
-        weights=None if data.weights is None else data.weights[query],
-        document_ids=None if data.document_ids is None else data.document_ids[rows],
-        document_weights=None if data.document_weights is None else data.document_weights[rows],
-        groups=None if data.groups is None else data.groups[rows],
-        teacher_scores=None if data.teacher_scores is None else data.teacher_scores[rows],
         feature_names=data.feature_names,
         categorical=data.categorical,
         categories=data.categories,
         propensities=None if cascade else examined[positions - 1],
         positions=positions,
-        dropped=int(lengths.size - kept.sum()),
+        dropped=int(lengths.size - clicked.sum()),
+        **columns.take(data, rows, query, leave_out=made_here),
     )
 
 
@@ -168,14 +179,14 @@ def _simulate(  # type: ignore[no-untyped-def]
     impressions = lengths.shape[1]
     for q in range(first, last):
         begin, size = offsets[q], offsets[q + 1] - offsets[q]
-        own = scores[begin : begin + size]
-        best = np.argsort(-own, kind="mergesort")
+        list_scores = scores[begin : begin + size]
+        best = np.argsort(-list_scores, kind="mergesort")
         # Documents with the same score are a run; each place of it is filled at random from those that are left.
         ends = np.empty(size, np.int64)
         for i in range(size - 1, -1, -1):
-            ends[i] = ends[i + 1] if i + 1 < size and own[best[i]] == own[best[i + 1]] else i + 1
+            ends[i] = ends[i + 1] if i + 1 < size and list_scores[best[i]] == list_scores[best[i + 1]] else i + 1
         shown = min(size, examined.size)
-        while own[best[shown - 1]] == -np.inf:
+        while list_scores[best[shown - 1]] == -np.inf:
             shown -= 1
         for k in range(impressions):
             if starts.size and lengths[q, k] == 0:

@@ -1,4 +1,4 @@
-"""Files that may be compressed with gzip or Zstandard: their first bytes tell, and the names of new ones."""
+"""Data files: their formats by name, and compression by gzip or Zstandard, which their first bytes show."""
 
 import contextlib
 import gzip
@@ -12,6 +12,10 @@ from typing import IO, Any
 from rankwise import check
 from rankwise.files import replacing
 
+FORMATS = ("letor", "csv", "parquet")
+TEXT = (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".vali", ".test")
+TABLES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_COMPRESSED = (".gz", ".zst")
 STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """How some spreadsheets begin a file."""
@@ -26,12 +30,36 @@ _NO_TEXT = {
 }
 
 
+def ending(path: Path) -> str:
+    """Return the ending of a name, before one of compression.
+
+    >>> ending(Path("train.csv.gz")), ending(Path("train.TXT"))
+    ('.csv', '.txt')
+    """
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return plain.suffix.lower()
+
+
+def by_name(path: Path) -> str:
+    """Return the format by the name: LETOR text, unless the ending is that of a table.
+
+    >>> by_name(Path("train.csv.gz")), by_name(Path("train.parquet")), by_name(Path("train.txt"))
+    ('csv', 'parquet', 'letor')
+    """
+    return TABLES.get(ending(path), "letor")
+
+
+def is_known(path: Path) -> bool:
+    """Whether a name has the ending of a format."""
+    return ending(path) in TEXT or ending(path) in TABLES
+
+
 @contextlib.contextmanager
 def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a file that may be gzip or Zstandard (told by its first bytes): (plain bytes, the file itself).
+    """Open a file that may be gzip or Zstandard, by its first bytes: (plain bytes, the file itself).
 
-    A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. How far the file itself has
-    been read tells the progress, unless it is a pipe.
+    A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. The position in
+    the file itself shows the progress, unless it is a pipe.
     """
     with _opened(path) as file:
         name = shown(path)
@@ -58,7 +86,7 @@ def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def shown(path: str | Path) -> str:
-    """Say what a path names.
+    """Return the name of a path in messages.
 
     >>> shown("-"), shown("run.gz")
     ('standard input', 'run.gz')
@@ -76,13 +104,13 @@ def _opened(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Give the whole content of a file, unpacked; a pipe will do."""
+    """Return the whole content of a file, unpacked; a pipe will do."""
     with open_bytes(path) as (plain, _):
         return plain.read()
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Give the number and the text of each line that is not blank, one at a time; a byte order mark is left out."""
+    """Iterate over number and text of each line that is not blank; a byte order mark is left out."""
     number, rest, space = 1, b"", bytearray(1 << 20)
     with open_bytes(path) as (plain, _):
         while count := plain.readinto(space):  # type: ignore[attr-defined]  # of binary files, which these are
@@ -96,7 +124,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
-    """Give a file of which ``head`` has been read as if nothing had been."""
+    """Return a file that begins with ``head``, which has been read from it already."""
     if file.seekable():
         file.seek(-len(head), io.SEEK_CUR)
         return file
@@ -104,17 +132,17 @@ def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
 
 
 class _Rejoined(io.RawIOBase):
-    """The first bytes of a pipe, which were read to know what it holds, and the rest."""
+    """A pipe whose first bytes have been read, to recognise its format, and are read again."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self.head, self.rest = head, rest
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, space: Any) -> int:
-        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
         if not self.head:
             return self.rest.readinto1(space)  # type: ignore[attr-defined, no-any-return]
         count = min(len(space), len(self.head))
@@ -127,10 +155,10 @@ def _cannot_unpack(name: str, broken: Exception) -> ValueError:
 
 
 class _Zstandard:
-    """Unpacks a stream of Zstandard frames, and says so when the last one is incomplete.
+    """Unpacks a stream of Zstandard frames; an incomplete last one is an error.
 
-    The library's own reader takes a cut for the end of the data. How much is unpacked at once follows how well the data
-    are packed, so that the pieces stay small.
+    The reader of the library takes a truncated file for a whole one. The number of bytes unpacked at once depends on
+    the ratio of compression, so that the pieces stay small.
     """
 
     def __init__(self, raw: IO[bytes]) -> None:
@@ -140,14 +168,14 @@ class _Zstandard:
         self.step = 512
 
     def read(self) -> bytes:
-        """Give everything that is left."""
+        """Return the remaining bytes."""
         pieces, space = [], bytearray(1 << 20)
         while count := self.readinto(space):
             pieces.append(bytes(space[:count]))
         return b"".join(pieces)
 
     def readinto(self, space: bytearray | memoryview) -> int:
-        """Fill ``space`` from its beginning; gives the number of bytes, 0 at the end."""
+        """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
         import zstandard
 
         while not self.plain:

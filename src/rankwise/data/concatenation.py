@@ -1,20 +1,21 @@
-"""Joining data sets, and giving the codes of one the meaning of another's."""
+"""Joining data sets, and interactions; categories are matched by value, and users and items by id."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast, overload
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Ids, offsets_of
+from rankwise.data import columns
 from rankwise.data.categories import Values, join, translation
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import translate
-from rankwise.data.interactions.joining import joined
 from rankwise.data.interactions.lists import Interactions
 from rankwise.plain import Keywords
 from rankwise.sparse import stacked
+
+_RATED = ("error", "first", "last", "max")
 
 
 @overload
@@ -28,8 +29,8 @@ def concatenate(
 
     The rows of the tables that they came from are left out: they are not those of one table.
 
-    Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then says what becomes
-    of an item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
+    Or join interactions, whose users and items are the same where their ids are. ``duplicates`` then decides about an
+    item that a user has rated in several: ``"error"`` (the default), the ``"first"`` or ``"last"`` rating, by
     time where times are known and else by the order of the parts, or their ``"max"``. Counts of events add up.
 
     >>> one = RankingDataset([[1.0]], [0], [0, 1], query_ids=["a"])
@@ -40,7 +41,7 @@ def concatenate(
     if not parts:
         raise check.error("concatenate needs at least one data set")
     if all(isinstance(part, Interactions) for part in parts):
-        return joined(cast("Sequence[Interactions]", parts), duplicates)
+        return _joined_interactions(cast("Sequence[Interactions]", parts), duplicates)
     if duplicates is not None or not all(isinstance(part, RankingDataset) for part in parts):
         got = ", ".join(sorted({type(part).__name__ for part in parts}))
         hint = "duplicates= belongs to interactions" if duplicates is not None else "join data of one kind"
@@ -53,49 +54,118 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("feature_names", "categorical"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise check.error(f"data sets to be joined must agree in their {name}")
-    changes: Keywords = {"categories": _joined(parts)}
+    changes: Keywords = {"categories": _joined_categories(parts)}
     parts = [recode(part, changes["categories"]) for part in parts]
-    for name in PER_DOCUMENT + PER_QUERY:
-        columns = [getattr(part, name) for part in parts]
-        missing = [column is None for column in columns]
+    changes["features"] = stacked([part.features for part in parts])
+    for name in columns.names():
+        values = [getattr(part, name) for part in parts]
+        missing = [column is None for column in values]
         if any(missing) and not all(missing):
             raise check.error(f"some of the data sets to be joined have {name} and some do not")
-        join_columns = stacked if name == "features" else np.concatenate
-        changes[name] = None if all(missing) else join_columns(columns)
+        changes[name] = None if all(missing) else np.concatenate(values)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
-    return replace(first, **changes)
+    return first.with_(**changes)
 
 
-def recode(data: RankingDataset, wanted: Mapping[int, Values]) -> RankingDataset:
-    """Give data whose codes are those of other lists of categories; a value that these do not hold becomes NaN.
+def recode(data: RankingDataset, categories: Mapping[int, Values]) -> RankingDataset:
+    """Return data whose codes are indexes into other lists of categories; values that they lack become NaN.
 
     >>> data = RankingDataset([[0.0], [1.0]], [1, 0], [0, 2], categorical=[0], categories={0: ["a", "b"]})
     >>> recode(data, {0: ("b", "c")}).features[:, 0]
     array([nan,  0.], dtype=float32)
     """
-    if all(data.categories[column] == listed for column, listed in wanted.items()):
+    if all(data.categories[column] == values for column, values in categories.items()):
         return data
     tables = {}
-    for column, listed in wanted.items():
-        table = translation(data.categories[column], listed, data.column_name(column))
+    for column, values in categories.items():
+        table = translation(data.categories[column], values, data.column_name(column))
         if table is not None:
             tables[column] = table
-    changes: Keywords = {"categories": {**data.categories, **wanted}}
+    changes: Keywords = {"categories": {**data.categories, **categories}}
     if tables:
         changes["features"] = translate(data.features, tables, data.column_name)
-    return replace(data, **changes)
+    return data.with_(**changes)
 
 
-def _joined(parts: Sequence[RankingDataset]) -> dict[int, Values]:
-    """The categories of each column: the first set's as they are, then what later ones add."""
-    found = {}
+def _joined_categories(parts: Sequence[RankingDataset]) -> dict[int, Values]:
+    """Return the categories of each column: those of the first set, then the new ones of later sets."""
+    joined = {}
     for column in parts[0].categorical:
         listed = [part.categories.get(column) for part in parts]
-        known = [one for one in listed if one is not None]
+        present = [one for one in listed if one is not None]
         where = parts[0].column_name(column)
-        if 0 < len(known) < len(listed):
+        if 0 < len(present) < len(listed):
             hint = "give all of them the list of its categories, or none"
             raise check.error("data sets to be joined must all know their categories, or none", where=where, hint=hint)
-        if known:
-            found[column] = join(known, where)
-    return found
+        if present:
+            joined[column] = join(present, where)
+    return joined
+
+
+def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None = None) -> Interactions:
+    """Join interactions of any users and items; a part of a split has its own ratings alone."""
+    first = parts[0]
+    counted = first.counted
+    for name in ("counted", "relevant"):
+        if any(getattr(part, name) != getattr(first, name) for part in parts):
+            got = ", ".join(sorted({str(getattr(part, name)) for part in parts}))
+            hint = "make them with the same rating= and relevant="
+            raise check.error(f"interactions to be joined must agree in {name}", got=got, hint=hint)
+    if counted and duplicates not in (None, "sum"):
+        raise check.error("events that were counted add up", got=f"duplicates={duplicates!r}", hint="leave it out")
+    policy = "sum" if counted else check.choice("way to treat duplicates", duplicates or "error", _RATED)
+    if len({part.times is None for part in parts}) > 1:
+        hint = "name the column of times of all of them, or of none: from_frame(…, time=…)"
+        raise check.error("some of the interactions to be joined have times and some do not", hint=hint)
+    users = _union("users", [part.users for part in parts])
+    catalogue = _union("items", [part.catalogue for part in parts])
+    frames = [part.to_frame() for part in parts]
+
+    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+        return np.concatenate([frame[name].to_numpy() for frame in frames])
+
+    owners = np.searchsorted(users, np.concatenate([_owners(part) for part in parts]))
+    items = np.searchsorted(catalogue, np.concatenate([part.catalogue[part.seen()[1]] for part in parts]))
+    ratings, times = column("rating").astype(np.float64), None if first.times is None else column("time")
+    # A stable sort: equal times stay in the order of the parts.
+    order = np.lexsort((*(() if times is None else (times,)), items, owners))
+    owners, items, ratings = owners[order], items[order], ratings[order]
+    times = None if times is None else times[order]
+    starts = np.append(True, (owners[1:] != owners[:-1]) | (items[1:] != items[:-1]))
+    heads = np.flatnonzero(starts)
+    if policy == "error" and not starts.all():
+        row = int(np.argmin(starts))
+        raise check.error(
+            "a user may rate an item once",
+            got=f"user {users[owners[row]].item()!r} and item {catalogue[items[row]].item()!r} twice",
+            hint="say which rating stays: duplicates='last', 'first' or 'max'",
+        )
+    ends = np.append(heads[1:], owners.size) - 1
+    rows = heads if policy == "first" else ends
+    if policy in ("sum", "max") and heads.size:
+        ratings = (np.add if policy == "sum" else np.maximum).reduceat(ratings, heads)
+    else:
+        ratings = ratings[rows]
+    return Interactions(
+        users,
+        items[rows].astype(np.int32),
+        ratings,
+        offsets_of(np.bincount(owners[rows], minlength=users.size)),
+        catalogue,
+        times=None if times is None else times[rows],  # type: ignore[arg-type]
+        relevant=first.relevant,
+        counted=counted,
+        left_out=", ".join(dict.fromkeys(part.left_out for part in parts if part.left_out)),
+    )
+
+
+def _owners(part: Interactions) -> Ids:
+    return np.repeat(part.users, np.diff(part.seen()[0]))
+
+
+def _union(what: str, ids: Sequence[Ids]) -> Ids:
+    """Return all different ids, ascending."""
+    if len({one.dtype.kind in "iu" for one in ids}) > 1:
+        hint = "make them integers in all, or text in all"
+        raise check.error(f"ids of {what} must be of one kind", got="integers and text", hint=hint)
+    return np.unique(np.concatenate(ids))

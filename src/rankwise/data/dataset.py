@@ -1,37 +1,32 @@
-"""The one form that ranking data has everywhere: flat documents, and offsets that say where each query starts."""
+"""Ranking data: flat arrays of documents, and offsets where each query starts."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Self, Unpack, cast
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, part_of, read_only_view, rows_of
-from rankwise.data.arguments import Changes, Columns, NamedColumns, Roles
+from rankwise.arrays import Column, Ids, read_only_view, rows_of
+from rankwise.data import columns
 from rankwise.data.categories import Values, lists
-from rankwise.data.tables.table import Table
+from rankwise.data.columns import Changes, Columns, NamedColumns, Roles
+from rankwise.data.tables import Table
 from rankwise.plain import Keywords
 from rankwise.sparse import is_sparse
 
 if TYPE_CHECKING:
     from rankwise.stream import Stream
 
-PER_DOCUMENT = (
-    *("features", "labels", "document_ids", "document_weights", "groups", "teacher_scores"),
-    *("propensities", "positions", "judged", "rows"),
-)
-PER_QUERY = ("query_ids", "weights")
 
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class RankingDataset:
     """Documents of many queries in flat arrays; query ``q`` owns rows ``offsets[q]`` to ``offsets[q + 1]``.
 
-    Validated once, here; everything downstream trusts it. The arrays are read-only and share memory with what was
-    passed wherever no conversion was needed, so that making and slicing a data set is cheap.
+    Arguments are validated once, here. The arrays are read-only, and share memory with the arguments wherever no
+    conversion is needed, so that building and slicing a data set is cheap.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [0, 1, 2], [0, 2, 3], query_ids=["a", "b"])
     >>> data
@@ -41,8 +36,7 @@ class RankingDataset:
     """
 
     features: NDArray[np.float32]
-    """(n_docs, n_features), C order, or a sparse matrix of scipy's, kept as a ``csr_array``: what it does not store is
-    zero. NaN means missing."""
+    """(n_docs, n_features), C order, or a sparse matrix of scipy, kept as a ``csr_array``. NaN means missing."""
     labels: NDArray[np.float64]
     """(n_docs,) relevance: real numbers of 0 (not relevant) or more."""
     offsets: NDArray[np.int64]
@@ -65,96 +59,64 @@ class RankingDataset:
     categorical: tuple[int, ...] = ()
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
-    """Categorical column -> its values, where they are known: code k is the k-th. Rankers then go by values."""
+    """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
     propensities: NDArray[np.float64] | None = None
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
     judged: NDArray[np.int8] | None = None
-    """(n_docs,) 1: somebody judged the document; 0: nobody did; −1: nor that, though it was pooled. None: all are 1."""
+    """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. None: all are 1."""
     rows: NDArray[np.int64] | None = None
-    """(n_docs,) the row of the table or file that each document came from, where reading brought the rows of a query
-    together; None: documents lie as they came. See :meth:`unsorted`."""
+    """(n_docs,) the row of each document in the table or file that was read, where reading brought the rows of a query
+    together; None: documents are in the order of the table. See :meth:`unsorted`."""
+    query_texts: NDArray[np.object_] | None = None
+    """(n_queries,) the text of each query, for rerankers."""
+    document_texts: NDArray[np.object_] | None = None
+    """(n_docs,) the text of each document, for rerankers."""
 
-    if TYPE_CHECKING:  # anything array-like may be passed; the fields are arrays
-
-        def __init__(
-            self,
-            features: ArrayLike,
-            labels: ArrayLike,
-            offsets: ArrayLike,
-            *,
-            query_ids: ArrayLike | None = None,
-            weights: ArrayLike | None = None,
-            document_ids: ArrayLike | None = None,
-            document_weights: ArrayLike | None = None,
-            groups: ArrayLike | None = None,
-            teacher_scores: ArrayLike | None = None,
-            feature_names: Sequence[str] | None = None,
-            categorical: Sequence[int] = (),
-            categories: Mapping[int, Sequence[object]] | None = None,
-            propensities: ArrayLike | None = None,
-            positions: ArrayLike | None = None,
-            judged: ArrayLike | None = None,
-            rows: ArrayLike | None = None,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        features = check.features(self.features)
-        n_docs, n_features = features.shape
-        offsets = check.offsets(self.offsets, n_docs)
-        n_queries = offsets.size - 1
-        ids = None if self.query_ids is None else check.query_ids(self.query_ids, n_queries)
-        checked: Keywords = {
-            "features": features,
-            "offsets": offsets,
-            "query_ids": ids,
-            "labels": check.labels(self.labels, offsets, ids),
-            "feature_names": check.feature_names(self.feature_names, n_features),
-            "categorical": check.columns("categorical", self.categorical, n_features),
-        }
-        if checked["categorical"] and is_sparse(features):
+    def __init__(
+        self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]
+    ) -> None:
+        values: Keywords = {"labels": labels, **optional}
+        feature_names, categorical = values.pop("feature_names", None), values.pop("categorical", ())
+        categories = values.pop("categories", None)
+        for name in values:
+            if name not in columns.names():
+                arguments = ("features", "offsets", "feature_names", "categorical", "categories", *columns.names())
+                raise check.unexpected(type(self).__name__, name, check.suggestion(name, arguments).rstrip("?"))
+        matrix = check.features(features)
+        self._set("features", matrix)
+        self._set("offsets", check.offsets(offsets, matrix.shape[0]))
+        for column in columns.COLUMNS:
+            value = values.get(column.name)
+            self._set(column.name, None if value is None else column.check(value, self))
+        self._set("feature_names", check.feature_names(feature_names, self.n_features))
+        self._set("categorical", check.columns("categorical", categorical, self.n_features))
+        if self.categorical and self.is_sparse:
             raise check.error(
                 "a sparse matrix of features has no categorical columns",
-                got=f"categorical={checked['categorical']}",
+                got=f"categorical={self.categorical}",
                 hint="make a column of 0 and 1 for each category, or pass a dense matrix",
             )
-        checked["categories"] = lists(self.categories, checked["categorical"])
-        if self.weights is not None:
-            checked["weights"] = check.query_weights(self.weights, n_queries, n_docs=n_docs)
-        if self.document_ids is not None:
-            checked["document_ids"] = check.document_ids(self.document_ids, n_docs)
-        if self.document_weights is not None:
-            checked["document_weights"] = check.document_weights(self.document_weights, offsets, ids)
-        if self.groups is not None:
-            checked["groups"] = check.groups(self.groups, n_docs)
-        if self.teacher_scores is not None:
-            checked["teacher_scores"] = check.teacher_scores(self.teacher_scores, offsets, ids)
-        if self.propensities is not None:
-            checked["propensities"] = check.propensities(self.propensities, offsets, ids)
-        if self.positions is not None:
-            checked["positions"] = check.positions(self.positions, offsets, ids)
-        if self.judged is not None:
-            checked["judged"] = check.judged(self.judged, checked["labels"], offsets, ids)
-        if self.rows is not None:
-            checked["rows"] = check.rows(self.rows, n_docs)
-        for name, value in checked.items():
-            object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
+        self._set("categories", lists(categories, self.categorical))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
 
     @classmethod
     def from_sizes(
-        cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **columns: Unpack[NamedColumns]
+        cls, features: ArrayLike, labels: ArrayLike, sizes: ArrayLike, **optional: Unpack[NamedColumns]
     ) -> Self:
-        """Build from the number of documents of each query, as LightGBM's ``group`` gives it.
+        """Build from the number of documents of each query, as in LightGBM's ``group``.
 
         >>> RankingDataset.from_sizes([[1.0], [2.0], [3.0]], [0, 1, 2], [2, 1]).offsets
         array([0, 2, 3])
         """
         array = check.features(features)
-        return cls(array, labels, check.sizes(sizes, array.shape[0]), **columns)
+        return cls(features=array, labels=labels, offsets=check.sizes(sizes, array.shape[0]), **optional)
 
     @classmethod
-    def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **columns: Unpack[Columns]) -> Self:
+    def from_qids(cls, features: ArrayLike, labels: ArrayLike, qids: ArrayLike, **optional: Unpack[Columns]) -> Self:
         """Build from a column of query ids, one per document; a query's rows must lie together.
 
         >>> RankingDataset.from_qids([[1.0], [2.0], [3.0]], [0, 1, 2], ["a", "a", "b"]).query_ids
@@ -172,19 +134,19 @@ class RankingDataset:
         if column.ndim == 1:
             column = check.identifiers("qids", column, array.shape[0], "document")
         offsets = check.runs(column)
-        return cls(array, labels, offsets, query_ids=column[offsets[:-1]], **columns)
+        return cls(features=array, labels=labels, offsets=offsets, query_ids=column[offsets[:-1]], **optional)
 
     @classmethod
-    def from_frame(cls, frame: Table, **columns: Unpack[Roles]) -> Self:
+    def from_frame(cls, frame: Table, **roles: Unpack[Roles]) -> Self:
         """Build from a polars, pandas or pyarrow table; see :func:`rankwise.data.frames.from_frame`."""
         from rankwise.data.frames import from_frame  # brings polars, which takes long to load
 
-        return from_frame(frame, cls, **columns)
+        return from_frame(frame, cls, **roles)
 
     @property
     def n_docs(self) -> int:
         """Number of documents."""
-        return int(self.labels.size)
+        return int(self.offsets[-1])
 
     @property
     def n_queries(self) -> int:
@@ -203,7 +165,7 @@ class RankingDataset:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether any document was judged, or pooled for it. Of a table without labels none was: all labels are 0."""
+        """Whether any document was judged or pooled. Documents of a table without labels have label 0 and were not."""
         return self.judged is None or not self.n_docs or bool(self.judged.any())
 
     @property
@@ -212,26 +174,24 @@ class RankingDataset:
         return np.diff(self.offsets)
 
     def take(self, queries: ArrayLike | slice) -> Self:
-        """Give the data of these queries, in this order; neighbouring queries are sliced without a copy.
+        """Return the data of these queries, in this order; neighbouring queries are sliced without a copy.
 
         ``queries`` is a slice, a boolean mask or an array of query numbers. Repeating a query is an error, since
-        ids are unique: see :func:`rankwise.split` and the weights for what a repetition is meant to do.
+        ids are unique: use weights instead.
         """
         numbers = self.query_numbers(queries)
         rows, offsets = rows_of(numbers, self.offsets)
-        changes: Keywords = {"offsets": offsets}
-        changes |= {name: part_of(getattr(self, name), rows) for name in PER_DOCUMENT}
-        changes |= {name: part_of(getattr(self, name), numbers) for name in PER_QUERY}
+        changes = columns.take(self, rows, numbers)
         if changes["query_ids"] is None:
             changes["query_ids"] = numbers  # so that a part keeps the randomness of the whole
-        return replace(self, **changes)
+        return self.with_(features=self.features[rows], offsets=offsets, **changes)
 
     def query_numbers(self, queries: ArrayLike | slice) -> NDArray[np.int64]:
         """Return the numbers of the queries that a slice, a mask or numbers select."""
         return check.query_numbers(queries, self.n_queries)
 
     def unsorted(self, values: ArrayLike) -> Column:
-        """Return values of documents, such as scores, in the order of the table that the documents were read from.
+        """Return values of documents, such as scores, in the order of the table that was read.
 
         >>> import polars as pl
         >>> table = pl.DataFrame({"qid": ["b", "a", "b"], "label": [0, 1, 2], "f": [0.1, 0.2, 0.3]})
@@ -246,11 +206,11 @@ class RankingDataset:
         return array if self.rows is None else array[np.argsort(self.rows)]
 
     def without_rows(self) -> Self:
-        """Return the same documents, without the rows of the table that they came from."""
+        """Return the same data without ``rows``."""
         return self if self.rows is None else self.with_(rows=None)
 
     def warn_of_order(self) -> None:
-        """Warn whoever scores these documents that the scores have another order than the table they came from."""
+        """Warn that scores of these documents are not in the order of the table that was read."""
         if self.rows is not None:
             warnings.warn(
                 "scores have the order of the data set, whose rows were brought together by query, and not that of the "
@@ -259,7 +219,7 @@ class RankingDataset:
             )
 
     def with_(self, **changes: Unpack[Changes]) -> Self:
-        """Give a copy with some columns replaced (checked again; arrays that stay are shared).
+        """Return a copy with some columns replaced (checked again; arrays that stay are shared).
 
         Columns that ``categorical`` no longer names lose their list of categories, too. Labels of data that had none
         are of judged documents.
@@ -267,22 +227,24 @@ class RankingDataset:
         if "labels" in changes and "judged" not in changes and not self.is_labelled:
             changes["judged"] = None
         if "categorical" in changes and "categories" not in changes:
-            kept = {column: listed for column, listed in self.categories.items() if column in changes["categorical"]}
-            changes["categories"] = kept
-        return replace(self, **cast("Keywords", changes))
+            categories = {
+                column: listed for column, listed in self.categories.items() if column in changes["categorical"]
+            }
+            changes["categories"] = categories
+        return type(self)(**{**vars(self), **changes})
 
     def column_name(self, column: int) -> str:
-        """Say which column it is, for people."""
+        """Return the name of a feature column for messages: ``column 'bm25'`` or ``column 3``."""
         return f"column {column if self.feature_names is None else repr(self.feature_names[column])}"
 
     def stream(self, seed: int, round: int = 0) -> "Stream":
-        """Give the random stream of these queries, keyed by their ids."""
+        """Return the random stream of these queries, keyed by their ids."""
         from rankwise.stream import Stream  # brings Numba, which takes long to load
 
         return Stream(seed, round, self.query_ids)
 
     def qids(self) -> Ids:
-        """One query id per document: the ids, or the queries' numbers where there are none."""
+        """Return one query id per document; queries without ids have their numbers."""
         ids = np.arange(self.n_queries) if self.query_ids is None else self.query_ids
         return np.repeat(ids, self.sizes)
 

@@ -1,27 +1,26 @@
-"""Tables with one row per document, in and out: polars, pandas, anything that speaks Arrow.
+"""Tables with one row per document, to and from a data set: polars, pandas, and other libraries with Arrow data.
 
-Columns play roles: one names the query, one holds the label, some may hold weights, document ids, groups of
-documents, scores of a teacher, propensities, displayed positions and who was judged, and the others are features.
+Some columns of a table have a role of :mod:`rankwise.data.columns`; the others are features.
 """
 
 import contextlib
 import difflib
 import fnmatch
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, Offsets, together
-from rankwise.data import leakage
+from rankwise.arrays import Column, Ids, Offsets, together
+from rankwise.data import columns, leakage
 from rankwise.data.categories import Values
-from rankwise.data.tables import ids as ids_of
-from rankwise.data.tables.columns import Lists, category_lists, matrix, of_values
-from rankwise.data.tables.polars import as_polars
-from rankwise.data.tables.table import Table
+from rankwise.data.columns import DataColumn, Names
+from rankwise.data.tables import Table
+from rankwise.data.tables.features import CategoryLists, category_lists, matrix, of_values
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy
 from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
@@ -32,76 +31,49 @@ Data = TypeVar("Data", bound="RankingDataset")
 _SHOWN = 20  # columns that an error lists
 _LETTERS = 40  # of a value in an error
 
-ROLES = {
-    "query": "qid",
-    "label": "label",
-    "weight": "weight",
-    "document": "document",
-    "document_weight": "document_weight",
-    "groups": "group",
-    "teacher_score": "teacher_score",
-    "propensity": "propensity",
-    "position": "position",
-    "judged": "judged",
-}
-
-_BY_DOCUMENT = {
-    "document_weight": "document_weights",
-    "teacher_score": "teacher_scores",
-    "propensity": "propensities",
-    "position": "positions",
-    "judged": "judged",
-}
-
 
 def from_frame(
     frame: Table,
     cls: type[Data],
     *,
-    query: str = "qid",
-    label: str = "label",
     features: Sequence[str] | str | None = None,
-    weight: str | None = None,
-    document: str | None = None,
-    document_weight: str | None = None,
-    groups: str | None = None,
-    teacher_score: str | None = None,
-    propensity: str | None = None,
-    position: str | None = None,
-    judged: str | None = None,
     categorical: Iterable[str] | str = (),
     categories: Mapping[str, Sequence[object]] | None = None,
     sort: bool = False,
     to_score: bool = False,
+    **names: Unpack[Names],
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
 
     Args:
         frame: The table. pandas and pyarrow are needed only to make such a table, not to read it here.
         cls: The class to build; :meth:`RankingDataset.from_frame` fills it in.
-        query: The column of query ids, integers or strings. The rows of a query must lie together, unless ``sort`` or
-            ``to_score`` bring them together.
-        label: The column of relevance labels.
-        features: The columns of features, in this order; by default all columns that play no other role. ``"f_*"``
+        features: The columns of features, in this order; by default all columns without another role. ``"f_*"``
             stands for all of these whose names fit, and ``"!f_7"`` leaves one out.
-        weight: The column of query weights; the same number in all rows of a query.
-        document: The column of document ids.
-        document_weight: The column of weights of single documents.
-        groups: The column of groups of documents, among which exposure is to be fair: integers, true and false, text
-            or categories. It is no feature unless ``features`` names it.
-        teacher_score: The column of another model's scores, which a ranker is to learn.
-        propensity: The column of examination probabilities.
-        position: The column of displayed positions, from 1.
-        judged: The column that says which documents were judged: 1, 0, or -1 for pooled ones that were not.
         categorical: Feature columns that are categorical: text, whose values are the categories, or numbers, which are
             plain codes. Columns of a type of categories (polars ``Enum`` and ``Categorical``, pandas ``category``) are
             always among them.
-        categories: Column -> the list of its categories, where another than that of its type is wanted: codes are
-            places in it, and values that it does not hold are missing. A column of numbers holds the values then, too.
-        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set then says
-            which row each came from, and ``data.unsorted(scores)`` puts scores into the order of the table.
+        categories: Column -> the list of its categories, instead of that of its type: codes are
+            indexes into it, and values that it lacks are missing. A column of numbers then holds values, too.
+        sort: Sort the rows by query first; documents of a query keep their order. ``rows`` of the data set
+            are then the rows in the table, and ``data.unsorted(scores)`` is in the order of the table.
         to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels, and
             the rows of a query are brought together where they do not lie so, queries in the order in which they begin.
+        **names: The names of other columns, by role:
+
+            - ``query``, by default ``"qid"``: query ids, integers or strings. The rows of a query must lie together,
+              unless ``sort`` or ``to_score`` bring them together.
+            - ``label``, by default ``"label"``: relevance labels.
+            - ``weight``: query weights; the same number in all rows of a query.
+            - ``document``: document ids.
+            - ``document_weight``: weights of single documents.
+            - ``groups``: groups of documents, among which exposure is to be fair: integers, true and false, text or
+              categories. It is no feature unless ``features`` names it.
+            - ``teacher_score``: another model's scores, which a ranker is to learn.
+            - ``propensity``: examination probabilities.
+            - ``position``: displayed positions, from 1.
+            - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
+            - ``query_text`` and ``document_text``: texts, for rerankers; of a query the same in all of its rows.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -114,20 +86,25 @@ def from_frame(
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
     """
     table, listed = as_polars(frame)
-    unlabelled = to_score and label == ROLES["label"] and label not in table.collect_schema()
-    roles = {"query": query, "label": None if unlabelled else label, "weight": weight, "document": document}
-    roles |= {"document_weight": document_weight, "groups": groups, "teacher_score": teacher_score}
-    roles |= {"propensity": propensity, "position": position, "judged": judged}
+    defaults = {role: columns.roles()[role] for role in ("query", "label")}
+    roles: dict[str, str | None] = {**defaults, **cast("dict[str, str | None]", names)}
+    for role in roles:
+        if role not in columns.roles():
+            hint = check.suggestion(role, columns.reading_arguments()).rstrip("?")
+            raise check.unexpected("RankingDataset.from_frame", role, hint)
+    if to_score and roles["label"] == defaults["label"] and defaults["label"] not in table.collect_schema():
+        roles["label"] = None
     coded = set(column_names(categorical))
     return _build(table, cls, roles, features, coded, listed, categories or {}, sort=sort, to_score=to_score)
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
-    """Give one row per document: ``qid``, ``label``, what else the data have, and the features by name.
+    """Return one row per document: ``qid``, ``label``, other columns of the data, and the features by name.
 
     The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``, ``propensity``,
-    ``position`` and ``judged``, with an underscore at the end if a feature has that name; features without names are
-    called ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
+    ``position``, ``judged``, ``query_text`` and ``document_text``, with an underscore at the end if a feature has that
+    name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are known hold
+    these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -137,20 +114,10 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
-    columns = {
-        "query": data.qids(),
-        "label": data.labels,
-        "weight": None if data.weights is None else np.repeat(data.weights, data.sizes),
-        "document": data.document_ids,
-        "document_weight": data.document_weights,
-        "groups": data.groups,
-        "teacher_score": data.teacher_scores,
-        "propensity": data.propensities,
-        "position": data.positions,
-        "judged": data.judged,
-    }
     series = [
-        pl.Series(free_name(ROLES[role], names), column) for role, column in columns.items() if column is not None
+        pl.Series(free_name(columns.roles()[column.role], names), values)
+        for column in columns.COLUMNS
+        if column.role and (values := _by_document(data, column)) is not None
     ]
     series += [
         of_values(name, data.features[:, number], data.categories[number])
@@ -161,22 +128,30 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     return pl.DataFrame(series)
 
 
+def _by_document(data: "RankingDataset", column: DataColumn) -> Column | None:
+    """Return a column with one value per document; queries without ids have their numbers."""
+    if column.name == "query_ids":
+        return data.qids()
+    values: Column | None = getattr(data, column.name)
+    return values if values is None or column.per == "document" else np.repeat(values, data.sizes)
+
+
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
-    """Give the query id of every row."""
+    """Return the query id of every row."""
     _require("the query", query, table.collect_schema().names())
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
 def feature_names(data: "RankingDataset") -> list[str]:
-    """Give the names of the features: f1, f2, … where they have none."""
+    """Return the names of the features: f1, f2, … where they have none."""
     return (
         [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
     )
 
 
-def free_name(name: str, taken: Sequence[str]) -> str:
-    """Give a name that no feature has."""
-    while name in taken:
+def free_name(name: str, feature_names: Sequence[str]) -> str:
+    """Return a name that no feature has: with underscores after it where needed."""
+    while name in feature_names:
         name += "_"
     return name
 
@@ -188,29 +163,29 @@ def _build(
     features: Sequence[str] | str | None,
     categorical: set[str],
     listed: Mapping[str, Values],
-    wanted: Mapping[str, Sequence[object]],
+    categories: Mapping[str, Sequence[object]],
     *,
     sort: bool,
     to_score: bool,
 ) -> Data:
-    """Build a data set from a table whose columns play these roles."""
-    known = {role: name for role, name in roles.items() if name is not None}
-    for role, name in known.items():
+    """Build a data set from a table whose columns have these roles."""
+    named = {role: name for role, name in roles.items() if name is not None}
+    for role, name in named.items():
         _require(f"the {role}", name, table.collect_schema().names())
-    asked, features = features, feature_columns(table, {**roles, "features": features})
-    _check_categorical(features, (*categorical, *wanted))
-    roles = dict(known)
-    columns = table.select(list(dict.fromkeys(roles.values()))).collect()
-    ids = _ids(columns, roles, "query")
+    requested, features = features, feature_columns(table, {**roles, "features": features})
+    _check_categorical(features, (*categorical, *categories))
+    roles = dict(named)
+    with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
+    ids = _ids(with_role, roles, "query")
     order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
     if order is None or (np.diff(order) == 1).all():
         order = None
     else:
-        ids, columns = ids[order], columns[order]
+        ids, with_role = ids[order], with_role[order]
     with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
-        values = _of_roles(columns, roles, ids, offsets)
-        lists = category_lists(table, features, listed, categorical, wanted)
+        values = _of_roles(with_role, roles, ids, offsets)
+        lists = category_lists(table, features, listed, categorical, categories)
         data = cls(
             features=matrix(table, features, ids.size, lists, order),
             offsets=offsets,
@@ -219,72 +194,78 @@ def _build(
             **coded_columns(features, categorical, lists),
             **values,
         )
-    warn_of_leakage(features, asked, data)
+    warn_of_leakage(features, requested, data)
     return data
 
 
-def _of_roles(columns: pl.DataFrame, roles: Keywords, ids: Ids, offsets: Offsets) -> Keywords:
+def _of_roles(table: pl.DataFrame, roles: Keywords, ids: Ids, offsets: Offsets) -> Keywords:
     """Return all columns of a data set that are no features, from those of a table."""
-    starts = offsets[:-1]
-    values: Keywords = {"query_ids": ids[starts]}
-    values["labels"] = _numbers(columns, roles, "label") if "label" in roles else np.zeros(ids.size)
-    if "weight" in roles:
-        weights = _numbers(columns, roles, "weight")
-        changes = np.flatnonzero(weights != np.repeat(weights[starts], np.diff(offsets)))
-        if changes.size:
-            row = int(changes[0])
-            where = check.query_of_row(row, offsets, values["query_ids"])
-            hint = "name it document_weight= if it belongs to documents; else give all rows of a query the same"
-            raise check.error("the weight changes within a query", got=f"{weights[row]:g}", where=where, hint=hint)
-        values["weights"] = weights[starts]
-    if "document" in roles:
-        values["document_ids"] = _ids(columns, roles, "document")
-    if "groups" in roles:
-        values["groups"] = _ids(columns, roles, "groups")
-    for role, field in _BY_DOCUMENT.items():
-        if role in roles:
-            values[field] = _numbers(columns, roles, role)
+    values: Keywords = {"query_ids": ids[offsets[:-1]]}
+    for column in columns.COLUMNS:
+        if column.role in roles and column.name not in values:
+            read = _READERS[column.kind](table, roles, column.role)
+            values[column.name] = read if column.per == "document" else _by_query(read, column.role, offsets, values)
     if "label" not in roles:
+        values["labels"] = np.zeros(ids.size)
         values.setdefault("judged", np.zeros(ids.size, np.int8))
     return values
+
+
+def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Column:
+    """Return the value of each query, which must be the same in all of its rows."""
+    starts = offsets[:-1]
+    changes = np.flatnonzero(read != np.repeat(read[starts], np.diff(offsets)))
+    if changes.size:
+        row = int(changes[0])
+        got = f"{read[row]:g}" if read.dtype.kind == "f" else repr(read[row])[:_LETTERS]
+        where = check.query_of_row(row, offsets, values["query_ids"])
+        hint = "give all rows of a query the same"
+        if f"document_{role}" in columns.roles():
+            hint = f"name it document_{role}= if it belongs to documents; else {hint}"
+        raise check.error(f"the {role} changes within a query", got=got, where=where, hint=hint)
+    return read[starts]
 
 
 def _check_categorical(features: Sequence[str], categorical: Iterable[str]) -> None:
     unknown = [name for name in categorical if name not in features]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], features, n=1)
-        hint = f"did you mean {near[0]!r}" if near else "name columns that are features, and play no other role"
+        similar = difflib.get_close_matches(unknown[0], features, n=1)
+        hint = f"did you mean {similar[0]!r}" if similar else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
 
 
 def warn_of_leakage(
-    features: Sequence[str], asked: Sequence[str] | str | None, data: "RankingDataset | None" = None
+    features: Sequence[str], requested: Sequence[str] | str | None, data: "RankingDataset | None" = None
 ) -> None:
-    """Warn of features that probably tell the answer, unless they were ``asked`` for by name."""
-    named = set() if asked is None else set(column_names(asked))
+    """Warn of features that probably reveal the answer, unless the user ``requested`` them by name."""
+    named = set() if requested is None else set(column_names(requested))
     hint = "leave out with features={} what is not known before documents are ranked, or name all features"
     leakage.warn_features([name for name in features if name not in named], hint, data)
 
 
-def coded_columns(features: Sequence[str], categorical: Collection[str], lists: Lists) -> Keywords:
-    """Say which columns are categorical, and what their categories are, by number."""
+def coded_columns(features: Sequence[str], categorical: Collection[str], lists: CategoryLists) -> Keywords:
+    """Return the categorical features and their categories by number, as arguments of a data set."""
     return {
         "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
         "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
     }
 
 
-def feature_columns(table: pl.LazyFrame, columns: Keywords) -> list[str]:
-    """Give the columns that are features: those that ``columns`` names, or all that play no other role."""
-    known = table.collect_schema().names()
-    defaults = {role: ROLES[role] for role in ("query", "label")}
-    taken = {columns.get(role, defaults.get(role)) for role in ROLES}
-    others = [name for name in known if name not in taken]
-    return others if columns.get("features") is None else chosen(column_names(columns["features"]), known, others)
+def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
+    """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
+    present = table.collect_schema().names()
+    roles = columns.roles()
+    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
+    without_role = [name for name in present if name not in with_role]
+    return (
+        without_role
+        if arguments.get("features") is None
+        else chosen(column_names(arguments["features"]), present, without_role)
+    )
 
 
 def column_names(several: Iterable[str] | str) -> list[str]:
-    """Give names of columns as a list; one alone stands for itself, not for its letters.
+    """Return names of columns as a list; a single str is one name.
 
     >>> column_names("shop"), column_names(("shop", "colour"))
     (['shop'], ['shop', 'colour'])
@@ -292,28 +273,28 @@ def column_names(several: Iterable[str] | str) -> list[str]:
     return [several] if isinstance(several, str) else list(several)
 
 
-def chosen(features: Sequence[str], names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Give the columns that names and patterns stand for; patterns choose among the ``others``, which play no role.
+def chosen(features: Sequence[str], names: Sequence[str], without_role: Sequence[str]) -> list[str]:
+    """Return the columns that match names and patterns; patterns match the ``others``, which play no role.
 
     >>> chosen(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
     ['f_1', 'f_3', 'qid']
     """
-    found: dict[str, None] = {}
+    columns_chosen: dict[str, None] = {}
     if features and all(_leaves_out(name, names) for name in features):
-        found = dict.fromkeys(others)
+        columns_chosen = dict.fromkeys(without_role)
     for name in features:
         if name in names:
-            found[name] = None
+            columns_chosen[name] = None
             continue
         pattern = name.removeprefix("!")
-        fitting = [pattern] if pattern in names else fnmatch.filter(others, pattern)
+        fitting = [pattern] if pattern in names else fnmatch.filter(without_role, pattern)
         if not fitting:
             _require("a feature", pattern, names)
         if _leaves_out(name, names):
-            found = {kept: None for kept in found if kept not in fitting}
+            columns_chosen = {column: None for column in columns_chosen if column not in fitting}
         else:
-            found |= dict.fromkeys(fitting)
-    return list(found)
+            columns_chosen |= dict.fromkeys(fitting)
+    return list(columns_chosen)
 
 
 def _leaves_out(name: str, names: Sequence[str]) -> bool:
@@ -321,27 +302,27 @@ def _leaves_out(name: str, names: Sequence[str]) -> bool:
 
 
 def _require(what: str, name: str | None, names: Sequence[str]) -> None:
-    """Check that there is a column of this name; ``what`` it is for is a role or a feature."""
+    """Raise if there is no column of this name for a role or feature, ``what``."""
     if name in names:
         return
-    near = difflib.get_close_matches(str(name), names, n=1)
+    similar = difflib.get_close_matches(str(name), names, n=1)
     shown = ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
-    hint = f"did you mean {near[0]!r}" if near else f"choose one of {shown}"
+    hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
     if what != "a feature":
         argument = what.removeprefix("the ")
-        hint = f"{hint}; set {argument}=…" if near else f"set {argument}=…, one of {shown}"
+        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
     raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
-def _ids(columns: pl.DataFrame, roles: Keywords, role: str) -> Ids:
-    series = _whole(columns, roles, role)
+def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:
+    series = _whole(table, roles, role)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    return ids_of.to_numpy(ids_of.checked(series, role, lambda row: f"row {row} of column {series.name!r}"))
+    return ids_to_numpy(checked_ids(series, role, lambda row: f"row {row} of column {series.name!r}"))
 
 
-def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
-    series = _whole(columns, roles, role)
+def _numbers(table: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
+    series = _whole(table, roles, role)
     if len(series) and not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         got, hint = f"{series.dtype} in column {series.name!r}", "cast it before"
         if series.dtype == pl.String:
@@ -352,9 +333,19 @@ def _numbers(columns: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.fl
     return series.cast(pl.Float64).to_numpy()
 
 
-def _whole(columns: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
-    """Give the column of a role, which must have a value in every row."""
-    series: pl.Series = columns[roles[role]]
+def _texts(table: pl.DataFrame, roles: Keywords, role: str) -> Column:
+    series = _whole(table, roles, role)
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    if len(series) and series.dtype != pl.String:
+        got = f"{series.dtype} in column {series.name!r}"
+        raise check.error(f"the {role} column must hold text", got=got, hint="cast it before")
+    return np.array(series.to_list(), np.object_)
+
+
+def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
+    """Return the column of a role, which must have a value in every row."""
+    series: pl.Series = table[roles[role]]
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)
         where = f"row {row} of column {series.name!r}"
@@ -362,3 +353,10 @@ def _whole(columns: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
             f"the {role} must be known for every document", got="null", where=where, hint="fill or drop it"
         )
     return series
+
+
+_READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {
+    "number": _numbers,
+    "id": _ids,
+    "text": _texts,
+}

@@ -1,4 +1,4 @@
-"""Leakage: features that tell the answer or the display, and queries that two parts of the data share."""
+"""Leakage: features that reveal the answer or the display, and queries that two parts of the data share."""
 
 import contextlib
 import re
@@ -19,9 +19,9 @@ ANSWERS = (
     *("label", "labels", "relevance", "relevant", "grade", "judgment", "judgement", "judged", "target"),
     *("click", "clicks", "clicked", "purchase", "purchased", "bought", "booked", "conversion", "converted"),
 )
-"""Names of columns that tell the answer."""
+"""Names of columns that reveal the answer."""
 DISPLAYS = ("position", "positions", "rank", "slot", "propensity")
-"""Names of columns that tell how documents were displayed."""
+"""Names of columns that reveal how documents were displayed."""
 _BEFORE = re.compile(r"^(?:is|was|has|display|displayed|shown|doc|document|result)_")
 _SAMPLE = 1000  # documents that show at once that a feature is no copy of the labels
 _FEWEST = 20  # of fewer documents a feature may go with the labels by chance
@@ -30,7 +30,7 @@ _CHECKED: ContextVar[bool] = ContextVar("checked", default=False)
 
 
 def suspects(names: Iterable[str]) -> list[str]:
-    """Names of features that probably tell the answer or the display.
+    """Return the names of features that probably reveal the answer or the display.
 
     >>> suspects(["bm25", "Clicks", "is_clicked", "clicks_last_month", "displayPosition", "pagerank", "label_2"])
     ['Clicks', 'is_clicked', 'displayPosition', 'label_2']
@@ -39,7 +39,7 @@ def suspects(names: Iterable[str]) -> list[str]:
 
 
 def copies(data: RankingDataset) -> list[int]:
-    """Numbers of the features with one value for each label, and another for every other: the labels in other words.
+    """Return the numbers of features that map one to one to the labels.
 
     >>> labels = np.arange(30) % 3
     >>> features = np.column_stack([labels, (labels - 1) ** 3, labels > 0, np.arange(30)])
@@ -50,14 +50,16 @@ def copies(data: RankingDataset) -> list[int]:
         return []
     order = np.argsort(data.labels, kind="stable")
     sample = order[np.unique(np.linspace(0, order.size - 1, _SAMPLE).astype(np.int64))]
-    found = _copied(dense(data.features[sample]), data.labels[sample])
-    return [column for column in found if _copied(dense(data.features[order, column : column + 1]), data.labels[order])]
+    candidates = _copied(dense(data.features[sample]), data.labels[sample])
+    return [
+        column for column in candidates if _copied(dense(data.features[order, column : column + 1]), data.labels[order])
+    ]
 
 
 def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None = None) -> None:
-    """Warn of features that tell the answer, by their names, and in ``data`` by their values.
+    """Warn of features that reveal the answer, by their names, and in ``data`` by their values.
 
-    ``hint`` says how to leave features out, with ``{}`` in the place of a list of their names.
+    ``hint`` says how to leave features out, with ``{}`` for the list of their names.
     """
     named = suspects(names)
     if named:
@@ -72,22 +74,22 @@ def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None =
 
 
 class Queries(NamedTuple):
-    """What the queries of two parts are compared by."""
+    """Ids and contents of queries, by which two parts are compared."""
 
     ids: Ids | None
-    """None where there are none, or where they only number the queries of their file."""
+    """None where there are none, or where they only count the queries of their file."""
     contents: NDArray[np.uint64] | None
-    """A number for the documents of each query, in whatever order they are; 0 where they say nothing."""
+    """A hash of the documents of each query, in any order; 0 where there is nothing to compare."""
 
     @classmethod
     def of(cls, data: RankingDataset) -> "Queries":
-        """The queries of a data set, whose documents are told by their features if these are in memory."""
-        known = data.n_features and data.n_queries and not isinstance(data, DiskDataset)
-        return cls(unless_numbers(data.query_ids), _contents(data) if known else None)
+        """Return the queries of a data set; contents are hashes of features, if these are in memory."""
+        in_memory = data.n_features and data.n_queries and not isinstance(data, DiskDataset)
+        return cls(unless_numbers(data.query_ids), _contents(data) if in_memory else None)
 
 
 def unless_numbers(ids: Ids | None) -> Ids | None:
-    """Ids of queries, unless they count them from 0 or 1: those of another file then do so, too.
+    """Return ids of queries, unless they count from 0 or 1, as those of another file would, too.
 
     >>> unless_numbers(np.array([1, 2, 3])), unless_numbers(np.array([7, 2]))
     (None, array([7, 2]))
@@ -98,44 +100,48 @@ def unless_numbers(ids: Ids | None) -> Ids | None:
 
 
 def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str = "features") -> None:
-    """Warn of queries of the ``part`` that is held out which are among those ``seen`` in training.
+    """Warn of queries of a held-out ``part`` that were ``seen`` in training.
 
-    They are the same if they have the same id, or if ``what`` their documents are known by is the same.
+    Two queries are the same if they have the same id or the same contents, which are called ``what`` in the warning.
     """
     parts = list(seen)
     by_id = _among(held_out.ids, [one.ids for one in parts])
     by_contents = _among(held_out.contents, [one.contents for one in parts])
-    known = by_id if by_contents is None else by_contents
-    if known is None:
+    shared = by_id if by_contents is None else by_contents
+    if shared is None:
         return
-    nothing = np.zeros(known.size, np.bool_)
+    nothing = np.zeros(shared.size, np.bool_)
     same_id = nothing if by_id is None else by_id
     alike = nothing if by_contents is None else by_contents & (held_out.contents != 0)
-    told = []
+    sentences = []
     if same_id.any():
-        told.append(f"{same_id.sum():,} of {known.size:,} queries of the {part} data have ids of training queries")
+        sentences.append(
+            f"{same_id.sum():,} of {shared.size:,} queries of the {part} data have ids of training queries"
+        )
         if by_contents is not None:
             both = int((same_id & alike).sum())
             some = {0: "none", int(same_id.sum()): "all"}.get(both, f"{both:,}")
-            told.append(f"{some} of these with the same {what}")
-    others = int((alike & ~same_id).sum())
-    if others:
-        told.append(f"{others:,} of {known.size:,} queries of the {part} data have the {what} of training queries")
-        told[-1] += " with other ids" if by_id is not None else ""
-    if told:
+            sentences.append(f"{some} of these with the same {what}")
+    with_other_ids = int((alike & ~same_id).sum())
+    if with_other_ids:
+        sentences.append(
+            f"{with_other_ids:,} of {shared.size:,} queries of the {part} data have the {what} of training queries"
+        )
+        sentences[-1] += " with other ids" if by_id is not None else ""
+    if sentences:
         hint = "leave them out of one of the two, for what is measured on them says little about new queries"
-        warnings.warn(f"{', '.join(told)}. Hint: {hint}.", stacklevel=2)
+        warnings.warn(f"{', '.join(sentences)}. Hint: {hint}.", stacklevel=2)
 
 
 def compare_parts(seen: Iterable[RankingDataset | None], held_out: RankingDataset, part: str) -> None:
-    """Warn of queries that a part shares with training data whose columns are in the same order."""
+    """Warn of queries that a part shares with training data, whose features are in the same order."""
     if not _CHECKED.get():
         warn_shared((Queries.of(data) for data in seen if data is not None), Queries.of(held_out), part)
 
 
 @contextlib.contextmanager
 def checked() -> Iterator[None]:
-    """Do not compare parts meanwhile: they have been compared, or are parts of one data set."""
+    """Skip the comparison of parts inside: they have been compared, or are parts of one data set."""
     token = _CHECKED.set(True)
     try:
         yield
@@ -144,17 +150,17 @@ def checked() -> Iterator[None]:
 
 
 def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] | None:
-    """Which values are among those seen; None where that cannot be known."""
-    known = [one for one in seen if one is not None]
-    if values is None or len(known) < len(seen) or not known:
+    """Return which values are among those seen; None where that is unknown."""
+    present = [one for one in seen if one is not None]
+    if values is None or len(present) < len(seen) or not present:
         return None
-    kinds = {one.dtype.kind == "U" for one in (values, *known)}
-    columns = [one.astype(np.str_) for one in (values, *known)] if len(kinds) > 1 else [values, *known]
+    kinds = {one.dtype.kind == "U" for one in (values, *present)}
+    columns = [one.astype(np.str_) for one in (values, *present)] if len(kinds) > 1 else [values, *present]
     return np.isin(columns[0], np.concatenate(columns[1:]))
 
 
 def _contents(data: RankingDataset) -> NDArray[np.uint64]:
-    """A hash of the features of each query's documents: sums over columns, and over documents of what is mixed of them.
+    """Return a hash of the features of each query: a sum over documents of mixed sums over columns.
 
     A query of one document has 0: there is nothing to rank.
     """

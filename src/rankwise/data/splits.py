@@ -1,7 +1,7 @@
 """Split data by query: once, in folds, or over and over.
 
-Which part a query falls into depends on its id and the seed, so the order of the queries in the data does not matter,
-and everyone who has the same queries and the same seed has the same split.
+The part of a query depends on its id and the seed: the order of the queries does not matter, and the same queries and
+the same seed always have the same split.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from rankwise.stream import Stream
 
 
 class Divisible(Protocol):
-    """What has queries that can be taken apart: ranking data, or lists of texts."""
+    """Data with queries that can be divided: ranking data, or lists of texts."""
 
     @property
     def n_queries(self) -> int:
@@ -23,11 +23,11 @@ class Divisible(Protocol):
         ...
 
     def stream(self, seed: int) -> Stream:
-        """Give the random stream of these queries, keyed by their ids."""
+        """Return the random stream of these queries, keyed by their ids."""
         ...
 
     def take(self, queries: NDArray[np.bool_]) -> Self:
-        """Give the part with these queries."""
+        """Return the part with these queries."""
         ...
 
 
@@ -40,7 +40,7 @@ def split(
     """Split the queries at random, in these proportions; every query is in exactly one part.
 
     Part sizes are exact: they differ from the proportions by less than one query (largest remainders). Queries
-    keep their order within a part. ``trial`` gives one of the splits of :func:`trials` by its number.
+    keep their order within a part. ``trial`` selects one of the splits of :func:`trials`.
 
     >>> from rankwise.data.synthetic.lists import synthetic
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
@@ -53,7 +53,7 @@ def split(
 def trials(
     data: Data, n: int, fractions: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0
 ) -> Iterator[tuple[Data, ...]]:
-    """Iterate over ``n`` independent splits, made one at a time; the first is the one that :func:`split` gives.
+    """Iterate over ``n`` independent splits, made one at a time; the first is that of :func:`split`.
 
     Trial t does not depend on ``n``. This is how the papers average over randomly drawn training, validation and
     test sets; parts of different trials overlap, which a test over trials has to allow for.
@@ -96,9 +96,9 @@ def folds(data: Data, n: int = 5, *, seed: int = 0) -> Iterator[tuple[Data, Data
 
 
 def fold_of_query(data: Divisible, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
-    """Say which fold tests each query, from 0: the test parts of :func:`folds`, which may be two here.
+    """Return the fold that tests each query, from 0: the test parts of :func:`folds`, of which two suffice here.
 
-    ``trial`` gives other folds for the same seed.
+    Another ``trial`` has other folds for the same seed.
 
     >>> from rankwise.data.synthetic.lists import synthetic
     >>> fold_of_query(synthetic(n_queries=5), 5)
@@ -123,7 +123,7 @@ def _parts(data: Data, counts: NDArray[np.int64], stream: Stream) -> tuple[Data,
 
 
 def _part_of_query(counts: NDArray[np.int64], stream: Stream) -> NDArray[np.int64]:
-    """Order the queries by a random number each, and cut that order."""
+    """Return the part of each query: queries are ordered by a random number each, and that order is cut."""
     draws = stream.per_query(int(counts.sum()))[:, 0]
     part = np.empty(draws.size, np.int64)
     part[np.argsort(draws)] = np.repeat(np.arange(counts.size), counts)
@@ -131,11 +131,11 @@ def _part_of_query(counts: NDArray[np.int64], stream: Stream) -> NDArray[np.int6
 
 
 def _counts(data: Divisible, fractions: Sequence[float]) -> NDArray[np.int64]:
-    """How many queries each part gets: rounded down, and what is left over goes to the largest remainders."""
-    wanted = np.array(check.fractions(fractions)) * data.n_queries
-    counts = np.floor(wanted + 1e-9).astype(np.int64)
+    """Return the number of queries of each part: rounded down, the rest goes to the largest remainders."""
+    exact = np.array(check.fractions(fractions)) * data.n_queries
+    counts = np.floor(exact + 1e-9).astype(np.int64)
     left_over = data.n_queries - int(counts.sum())
-    counts[np.argsort(counts - wanted, kind="stable")[:left_over]] += 1
+    counts[np.argsort(counts - exact, kind="stable")[:left_over]] += 1
     if not counts.all():
         parts = ", ".join(map(str, counts.tolist()))
         raise check.error(

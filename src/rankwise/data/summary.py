@@ -1,4 +1,4 @@
-"""What a data set is like, in numbers."""
+"""A summary of a data set, in numbers."""
 
 import itertools
 from typing import Any
@@ -16,7 +16,7 @@ _BINS = 10
 
 
 def features_in_words(data: RankingDataset, most: int = 12) -> str:
-    """Name the features, at most so many of them; those that hold categories are marked.
+    """Return the names of the features, at most so many of them; categorical ones are marked.
 
     >>> data = RankingDataset([[1, 0], [1, 5]], [0, 2], [0, 2], feature_names=["bm25", "shop"], categorical=[1])
     >>> features_in_words(data)
@@ -33,14 +33,14 @@ def features_in_words(data: RankingDataset, most: int = 12) -> str:
 
 
 def _types(data: RankingDataset) -> dict[str, str]:
-    """Feature -> what it holds."""
+    """Return the type of each feature by name."""
     kinds = dict.fromkeys(range(data.n_features), "number") | dict.fromkeys(data.categorical, "category")
     kinds |= {column: f"category of {len(values):,}" for column, values in data.categories.items()}
     return dict(zip(data.feature_names or (), kinds.values(), strict=False))
 
 
 def summary(data: RankingDataset) -> Json:
-    """Count what there is in ``data``: plain numbers, ready to print or to write as JSON.
+    """Return counts and statistics of ``data``: plain numbers, ready to print or to write as JSON.
 
     ``labels`` counts the documents of each label, or, where there are more than twenty different ones, of ten
     intervals; ``groups`` those of each group, where the data have groups. ``feature_types`` says which features hold
@@ -105,9 +105,9 @@ def _groups(groups: Ids) -> dict[str, int]:
     """Count the documents of each group: of the largest, if there are many."""
     names, counts = np.unique(groups, return_counts=True)
     largest = np.argsort(-counts, kind="stable")
-    found = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
+    shown = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
     rest = int(counts[largest[_FEW_LABELS:]].sum())
-    return found | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
+    return shown | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
 
 
 def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:

@@ -136,7 +136,7 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
     """Write every file that the result names."""
     import polars as pl
 
-    from rankwise.data.formats import write_data
+    from rankwise.data.reading import write_data
     from rankwise.demo.picture import draw
     from rankwise.evaluation.figures.curves import plot_curves
     from rankwise.evaluation.tables import as_csv

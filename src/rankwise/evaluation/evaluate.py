@@ -7,7 +7,6 @@ from typing import overload
 import numpy as np
 
 from rankwise import check
-from rankwise.data.arguments import Texts, ranking_data
 from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
@@ -59,8 +58,8 @@ def evaluate(
     A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
     of which classifiers score by their decision function or probability, or the expected grade where there are more
     than two classes; anything whose ``predict`` takes the data set; a function from the features to scores; or a TREC
-    run, joined with the data by ids. A :class:`rankwise.rerank.Reranker` is evaluated on the texts that it reads,
-    :class:`rankwise.rerank.Lists`; other systems on the ``lists.data`` beside them.
+    run, joined with the data by ids. A :class:`rankwise.rerank.Reranker` is evaluated on a data set with texts,
+    :class:`rankwise.rerank.Lists`.
 
     The mean is Σwv / Σw over the queries that a metric scores. A query without relevant documents is skipped unless
     the metric gives it a worth (``"ndcg(empty=0)@10"``). The interval resamples queries, ``resamples`` times; of fewer
@@ -89,13 +88,12 @@ def evaluate(
     [0.5, 1.0]
     """
     asked = find_metrics(metrics)
-    system, texts = on_data(scores_or_model, data)
-    lists = ranking_data(texts)
+    system, lists = on_data(scores_or_model, data)
     if not lists.is_labelled:
         hint = "name the column of labels where the data are read: label=…"
-        raise check.error("rankings are evaluated by labels", got=repr(texts), hint=hint)
-    scores = scores_of(system, texts)
-    candidates = texts.candidates if isinstance(texts, Texts) else ""
+        raise check.error("rankings are evaluated by labels", got=repr(lists), hint=hint)
+    scores = scores_of(system, lists)
+    candidates = getattr(lists, "candidates", "")  # of lists of texts
     if policy is not None:
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
-from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
 from rankwise.plain import Keywords
@@ -33,13 +32,13 @@ Scored = ArrayLike | Model | Callable[[Floats], ArrayLike] | Run
 """Scores, a model, a function from the matrix of features to scores, or a run."""
 
 
-Evaluated = RankingDataset | Texts | Run
-"""What systems are evaluated on: a data set, lists of texts, a table with labels, or the qrels of a run."""
+Evaluated = RankingDataset | Run
+"""Data that systems are evaluated on: a data set, for rerankers with texts; a table with labels; qrels of a run."""
 
 
-def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset | Texts]:
+def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     """Return a system and the data that it is evaluated on; a run is joined with qrels."""
-    if isinstance(data, RankingDataset | Texts):
+    if isinstance(data, RankingDataset):
         return system, data
     if is_qrels(data):
         return judge(cast("Run", system), data)
@@ -49,16 +48,14 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset | T
     raise check.error("scores are evaluated on a RankingDataset", got=type(data).__name__, hint=hint)
 
 
-def scores_of(system: Scored, data: RankingDataset | Texts) -> ArrayLike:
+def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
     """Return the scores of a system, not checked yet.
-
-    What predicts texts is handed texts; rankers, estimators and functions of features the data set beside them.
 
     Models of LightGBM, XGBoost and CatBoost are wrapped as :func:`wrap` does. A classifier, theirs or scikit-learn's,
     scores documents by its decision function or the probability of its second class, and by the expected grade where
     there are more than two classes.
     """
-    lists = ranking_data(data).without_rows()
+    lists = data.without_rows()
     if isinstance(system, type):
         raise check.error("a trained model is needed, and not its class", got=system.__name__, hint="train one first")
     estimator = all(hasattr(system, name) for name in ("predict", "get_params", "fit"))
@@ -71,7 +68,7 @@ def scores_of(system: Scored, data: RankingDataset | Texts) -> ArrayLike:
     if estimator:
         return _estimated(system, lists)
     if isinstance(system, Model):
-        return system.predict(data if isinstance(data, Texts) else lists)
+        return system.predict(lists)
     if isinstance(system, Mapping | str | Path) or is_run(system):
         return scores_of_run(cast("Run", system), lists)
     return system(lists.features) if callable(system) else cast("ArrayLike", system)

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data import compressed as files
-from rankwise.data.arguments import Texts, ranking_data
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.table import Table as AnyTable
+from rankwise.data.tables import Table as AnyTable
 from rankwise.evaluation import tables
 from rankwise.rankers.schema import is_frame
 
@@ -61,7 +60,7 @@ def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
 
 
 def write_run(
-    scores: ArrayLike, data: RankingDataset | Texts, path: str | Path, *, tag: str = "rankwise", force: bool = False
+    scores: ArrayLike, data: RankingDataset, path: str | Path, *, tag: str = "rankwise", force: bool = False
 ) -> Path:
     """Write the ranking of every query as a run; documents with score −inf were not retrieved and are left out.
 
@@ -69,7 +68,6 @@ def write_run(
     """
     import polars as pl
 
-    data = ranking_data(data)
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
@@ -82,11 +80,10 @@ def write_run(
     )
 
 
-def write_qrels(data: RankingDataset | Texts, path: str | Path, *, force: bool = False) -> Path:
+def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
     import polars as pl
 
-    data = ranking_data(data)
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))
@@ -267,8 +264,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
     """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
     import polars as pl
 
-    from rankwise.data.tables import ids
-    from rankwise.data.tables.polars import as_polars
+    from rankwise.data.tables.polars import as_polars, checked_ids
 
     if isinstance(source, str | Path):
         source = read(source)
@@ -290,7 +286,7 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
         if frame[column].null_count():
             row = int(frame[column].is_null().arg_max() or 0)
             raise check.error(f"the {column} must be known in every row of the {name}", got="null", where=f"row {row}")
-        texts = ids.checked(frame[column], column, "row {}".format).cast(pl.String)
+        texts = checked_ids(frame[column], column, "row {}".format).cast(pl.String)
         frame = frame.with_columns(texts)
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Column, read_only
+from rankwise.data.columns import taken_by_objectives
 from rankwise.objectives.lists import FIRST, Derivatives, DeviceKernel, Lists, Random, Selection, Values, parameters
 from rankwise.stream import Stream
 from rankwise.threads import Kernel
@@ -29,13 +30,6 @@ PerQuery = Annotated[Values, "query"]
 
 KERNEL_DEVICES = {"cuda"}
 """The types of devices that there are kernels for, as in ``tensor.device.type``."""
-_COLUMNS = {
-    "document_weights": "SoftmaxCE, XENDCG, LambdaRank and Pairwise",
-    "document_rewards": "PLRank",
-    "groups": "fair",
-    "teacher_scores": "Distil and MarginMSE",
-}
-"""The columns of documents that there are, and the objectives that take them."""
 _OUTPUTS = ("value", "gradient", "hessian")
 
 
@@ -271,7 +265,9 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], taken: tuple[s
     """Raise if there is a column of documents that an objective does not take."""
     for name in columns:
         if name not in taken:
-            known = ", ".join(f"{column} go to {takers}" for column, takers in _COLUMNS.items())
+            takers = {column.name: column.objectives for column in taken_by_objectives()}
+            takers["document_rewards"] = "PLRank"
+            known = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
 
 

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Floats
-from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
+from rankwise.data.columns import reading_arguments
 from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.data.tables.table import Table
+from rankwise.data.tables import Table
 from rankwise.plain import Json, Keywords
 
 Documents = RankingDataset | ArrayLike | Table
@@ -237,7 +237,7 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
 
 def in_from_frame() -> AbstractContextManager[None]:
     """Errors about a table that was passed to a ranker, whose hints say how it is read otherwise."""
-    names = Roles.__annotations__
+    names = reading_arguments()
     return check.hints(
         lambda name, value: f"RankingDataset.from_frame(…, {name}={value or '…'})" if name in names else None, "use"
     )

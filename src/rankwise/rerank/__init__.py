@@ -9,7 +9,7 @@ import lazy_loader
 from rankwise import check
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_BROUGHT = ("accelerate", "datasets", "safetensors", "sentence_transformers", "tokenizers", "torch", "transformers")
+_OPTIONAL = ("accelerate", "datasets", "safetensors", "sentence_transformers", "tokenizers", "torch", "transformers")
 
 
 def __getattr__(name: str) -> object:
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> object:
         return _load(name)
     except ModuleNotFoundError as missing:
         module = (missing.name or "").partition(".")[0]
-        if module in _BROUGHT:
+        if module in _OPTIONAL:
             check.installed(module, "rerank")
         raise

@@ -1,38 +1,94 @@
-"""Cross-encoders of sentence-transformers, opened so that nothing which lies in a model's folder is run.
+"""Cross-encoders of sentence-transformers, and how to open one without running code from its folder.
 
 Weights must be safetensors, which hold numbers and names: pickles are neither downloaded nor read. Code that a model
-brings along is refused (``trust_remote_code`` stays off), and before anything is built the files that name classes are
-looked at: modules must be sentence-transformers' own, and activations those of ``torch.nn``. What a configuration asks
-for must fit the weights: a number in it would otherwise make layers until memory ends (see :mod:`sizes`).
+brings along is rejected (``trust_remote_code`` stays off), and files that name classes are checked before a model is
+built: modules must be sentence-transformers' own, and activations those of ``torch.nn``. The configuration must fit the
+weights (see :mod:`rankwise.rerank.sizes`): a number in it could otherwise build layers until memory ends.
 """
 
 import contextlib
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, cast
+
+import torch
 
 from rankwise import check
+from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
+from rankwise.rankers.nets.processes import seed_of
 from rankwise.rankers.verify import refusing
+from rankwise.rerank.batches import Features
+from rankwise.rerank.sizes import SizeLimits
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
-if TYPE_CHECKING:
-    import torch
-    from sentence_transformers import CrossEncoder
-
+Pair = tuple[str, str]
+"""A query and a document."""
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
-"""What of a model on the Hub is fetched: texts, tokenizers and numbers."""
+"""Files of a model on the Hub that are downloaded: texts, tokenizers and numbers."""
 _ACTIVATION = re.compile(r"torch\.nn\.modules\.(activation|linear)\.[A-Z]\w*")
 _MODULE = re.compile(r"sentence_transformers(\.[a-z_]\w*)*\.[A-Z]\w*")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 _HEADS = ("ForSequenceClassification", "ForCausalLM")
 
 
+class Tokenizer(Protocol):
+    """The members of a fast tokenizer of transformers that are used here."""
+
+    pad_token_id: int | None
+    pad_token_type_id: int
+    padding_side: str
+
+    def __call__(
+        self, text: list[str], text_pair: list[str], *, truncation: bool, return_attention_mask: bool
+    ) -> Mapping[str, list[list[int]]]:
+        """Return the ids of each pair, without padding."""
+        ...
+
+
+class PairScorer(Protocol):
+    """A cross-encoder, or the module that a trainer wraps around it."""
+
+    def preprocess(self, inputs: list[Pair], /, **settings: str | None) -> Features:
+        """Return the features of pairs, padded to the longest."""
+        ...
+
+    def __call__(self, features: dict[str, object], /) -> object:
+        """Return the scores of a mini-batch, in one of the forms that :func:`rankwise.rerank.two_passes` reads."""
+        ...
+
+
+class CrossEncoder(PairScorer, Protocol):
+    """The members of sentence-transformers' ``CrossEncoder`` that are used here, beside those of a module."""
+
+    activation_fn: torch.nn.Module
+    max_seq_length: int | None
+
+    @property
+    def num_labels(self) -> int:
+        """Number of outputs."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the parameters."""
+        ...
+
+    def save_pretrained(self, path: str, /, *, create_model_card: bool) -> None:
+        """Write a Hugging Face folder."""
+        ...
+
+
+def module_of(encoder: CrossEncoder) -> torch.nn.Module:
+    """Return a cross-encoder as the ``torch.nn.Module`` that it is."""
+    return cast("torch.nn.Module", encoder)
+
+
 def folder_of(name: str | Path) -> Path:
-    """Give the folder of a model, which is downloaded if ``name`` is that of a model on the Hugging Face Hub."""
+    """Return the folder of a model, downloaded first if ``name`` is that of a model on the Hugging Face Hub."""
     folder = Path(name)
     if folder.is_dir():
         return folder
@@ -50,47 +106,47 @@ def folder_of(name: str | Path) -> Path:
 
 
 def verify(folder: Path) -> None:
-    """Refuse a folder whose files would run code: pickled weights, classes of its own, other classes than layers."""
+    """Reject a folder whose files would run code: pickled weights, classes of its own, classes that are no layers."""
     for config in sorted(folder.rglob("*.json")):
         if config.name not in ("tokenizer.json", "vocab.json") and not config.name.endswith(".index.json"):
             with check.library("a file of the model", config):
                 content = json.loads(config.read_text(encoding="utf-8"))
-            _verify(content, config)
-    for place in {pickled.parent for pattern in _PICKLED for pickled in folder.rglob(pattern)}:
-        if not any(place.glob("*.safetensors")) and any(place.glob("pytorch_model*.bin")):
+            _verify_classes(content, config)
+    for subfolder in {pickled.parent for pattern in _PICKLED for pickled in folder.rglob(pattern)}:
+        if not any(subfolder.glob("*.safetensors")) and any(subfolder.glob("pytorch_model*.bin")):
             raise check.error(
                 "weights must be safetensors, since pickles can run anything",
                 got="pytorch_model.bin",
-                where=str(place),
+                where=str(subfolder),
                 hint="save the model anew with save_pretrained, in an environment of its own if it is not yours",
             )
 
 
-def _verify(content: object, config: Path) -> None:
-    """Look at every name of a class in a file."""
+def _verify_classes(content: object, config: Path) -> None:
+    """Check every name of a class in a file."""
     if isinstance(content, list):
-        for one in content:
-            _verify(one, config)
+        for item in content:
+            _verify_classes(item, config)
     if not isinstance(content, dict):
         return
     for key, value in content.items():
-        refused = (
+        runs_code = (
             (key == "auto_map" and bool(value))
             or ("activation_f" in key and isinstance(value, str) and "." in value and not _ACTIVATION.fullmatch(value))
             or (key == "type" and config.name == "modules.json" and not _MODULE.fullmatch(str(value)))
         )
-        if refused:
+        if runs_code:
             raise check.error(
                 "the model brings code of its own, which is not run",
                 got=f"{key}: {json.dumps(value)[:120]}",
                 where=str(config),
                 hint="use a model whose classes are those of transformers and sentence-transformers",
             )
-        _verify(value, config)
+        _verify_classes(value, config)
 
 
 def check_head(folder: Path) -> None:
-    """Refuse to score with a model that has no head for it: it got a random one, and must be trained first."""
+    """Raise where a model has no head for scores: the one that it gets is random, and must be trained first."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if not any(str(name).endswith(_HEADS) for name in config.get("architectures") or ()):
         raise check.error(
@@ -101,29 +157,23 @@ def check_head(folder: Path) -> None:
         )
 
 
-def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None = None) -> "CrossEncoder":
-    """Open a model; a head that it lacks is made from the seed. Its scores are logits: no activation bends them."""
+def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None = None) -> CrossEncoder:
+    """Open a model whose scores are logits, without an activation; a missing head is initialised from the seed."""
     library: Any = check.extra("sentence_transformers", "rerank")  # noqa: S610
-    import torch
-
-    from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
-    from rankwise.rankers.nets.processes import seed_of
-    from rankwise.rerank import sizes
-
     openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(
             "not the folder of a model", got="no config.json", where=str(folder), hint="pass what save_pretrained wrote"
         )
     verify(folder)
-    bounds = sizes.Bounds.of(folder)
-    bounds.check_counts(folder)
+    limits = SizeLimits.of(folder)
+    limits.check_counts(folder)
     with (
         check.library("a model", folder, also=True),
         quiet(),
         own_randomness(torch.device("cpu")),
         refusing(),
-        bounds.building(),
+        limits.building(),
     ):
         seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
         encoder: CrossEncoder = library.CrossEncoder(
@@ -141,32 +191,25 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
             where=str(folder),
             hint="begin from a model with one label, or from one without a head",
         )
-    encoder.activation_fn = no_activation()
+    encoder.activation_fn = torch.nn.Identity()
     return encoder
-
-
-def no_activation() -> "torch.nn.Module":
-    """What leaves logits as they are: the scores that a model is trained by, and that it is then to give."""
-    import torch
-
-    return torch.nn.Identity()
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' bars and its remarks about heads that are new from the screen."""
-    from transformers.utils import logging as theirs
+    """Hide transformers' progress bars and its warnings about new heads."""
+    from transformers.utils import logging as transformers_logging
 
-    shown, level = theirs.is_progress_bar_enabled(), theirs.get_verbosity()
+    shown, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     logger = logging.getLogger("sentence_transformers")
     before = logger.level
-    theirs.disable_progress_bar()
-    theirs.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
         logger.setLevel(before)
-        theirs.set_verbosity(level)
+        transformers_logging.set_verbosity(level)
         if shown:
-            theirs.enable_progress_bar()
+            transformers_logging.enable_progress_bar()

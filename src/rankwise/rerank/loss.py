@@ -1,135 +1,241 @@
-"""Objectives as losses of sentence-transformers' ``CrossEncoder``, in its trainer as it is."""
+"""Objectives as losses of rerankers: in the trainer of sentence-transformers, in other trainers, in one's own loop."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from rankwise import check
-from rankwise._version import __version__
 from rankwise.arrays import offsets_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rerank.pair_loss import PairLoss
+from rankwise.objectives.torch import TorchLoss
+from rankwise.rerank.batches import MiniBatches, MiniBatchSize, PairInputs, device_of, mini_batches
+from rankwise.rerank.data.lists import check_lengths
+from rankwise.rerank.model_card import citation
+from rankwise.rerank.passes import global_mean, two_passes
 from rankwise.rerank.scoring import batches_of
+from rankwise.stream import Stream
 
-BY_LIST = ("weight", "query_id")
-"""Columns that have one value for each list; all others have one for each document."""
+if TYPE_CHECKING:
+    from rankwise.rerank.encoders import PairScorer
+
+Numbers = Tensor | ArrayLike
+PER_LIST = ("weight", "query_id")
+"""Columns with one value for each list; all others have one for each document."""
 
 
-class Loss(torch.nn.Module):
+class LossSettings(TypedDict, total=False):
+    """Keyword arguments of :class:`Loss`."""
+
+    columns: Sequence[str] | None
+    token_budget: int | None
+    mini_batch_size: int | None
+    seed: int
+
+
+class Loss:
     """Any objective as a loss of rerankers, exact and in the memory of one mini-batch, however long the lists are.
 
-    ``Loss(model, objective)`` is a loss for sentence-transformers' ``CrossEncoderTrainer``, beside its evaluators and
-    model cards. Its data have the columns query, documents (a list), and labels (a list, as long): lists of any
-    lengths. ``Loss(objective)`` is not bound to a model: the trainer takes it too, and binds it; and ``.of(score,
-    inputs, labels, offsets)`` is for every other model and for one's own loop (see :class:`UnboundLoss`).
+    ``Loss(model, objective)``, a :class:`BoundLoss`, is a loss for sentence-transformers' ``CrossEncoderTrainer``,
+    beside its evaluators and model cards. Its data have the columns query, documents (a list), and labels (a list, as
+    long): lists of any lengths. ``Loss(objective)``, an :class:`UnboundLoss`, has no model: the trainer binds it to its
+    own; and :meth:`of` is for every other model and for one's own loop.
 
     Scores are computed twice, first without a graph, then in the backward pass mini-batch by mini-batch with one (see
-    :func:`rankwise.rerank.two_passes`). Nothing is padded but pairs of a mini-batch to the longest of them, so that the
+    :func:`rankwise.rerank.two_passes`). Pairs are padded to the longest of their mini-batch and no further, so that the
     loss of a list is the same in any batch and in any mini-batches.
 
-    Args:
-        model: a ``CrossEncoder`` with one output.
-        objective: an object, an expression (``"lambdarank"``) or a function.
-        columns: what the columns of the data are beside query, documents and labels, in their order; a trainer hands
-            them over without their names. Of each document: ``teacher_scores``, ``document_weights``,
-            ``propensities``, whatever the objective takes; of each list: ``weight``, and ``query_id``, which decides
-            what an objective draws (else the query's text does). What the objective reads, if left out.
-        token_budget: tokens of a mini-batch, padding included; 16,384 if nothing is set. It decides memory and speed.
-        mini_batch_size: pairs of a mini-batch, instead of a budget of tokens.
-        seed: of what the objective draws, at each step anew. A trainer of Hugging Face's that resumes draws what it
-            would have drawn; a loop of one's own saves the loss's ``state_dict``.
+    - ``model``: a ``CrossEncoder`` with one output.
+    - ``objective``: an object, an expression (``"lambdarank"``) or a function.
+    - ``columns``: the names of the columns of the data behind query, documents and labels, in their order; a trainer
+      passes them without names. Per document: ``teacher_scores``, ``document_weights``, ``propensities``, whatever the
+      objective reads; per list: ``weight``, and ``query_id``, which decides the objective's random numbers (by default
+      the query's text does). By default the columns that the objective reads.
+    - ``token_budget``: tokens of a mini-batch, padding included; 16,384 by default. It decides memory and speed.
+    - ``mini_batch_size``: pairs of a mini-batch, instead of a budget of tokens.
+    - ``seed``: of the objective's random numbers, new ones at each step. A trainer of Hugging Face's that resumes draws
+      the same; a loop of one's own saves the loss's ``state_dict``.
     """
 
-    uses_gradient_cache = True  # how sentence-transformers knows losses whose backward pass runs the model again
-
-    def __new__(cls, *what: Any, **settings: Any) -> Any:
-        """Give an :class:`UnboundLoss` where there is no model: trainers bind what is no module."""
-        unbound = len(what) == 1 and "objective" not in settings
-        return UnboundLoss(*what, **settings) if unbound else super().__new__(cls)
-
     @overload
-    def __init__(
+    def __new__(cls, objective: ObjectiveLike, /, **settings: Unpack[LossSettings]) -> "UnboundLoss": ...
+    @overload
+    def __new__(
+        cls, model: torch.nn.Module, objective: ObjectiveLike, **settings: Unpack[LossSettings]
+    ) -> "BoundLoss": ...
+    def __new__(cls, *arguments: Any, **settings: Any) -> "Loss":  # noqa: PYI034 (a subclass)
+        """Choose the subclass, as ``pathlib.Path`` does: trainers bind a loss to their model unless it is a module."""
+        kind: type[Loss] = cls
+        if cls is Loss:
+            kind = UnboundLoss if len(arguments) == 1 and "objective" not in settings else BoundLoss
+        return super().__new__(kind)
+
+    _torch_loss: TorchLoss
+
+    def _configure(
         self,
         objective: ObjectiveLike,
-        /,
-        *,
         columns: Sequence[str] | None = None,
         token_budget: int | None = None,
         mini_batch_size: int | None = None,
         seed: int = 0,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        objective: ObjectiveLike,
-        *,
-        columns: Sequence[str] | None = None,
-        token_budget: int | None = None,
-        mini_batch_size: int | None = None,
-        seed: int = 0,
-    ) -> None: ...
-    def __init__(
-        self, model: Any, objective: ObjectiveLike = "", *, columns: Sequence[str] | None = None, **settings: Any
     ) -> None:
-        super().__init__()
-        if not hasattr(model, "preprocess") or getattr(model, "num_labels", 1) != 1:
-            raise check.error(
-                "a loss is bound to a CrossEncoder that gives one score",
-                got=f"{type(model).__name__} with {getattr(model, 'num_labels', 'no')} labels",
-                hint="make it with num_labels=1; for other models use rw.rerank.Loss(objective).of(score, inputs, …)",
-            )
-        self.model = model
-        self._loss = PairLoss(objective, **settings)
+        # Not by the way of nn.Module, which would list the loss of scores as a submodule of a bound loss.
+        vars(self)["_torch_loss"] = TorchLoss(objective, "sum", seed)
+        self.size = MiniBatchSize(token_budget, mini_batch_size)
         names = self.objective.reads if columns is None else columns
         self.columns = (names,) if isinstance(names, str) else tuple(names)
 
     @property
     def objective(self) -> Objective:
-        """What is minimised."""
-        return self._loss.objective
+        """The objective that is minimised."""
+        return self._torch_loss.objective
 
     @property
-    def of(self) -> Callable[..., Tensor]:
-        """The loss of whatever scores pairs (see :meth:`UnboundLoss.of`)."""
-        return self._loss.of
+    def seed(self) -> int:
+        """Seed of the objective's random numbers."""
+        return self._torch_loss.seed
+
+    def of(
+        self,
+        score: Callable[..., object],
+        inputs: PairInputs | MiniBatches,
+        labels: Numbers,
+        offsets: Numbers,
+        *,
+        lengths: ArrayLike | None = None,
+        weights: Numbers | None = None,
+        query_ids: ArrayLike | None = None,
+        model: object = None,
+        **documents: Numbers,
+    ) -> Tensor:
+        """Return the mean loss of ragged lists; its ``backward()`` runs the second pass (see :func:`two_passes`).
+
+        ``inputs`` are those of all documents: the padded output of a tokenizer for all pairs, or a sequence of
+        anything. ``score`` maps those of a mini-batch, rows without needless padding or a list, to one score for each
+        pair. ``model`` is the module that it calls: inputs are sent to its device. ``lengths`` are the tokens of each
+        input where the inputs do not show them.
+
+        ``labels``, ``offsets``, ``weights`` (of lists) and ``documents`` (``teacher_scores``, ``document_weights`` …)
+        are those of :func:`rankwise.torch_loss`; ``propensities`` divide the weights of documents. ``query_ids`` decide
+        the random numbers of a list, whatever batch it is in.
+
+        - an encoder with a classifier: ``loss.of(lambda batch: model(**batch), encodings, labels, offsets,
+          model=model)``;
+        - a language model that scores by a token: ``lambda batch: model(**batch).logits[:, -1, yes]``, padded on the
+          left;
+        - late interaction: ``lambda pairs: …``, with a list of whatever the model computes its vectors from.
+        """
+        module = model if model is not None else score
+        bounds = _array(offsets)
+        prepared = self._torch_loss.prepare(_array(labels), bounds, **_debiased(documents, bounds))
+        batches = inputs
+        if not isinstance(batches, MiniBatches):
+            batches = mini_batches(batches, int(bounds[-1]), self.size, lengths=lengths, device=device_of(module))
+        shares = torch.ones(bounds.size - 1) if weights is None else torch.from_numpy(_array(weights))
+        stream = self._stream(query_ids)
+
+        def loss(scores: Tensor) -> Tensor:
+            # A few thousand scores: the CPU is done with them before a device would have launched a kernel.
+            total = prepared(batches.unsorted(scores.cpu()), shares, stream).to(scores.device)
+            return global_mean(total, shares.sum().to(total), module)
+
+        return two_passes(score, batches, loss, model=module)
+
+    def _stream(self, query_ids: ArrayLike | None) -> Stream:
+        """Return new random numbers at each step of training, and the same ones where gradients are off."""
+        stream = self._torch_loss.next_stream() if torch.is_grad_enabled() else Stream(self.seed)
+        return stream if query_ids is None else replace(stream, query_ids=query_ids)
+
+
+class UnboundLoss(Loss):
+    """``rw.rerank.Loss(objective)``: a loss without a model.
+
+    Called with a ``CrossEncoder`` it returns the :class:`BoundLoss` of that model; :meth:`of` is for every other one.
+    """
+
+    def __init__(self, objective: ObjectiveLike, /, **settings: Unpack[LossSettings]) -> None:
+        if isinstance(objective, torch.nn.Module):
+            hint = 'pass an objective behind it: rw.rerank.Loss(model, "lambdarank")'
+            raise check.error("a loss needs an objective", got=type(objective).__name__, hint=hint)
+        self._configure(objective, **settings)
+
+    def __call__(self, model: torch.nn.Module) -> "BoundLoss":
+        """Bind the loss to a model."""
+        return BoundLoss(model, self.objective, columns=self.columns, seed=self.seed, **vars(self.size))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return seed and step, for a loop of one's own that is to resume with the same random numbers."""
+        return self._torch_loss.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore seed and step."""
+        self._torch_loss.load_state_dict(state)
+
+    def __repr__(self) -> str:
+        return f"Loss({self.objective!r})"
+
+
+class BoundLoss(torch.nn.Module, Loss):
+    """``rw.rerank.Loss(model, objective)``: a loss of sentence-transformers' ``CrossEncoder``, for its trainer."""
+
+    uses_gradient_cache = True  # tells sentence-transformers that the backward pass runs the model again
+
+    def __init__(self, model: torch.nn.Module, objective: ObjectiveLike, **settings: Unpack[LossSettings]) -> None:
+        super().__init__()
+        n_labels = getattr(model, "num_labels", None)
+        if not hasattr(model, "preprocess") or n_labels not in (1, None):
+            raise check.error(
+                "a loss is bound to a CrossEncoder that gives one score",
+                got=f"{type(model).__name__} with {'no' if n_labels is None else n_labels} labels",
+                hint="make it with num_labels=1; for other models use rw.rerank.Loss(objective).of(score, inputs, …)",
+            )
+        self.model = model
+        self._configure(objective, **settings)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Seed and step, for ``state_dict``: a loop that resumes draws what it would have drawn."""
-        return self._loss.state_dict()
+        """Return seed and step, for ``state_dict``: a loop that resumes draws the same random numbers."""
+        return self._torch_loss.state_dict()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Resume from seed and step of ``load_state_dict``."""
-        self._loss.load_state_dict(state)
+        """Restore seed and step from ``load_state_dict``."""
+        self._torch_loss.load_state_dict(state)
 
     @torch.compiler.disable
     def forward(
         self,
         inputs: Sequence[Sequence[Any]],
-        labels: Any = None,
+        labels: Tensor | Sequence[Any] | None = None,
         prompt: str | None = None,
         task: str | None = None,
     ) -> Tensor:
-        """Give the mean loss of lists: ``inputs`` are queries, lists of documents, and what ``columns`` names."""
+        """Return the mean loss of lists: ``inputs`` are queries, lists of documents, and the ``columns``."""
         queries, lists, columns = self._read(inputs)
         sizes = [len(documents) for documents in lists]
-        offsets = offsets_of(np.array(sizes, np.int64))
         pairs = [(query, document) for query, documents in zip(queries, lists, strict=True) for document in documents]
-        given: dict[str, Any] = {
-            name: _numbers(name, values, len(queries)) if name in BY_LIST else _joined(name, values, sizes)
+        arrays: dict[str, Any] = {
+            name: _per_list(name, values, len(queries)) if name in PER_LIST else _flat(name, values, sizes)
             for name, values in columns.items()
         }
-        known = self._labels(labels, sizes)
-        # Queries that are no texts, such as images, have no name but their place in the batch.
+        # Queries that are not texts, such as images, have no name but their place in the batch.
         texts = queries if all(isinstance(query, str) for query in queries) else None
-        weights, ids = given.pop("weight", None), given.pop("query_id", texts)
-        score, batches = batches_of(self.model, pairs, self._loss.batching, prompt=prompt, task=task)
-        return self._loss.of(score, batches, known, offsets, weights=weights, query_ids=ids, model=self.model, **given)
+        weights, query_ids = arrays.pop("weight", None), arrays.pop("query_id", texts)
+        score, batches = batches_of(cast("PairScorer", self.model), pairs, self.size, prompt=prompt, task=task)
+        return self.of(
+            score,
+            batches,
+            self._labels(labels, sizes),
+            offsets_of(np.array(sizes, np.int64)),
+            weights=weights,
+            query_ids=query_ids,
+            model=self.model,
+            **arrays,
+        )
 
     def _read(self, inputs: Sequence[Sequence[Any]]) -> tuple[Sequence[str], Sequence[Any], dict[str, Any]]:
         if len(inputs) != 2 + len(self.columns):
@@ -139,7 +245,7 @@ class Loss(torch.nn.Module):
                 got=f"{len(inputs)} columns beside labels",
                 hint="set columns= to what the columns behind query and documents are, or take columns off the data",
             )
-        queries, lists, *others = inputs
+        queries, lists, *columns = inputs
         for number, documents in enumerate(lists):
             if isinstance(documents, str) or not len(documents):
                 raise check.error(
@@ -148,11 +254,11 @@ class Loss(torch.nn.Module):
                     where=f"list number {number} of a batch",
                     hint="let the second column of the data hold lists of texts",
                 )
-        return queries, lists, dict(zip(self.columns, others, strict=True))
+        return queries, lists, dict(zip(self.columns, columns, strict=True))
 
-    def _labels(self, labels: Any, sizes: list[int]) -> NDArray[np.float64]:
+    def _labels(self, labels: Tensor | Sequence[Any] | None, sizes: list[int]) -> NDArray[np.float64]:
         if labels is None:
-            if not _taught(self.objective):
+            if not _needs_no_labels(self.objective):
                 raise check.error(
                     f"{self.objective!r} learns from labels",
                     got="data without a column of labels",
@@ -162,83 +268,56 @@ class Loss(torch.nn.Module):
         if isinstance(labels, Tensor) and labels.ndim == 1:
             hint = "let a row of the data be a query, the list of its documents, and the list of their labels"
             raise check.error("each list must have a list of labels", got="one label for each list", hint=hint)
-        return _joined("labels", labels, sizes)
+        return _flat("labels", labels, sizes)
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Settings, for the model card."""
-        sizes = {name: size for name, size in vars(self._loss.batching).items() if size is not None}
-        return {"objective": repr(self.objective), "columns": list(self.columns), **sizes, "seed": self._loss.seed}
+        """Return the settings, for the model card."""
+        sizes = {name: size for name, size in vars(self.size).items() if size is not None}
+        return {"objective": repr(self.objective), "columns": list(self.columns), **sizes, "seed": self.seed}
 
     @property
     def citation(self) -> str:
-        """What the model card cites."""
-        paper = (
-            f",\n    note={{Objective: {self.objective.name}, {self.objective.paper}}}" if self.objective.paper else ""
-        )
-        title = "rankwise: learning to rank with one definition of an objective for every trainer"
-        return f"""
-@software{{rankwise,
-    title={{{title}}},
-    author={{{{The rankwise developers}}}},
-    version={{{__version__}}}{paper}
-}}
-"""
+        """BibTeX for the model card."""
+        return citation(self.objective)
+
+    def _get_name(self) -> str:
+        return Loss.__name__
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of its expression."""
+        """Return the settings that ``repr`` shows."""
         return ", ".join(f"{name}={value!r}" for name, value in self.get_config_dict().items())
 
 
-class UnboundLoss(PairLoss):
-    """What ``rw.rerank.Loss(objective)`` is: the loss of whatever model it is given.
-
-    Called with a ``CrossEncoder`` it gives the :class:`Loss` of that model; :meth:`of` is for every other model:
-
-    - an encoder with a classifier: ``loss.of(lambda batch: model(**batch), encodings, labels, offsets, model=model)``;
-    - a language model that scores by a token: ``lambda batch: model(**batch).logits[:, -1, yes]``, padded on the left;
-    - late interaction: ``lambda pairs: …``, with a list of whatever the model makes its vectors from.
-    """
-
-    def __init__(self, objective: ObjectiveLike, *, columns: Sequence[str] | None = None, **settings: Any) -> None:
-        if isinstance(objective, torch.nn.Module):
-            hint = 'pass an objective behind it: rw.rerank.Loss(model, "lambdarank")'
-            raise check.error("a loss needs an objective", got=type(objective).__name__, hint=hint)
-        super().__init__(objective, **settings)
-        self.columns = columns
-
-    def __call__(self, model: torch.nn.Module) -> Loss:
-        """Bind the loss to a model."""
-        return Loss(model, self.objective, columns=self.columns, seed=self.seed, **vars(self.batching))
-
-    def __repr__(self) -> str:
-        return f"Loss({self.objective!r})"
+def _debiased(documents: dict[str, Numbers], offsets: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return columns whose ``document_weights`` are divided by the propensities, where there are any."""
+    columns = {name: _array(column) for name, column in documents.items()}
+    if "propensities" in columns:
+        propensities = check.propensities(columns.pop("propensities"), offsets)
+        columns["document_weights"] = columns.get("document_weights", np.ones(propensities.size)) / propensities
+    return columns
 
 
-def _joined(name: str, lists: Sequence[Any], sizes: list[int]) -> NDArray[Any]:
-    """A column of lists in one row; each must be as long as the list of documents."""
-    found = [len(values) for values in lists]
-    if found != sizes:
-        differ = (k for k, (some, size) in enumerate(zip(found, sizes, strict=False)) if some != size)
-        number = next(differ, min(len(found), len(sizes)))
-        raise check.error(
-            f"{name} must be as many as the documents of a query",
-            got=f"lengths {found[number : number + 1]} for {sizes[number : number + 1]} documents",
-            where=f"list number {number} of a batch",
-        )
+def _array(values: Numbers) -> NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _flat(name: str, lists: Tensor | Sequence[Any], sizes: list[int]) -> NDArray[Any]:
+    """Concatenate the lists of a column; each must be as long as the list of documents."""
+    check_lengths(name, [len(values) for values in lists], sizes, "list number {} of a batch")
     if all(isinstance(values, Tensor) for values in lists):
-        joined = torch.cat(list(lists)).cpu()  # trainers send labels to the device: one way back for all of them
+        joined = torch.cat(list(lists)).cpu()  # trainers send labels to the device: one copy back for all of them
         return (joined.float() if joined.dtype == torch.bfloat16 else joined).numpy()
     return np.concatenate([np.asarray(values) for values in lists])
 
 
-def _numbers(name: str, values: Sequence[Any], n_lists: int) -> NDArray[Any]:
+def _per_list(name: str, values: Sequence[object], n_lists: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_lists,):
         raise check.error(f"{name} must be one value for each query", got=f"shape {array.shape} for {n_lists} queries")
     return array
 
 
-def _taught(objective: Objective) -> bool:
-    """Whether a teacher's scores are all that it learns from."""
+def _needs_no_labels(objective: Objective) -> bool:
+    """Whether the objective learns from a teacher's scores alone."""
     inside = objective.children
-    return all(map(_taught, inside)) if inside else "teacher_scores" in objective.reads
+    return all(map(_needs_no_labels, inside)) if inside else "teacher_scores" in objective.reads

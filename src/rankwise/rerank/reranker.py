@@ -1,6 +1,7 @@
 """Rerankers: cross-encoders and language models that score a query and a document, trained with any objective."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -8,28 +9,99 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import MetricLike
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import storage
 from rankwise.rankers.base import objective_expression
-from rankwise.rerank import encoders, folder, training
-from rankwise.rerank.card import Card
-from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.settings import Settings
+from rankwise.rankers.storage import making_sense, plain, versions
+from rankwise.rerank import encoders, storage, training
+from rankwise.rerank.encoders import CrossEncoder, Pair
+from rankwise.rerank.model_card import ModelCard
 
 if TYPE_CHECKING:
     import polars as pl
-    from sentence_transformers import CrossEncoder
 
-Texts = Lists | Iterable[tuple[str, str]]
-"""Lists, or pairs of a query and a document."""
-_HOW = ("objective", "threads", "checkpoint", "checkpoint_every", "progress", "device")
-"""Settings that are not kept among the others: those of the machine and the run, and what stands elsewhere."""
+TextsOrPairs = RankingDataset | Iterable[Pair]
+"""Lists, or another data set with texts; or pairs of a query and a document."""
+_NOT_SAVED = ("objective", "threads", "checkpoint", "checkpoint_every", "progress", "device")
+"""Settings of the machine and the run, and the objective, which has an entry of its own."""
 
 
-class Reranker(Settings):
+@dataclass(eq=False, repr=False)
+class RerankerSettings:
+    """Arguments of :class:`rankwise.rerank.Reranker`."""
+
+    model: str | Path | CrossEncoder
+    """The model that training begins from: a folder, the name of a model on the Hugging Face Hub, or a
+    ``CrossEncoder``, which is then trained itself, and whose scores become logits. Weights must be safetensors, and
+    code of the model's own is not run. A model without a head for scores gets a new one from the seed; a model with one
+    can score before it is trained."""
+    objective: ObjectiveLike = "softmax_ce"
+    """An objective, its expression (``"0.5*xendcg + 0.5*distil"``), or a function with the signature of one."""
+    _: KW_ONLY
+    epochs: int = 1
+    """Number of passes over the training lists."""
+    learning_rate: float = 2e-5
+    """Highest learning rate of AdamW: it rises over the first steps and then falls to 0."""
+    warmup: float = 0.1
+    """Share of all steps in which the learning rate rises."""
+    weight_decay: float = 0.01
+    """Weight decay of AdamW; biases and normalizations have none."""
+    max_grad_norm: float = 1.0
+    """Norm that the gradient of a step is clipped to."""
+    batch_queries: int = 16
+    """Number of lists of a step, each of them whole."""
+    token_budget: int = 16_384
+    """Tokens of a mini-batch, padding included. It decides memory and speed, and changes no loss: a batch is scored in
+    as many mini-batches as it needs."""
+    max_length: int | None = None
+    """Tokens of a pair at most, longer pairs are truncated; by default the length that the model was made for."""
+    parts: int = 4
+    """Number of parts of an epoch. After each the validation data are measured, a checkpoint may be written, and
+    training may stop."""
+    patience: int | None = None
+    """With validation data, training stops after so many parts without a better first metric; None trains all epochs.
+    The best part is kept either way."""
+    metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",)
+    """Metrics of the validation data after every part; larger is better."""
+    debias: bool = False
+    """For click data: weigh each clicked document by the inverse of its propensity."""
+    seed: int = 0
+    """Seed of all random numbers: a new head, the order of lists, dropout, the objective. Models repeat exactly on a
+    CPU for the same number of threads."""
+    threads: int | None = None
+    """Number of threads; by default ``RANKWISE_THREADS`` or every core."""
+    checkpoint: str | Path | None = None
+    """A folder, written every ``checkpoint_every`` parts, from which ``fit(…, resume=True)`` resumes."""
+    checkpoint_every: int = 1
+    """Number of parts between checkpoints."""
+    progress: bool | None = None
+    """A bar with the loss, the metric and the time left: True, False, or None, on terminals only."""
+    device: str = "auto"
+    """``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows."""
+    precision: str = "auto"
+    """``"float32"``; ``"bf16"``, mixed precision; or ``"auto"``: bf16 where a GPU trains, else float32."""
+
+    def settings(self) -> Keywords:
+        """Return every setting but the model, in the form of files."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        return {name: plain(value) for name, value in values.items()} | {
+            "objective": objective_expression(self.objective)
+        }
+
+    def __repr__(self) -> str:
+        defaults = {field.name: field.default for field in fields(self)}
+        changed = {name: getattr(self, name) for name in defaults if getattr(self, name) != defaults[name]}
+        model = changed.pop("model")
+        first = repr(str(model)) if isinstance(model, str | Path) else type(model).__name__
+        inside = ", ".join([first, *(f"{name}={value!r}" for name, value in changed.items())])
+        return f"{type(self).__name__}({inside})"
+
+
+class Reranker(RerankerSettings):
     """A cross-encoder that scores texts, trained with any objective on ragged lists of documents.
 
     It is sentence-transformers' ``CrossEncoder`` with a training of its own: two exact passes, so that memory is that
@@ -37,31 +109,31 @@ class Reranker(Settings):
     opens too.
     """
 
-    encoder_: "CrossEncoder"
+    encoder_: CrossEncoder
     history_: dict[str, list[float]]
     """``loss``: of the training lists during each part. A metric: of the validation lists after it."""
     best_round_: int
-    """How many parts the model has learned from: until the first metric was best."""
+    """Number of parts that the model was trained for: until the first metric was best."""
     epochs_: float
     """The same in epochs."""
     stopped_: str
     """Why training ended: ``parts`` (all of them), ``patience``, ``converged`` or ``interrupted``."""
     evaluation_: Evaluation | None
-    """Of the validation lists, by the model that is kept."""
+    """Evaluation of the model on the validation lists."""
     evaluations_: dict[str, Json]
-    """What the model card says of it, by the name of the data."""
+    """Evaluations in the model card, by the name of the data."""
     trained_on_: dict[str, str]
     base_model_: str
 
     def fit(
         self,
-        train: Lists,
-        valid: Lists | None = None,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
         *,
         resume: bool = False,
         watch: Callable[[int, dict[str, list[float]]], None] | None = None,
     ) -> Self:
-        """Train on lists; with validation lists the best part of the training is kept.
+        """Train on lists, or other data sets with texts; with validation lists the best part of the training is kept.
 
         ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that was never
         interrupted. Ctrl-C ends training and keeps the best model so far; before the first part is complete it raises
@@ -71,18 +143,18 @@ class Reranker(Settings):
         training.fit(self, train, valid, resume=resume, watch=watch)
         return self
 
-    def predict(self, texts: Texts) -> Array:
-        """Give one score per document, the higher the better; scores compare within a query.
+    def predict(self, texts: TextsOrPairs) -> Array:
+        """Return one score per document, the higher the better; scores compare within a query.
 
-        ``texts`` are lists, or pairs of a query and a document. A score is the logit that the model gives. Scores have
-        the order of the pairs, or of ``lists.documents``, which ``lists.data.unsorted`` puts into that of the file.
+        ``texts`` are lists, or pairs of a query and a document. A score is the logit of the model. Scores have the
+        order of the pairs, or of ``lists.documents``; ``lists.unsorted`` restores that of the file.
         """
-        if isinstance(texts, Lists):
-            texts.data.warn_of_order()
+        if isinstance(texts, RankingDataset):
+            texts.warn_of_order()
         return training.scores(self, texts)
 
     def rank(self, query: str, documents: Sequence[str], top_k: int | None = None) -> "pl.DataFrame":
-        """Give documents in order, best first, as a table: ``rank``, ``document`` (its number), ``score`` and ``text``.
+        """Return documents, best first, as a table: ``rank``, ``document`` (its number), ``score`` and ``text``.
 
         Equal scores keep the order of the documents.
         """
@@ -96,49 +168,48 @@ class Reranker(Settings):
         ranks = np.arange(1, order.size + 1)
         return pl.DataFrame({"rank": ranks, "document": order, "score": scores[order], "text": texts})
 
-    def evaluate(self, lists: Lists, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
+    def evaluate(self, lists: RankingDataset, metrics: MetricLike | Iterable[MetricLike] | None = None) -> Evaluation:
         """Measure the ranking of lists: :func:`rankwise.evaluate` of it, by default with its own metrics."""
         return evaluate(self, lists, self.metrics if metrics is None else metrics)
 
     @property
-    def encoder(self) -> "CrossEncoder":
+    def encoder(self) -> CrossEncoder:
         """The ``CrossEncoder`` that scores: the one that was trained, else the model that training begins from."""
         if "encoder_" not in vars(self):
-            self.encoder_ = training.opened(self)
+            self.encoder_ = training.open_model(self)
         return self.encoder_
-
-    # On disk.
 
     def save(
         self, path: str | Path, *, evaluations: Mapping[str, Evaluation] | None = None, force: bool = False
     ) -> Path:
         """Write a Hugging Face folder: weights as safetensors, the tokenizer, a model card, and ``rankwise.json``.
 
-        The card, ``README.md``, says how it was trained and how good it is on the validation lists and in the
+        The card, ``README.md``, describes the training, and the quality on the validation lists and in the
         ``evaluations``, by the names of their data, each number with its interval.
 
-        The folder appears only once it is complete. One that exists is replaced only with ``force``.
+        The folder appears only once it is complete. An existing one is replaced only with ``force``; files in it that
+        are not the model's are kept.
         """
         self._check_trained()
-        found = self.evaluations_ | {name: one.to_dict() for name, one in (evaluations or {}).items()}
-        description = self._description() | {"evaluations": found}
-        card = self._card(Path(path).resolve().name, found)
+        measured = self.evaluations_ | {name: entry.to_dict() for name, entry in (evaluations or {}).items()}
+        description = self._description() | {"evaluations": measured}
+        card = self._card(Path(path).resolve().name, measured)
 
         def fill(new: Path) -> None:
             with encoders.quiet():
                 self.encoder.save_pretrained(str(new), create_model_card=False)
             (new / "README.md").write_text(card.text(), encoding="utf-8")
 
-        return folder.write(path, description, fill, force=force)
+        return storage.write(path, description, fill, force=force)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> Self:
-        """Read and verify what :meth:`save` wrote; no code from the folder is run, and no pickle read.
+        """Read and verify a folder of :meth:`save`; no code from the folder is run, and no pickle read.
 
-        Its settings are those that it was trained with, and ``fit`` would train it further.
+        The settings are those of its training; ``fit`` trains it further.
         """
-        description = folder.read(path)
-        with storage.making_sense(path):
+        description = storage.read(path)
+        with making_sense(path):
             settings: Keywords = description["parameters"]
             if isinstance(settings["metrics"], list):
                 settings["metrics"] = tuple(settings["metrics"])
@@ -148,7 +219,7 @@ class Reranker(Settings):
             reranker.epochs_ = float(description["epochs"])
             reranker.evaluation_, reranker.evaluations_ = None, dict(description["evaluations"])
             reranker.trained_on_, reranker.base_model_ = dict(description["data"]), str(description["base_model"])
-        reranker.encoder_ = training.opened(reranker)
+        reranker.encoder_ = training.open_model(reranker)
         return reranker
 
     def _check_trained(self) -> None:
@@ -160,7 +231,7 @@ class Reranker(Settings):
     def _description(self) -> Json:
         return {
             "objective": objective_expression(self.objective),
-            "parameters": {name: value for name, value in self.settings().items() if name not in _HOW},
+            "parameters": {name: value for name, value in self.settings().items() if name not in _NOT_SAVED},
             "base_model": self.base_model_,
             "data": self.trained_on_,
             "best_round": self.best_round_,
@@ -170,17 +241,17 @@ class Reranker(Settings):
             "versions": training.versions(),
         }
 
-    def _card(self, name: str, evaluations: Mapping[str, Json]) -> Card:
-        about = self._description()
-        settings = about["parameters"] | {"max_length": self.encoder.max_seq_length}
+    def _card(self, name: str, evaluations: Mapping[str, Json]) -> ModelCard:
+        description = self._description()
+        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
         data = {f"{part} data": size for part, size in self.trained_on_.items()}
-        return Card(
+        return ModelCard(
             name=name,
             base_model=self.base_model_,
-            objective=about["objective"],
+            objective=description["objective"],
             paper=training.paper(self.objective),
             data=data | {"epochs in the model": f"{self.epochs_:g}"},
             settings={key: value for key, value in settings.items() if value is not None and value is not False},
             evaluations=evaluations,
-            versions=storage.versions() | about["versions"],
+            versions=versions() | description["versions"],
         )

@@ -1,4 +1,4 @@
-"""How large a model may become while it is built: what its files of weights can fill, and not what its settings say."""
+"""Limits on the size of a model while it is built: those of its files of weights, whatever its configuration says."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from safetensors import safe_open
@@ -18,26 +18,26 @@ from rankwise.rankers.verify import ForgedError, refusing
 
 _COUNTS = re.compile(r"layer|block|expert|stage|depth|group|head|label")
 _NO_COUNT = re.compile(r"size|dim|length|width|token|id$|_at$|every")
-_MANY = 1_000  # layers, heads or experts that no settings of a model ask for
+_MANY = 1_000  # layers, heads or experts beyond those of any model
 _TIED, _NEW_TENSORS, _NEW_ELEMENTS = 2, 64, 1 << 20
-"""Parameters may be tied to others, and a head for scores may be new."""
-_PACKED = 16  # numbers of a quantized layer for each that is stored, at most
-_BUFFER = 1 << 24  # elements of what is no parameter, such as a mask of all positions
+"""Allowance for parameters that are tied to others, and for a new head."""
+_PACKED = 16  # numbers of a quantized layer per stored number, at most
+_BUFFER = 1 << 24  # elements of a buffer, such as a mask of all positions
 
 
-class Bounds(NamedTuple):
-    """What weights can fill."""
+class SizeLimits(NamedTuple):
+    """Size of the weights in a folder."""
 
     tensors: int
-    """How many parameters."""
+    """Number of parameters."""
     elements: int
-    """How many numbers, in all of them."""
+    """Number of elements of all parameters."""
     packed: int = 1
-    """How many numbers of a layer one that is stored may stand for."""
+    """Elements of a layer per stored element, at most."""
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Read the headers of the files of weights, whose sizes safetensors holds against those of the files."""
+        """Read the headers of the files of weights; safetensors compares them with the sizes of the files."""
         tensors = elements = 0
         for path in sorted(folder.rglob("*.safetensors")):
             with check.library("weights", path), safe_open(path, framework="pt") as weights:
@@ -48,9 +48,9 @@ class Bounds(NamedTuple):
         return cls(tensors, elements, _PACKED if quantized else 1)
 
     def check_counts(self, folder: Path) -> None:
-        """Raise where settings ask for more layers, heads, experts or labels than weights can be of.
+        """Raise where a configuration has more layers, heads, experts or labels than the weights can have.
 
-        Their classes make lists of such lengths before there is a single parameter.
+        Classes of models build lists of such lengths before there is a single parameter.
         """
         for path in sorted(folder.rglob("*config*.json")):
             with check.library("a file of the model", path):
@@ -58,17 +58,16 @@ class Bounds(NamedTuple):
             with refusing():
                 self._check(content, path)
 
-    def _check(self, content: Any, path: Path) -> None:
+    def _check(self, content: dict[str, object] | list[object], path: Path) -> None:
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             if isinstance(value, dict | list):
                 self._check(value, path)
-            counts = isinstance(value, int) and _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
-            if counts and value > self.tensors + _MANY:
+            if isinstance(value, int) and value > self.tensors + _MANY and _is_count(str(key)):
                 raise ForgedError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """Raise while modules are built, once they have more parameters than the weights can fill.
+        """Raise within the context as soon as modules have more parameters than the weights can fill.
 
         Parameters are counted when they are registered, before anything is written into their memory.
         """
@@ -76,17 +75,17 @@ class Bounds(NamedTuple):
         tensors = _TIED * self.tensors + _NEW_TENSORS
         elements = _TIED * self.packed * self.elements + _NEW_ELEMENTS
 
-        def parameter(_: object, name: str, one: torch.Tensor | None) -> None:
+        def parameter(_: object, name: str, tensor: torch.Tensor | None) -> None:
             nonlocal count, numel
-            if one is not None and threading.get_ident() == owner:
-                count, numel = count + 1, numel + one.numel()
+            if tensor is not None and threading.get_ident() == owner:
+                count, numel = count + 1, numel + tensor.numel()
                 if count > tensors or numel > elements:
                     got = f"settings of a model of more than {count - 1:,} tensors and {numel:,} numbers"
                     raise ForgedError(f"{got}, where the weights have {self.tensors:,} and {self.elements:,}", name)
 
-        def buffer(_: object, name: str, one: torch.Tensor | None) -> None:
-            if one is not None and threading.get_ident() == owner and one.numel() > elements + _BUFFER:
-                raise ForgedError(f"settings that make a table of {one.numel():,} numbers", name)
+        def buffer(_: object, name: str, tensor: torch.Tensor | None) -> None:
+            if tensor is not None and threading.get_ident() == owner and tensor.numel() > elements + _BUFFER:
+                raise ForgedError(f"settings that make a table of {tensor.numel():,} numbers", name)
 
         hooks = [
             modules.register_module_parameter_registration_hook(parameter),
@@ -97,3 +96,8 @@ class Bounds(NamedTuple):
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+def _is_count(key: str) -> bool:
+    """Whether a number in a configuration is by its name one of layers, heads, experts or labels."""
+    return _COUNTS.search(key) is not None and _NO_COUNT.search(key) is None

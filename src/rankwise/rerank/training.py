@@ -1,170 +1,118 @@
-"""How a reranker is trained and scores: what it is made of is put together here, and the one loop does the rest."""
+"""Training and scoring of a reranker: its learner, schedule and checkpoint, run by the training frame of rankers."""
 
-import contextlib
 import hashlib
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rankwise import caches, check, user_code
+import torch
+
+from rankwise import check, user_code
 from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.plain import Json
-from rankwise.rankers import storage
 from rankwise.rankers.base import objective_expression
-from rankwise.rankers.training import columns
+from rankwise.rankers.nets.learner import torch_threads
+from rankwise.rankers.nets.processes import usable_device
+from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import History, Loop, State
+from rankwise.rankers.training.loop import Loop, State
+from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation
-from rankwise.rerank import encoders, folder, watching
-from rankwise.rerank.batching import Batching
-from rankwise.rerank.card import VALIDATION
-from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.schedule import Steps
+from rankwise.rerank import encoders, storage
+from rankwise.rerank.batches import MiniBatchSize
+from rankwise.rerank.data.lists import Lists, with_texts
+from rankwise.rerank.encoders import CrossEncoder, Pair
+from rankwise.rerank.learner import RerankLearner, Schedule
+from rankwise.rerank.model_card import VALIDATION
+from rankwise.rerank.scoring import score_pairs
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    from rankwise.rerank.learner import RerankLearner
-    from rankwise.rerank.reranker import Reranker, Texts
+    from rankwise.rerank.reranker import Reranker, TextsOrPairs
 
 UNIT = "parts"
 _BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
-"""Whether training on a GPU, and whether anything else, computes in bfloat16."""
+"""Whether training on a GPU, and whether anything else, is computed in bfloat16."""
 
 
-def opened(reranker: "Reranker") -> "CrossEncoder":
+def open_model(reranker: "Reranker") -> CrossEncoder:
     """Open the model that training begins from, on its device."""
     check.extra("sentence_transformers", "rerank")  # noqa: S610 (not a query of Django)
-    device = str(_device(reranker))
+    device = str(usable_device(reranker.device))
     if not isinstance(reranker.model, str | Path):
         encoder = reranker.model
-        encoder.to(device)
-        encoder.activation_fn = encoders.no_activation()
+        encoders.module_of(encoder).to(device)
+        encoder.activation_fn = torch.nn.Identity()
         if reranker.max_length is not None:
             encoder.max_seq_length = reranker.max_length
         return encoder
-    place = encoders.folder_of(reranker.model)
+    folder = encoders.folder_of(reranker.model)
     seed = check.integer("seed", reranker.seed, least=0)
-    return encoders.open_encoder(place, device=device, seed=seed, max_length=reranker.max_length)
+    return encoders.open_encoder(folder, device=device, seed=seed, max_length=reranker.max_length)
 
 
-def scores(reranker: "Reranker", texts: "Texts") -> Array:
-    """Score lists, or pairs of texts, one by one."""
-    from rankwise.rankers.nets.learner import torch_threads
-    from rankwise.rerank.scoring import scored
-
-    pairs = list(texts.pairs()) if isinstance(texts, Lists) else _pairs(texts)
+def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
+    """Score the pairs of lists, or pairs of texts."""
+    lists = with_texts(texts)
+    pairs = _checked_pairs(texts) if lists is None else list(lists.pairs())
     mixed = _BF16[check.choice("precision", reranker.precision, _BF16)][1]
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
         encoders.check_head(encoders.folder_of(reranker.model))
-    with _own_threads(reranker), torch_threads():
-        return scored(encoder, pairs, Batching(reranker.token_budget), mixed=mixed)
+    with use_threads(_thread_count(reranker)), torch_threads():
+        return score_pairs(encoder, pairs, MiniBatchSize(reranker.token_budget), mixed=mixed)
 
 
 def fit(
     reranker: "Reranker",
-    train: Lists,
-    valid: Lists | None,
+    train_data: RankingDataset,
+    valid_data: RankingDataset | None,
     *,
     resume: bool,
-    watch: Callable[[int, History], None] | None,
+    watch: Watch | None,
 ) -> None:
-    """Train a reranker, and leave in it the best model and how it came about."""
-    for name, lists in {"train": train, "valid": valid}.items():
-        if not isinstance(lists, Lists | None) or (lists is None and name == "train"):
-            hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
-            raise check.error(f"{name} must be Lists", got=type(lists).__name__, hint=hint)
+    """Train a reranker, and set its encoder, history and evaluation."""
+    train = _checked_lists("train", train_data)
+    valid = None if valid_data is None else _checked_lists("valid", valid_data)
     if valid is not None:
         valid.compare_with(train, "validation")
-    with Interrupts() as interrupts, _own_threads(reranker), caches.announce_compiling(reranker.progress):
-        with interrupts.allowed():
-            metrics = find_metrics(reranker.metrics)
-            validation = None if valid is None else Validation(valid.data, metrics, debias=reranker.debias)
-            steps = _steps(reranker, train)
-            stopping = Stopping(
-                rounds=steps.rounds,
-                metrics=() if validation is None else validation.names,
-                patience=reranker.patience,
-                unit=UNIT,
-            )
-            learner = _learner(reranker, train, valid, steps)
-            measured = []
-            if valid is not None and validation is not None:
-                measured = [Measured(Measure(valid.data, validation))]
-            checkpoint = _checkpoint(reranker, train, valid, learner.encoder, resume=resume)
-            state, best = State(), None
-            if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
-                state, contents = found
-                with storage.making_sense(checkpoint.path):
-                    best = learner.resume(contents, state)
-        wanted = reranker.progress if learner.processes.first else False
-        done = steps.of_round(state.done - 1).stop if state.done else 0
-        with watching.showing(wanted, stopping, steps.total, done) as (learner.told, show):
-            reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
-            loop = Loop(
-                learner=learner,
-                stream=train.stream(reranker.seed),
-                stopping=stopping,
-                measured=measured,
-                checkpoint=checkpoint,
-                reports=reports,
-            )
-            state = loop.run(state, best, interrupts)
+
+    def keep(learner: RerankLearner, state: State) -> None:
         reranker.encoder_ = learner.encoder
-        reranker.epochs_ = state.best / steps.per_part
+        reranker.epochs_ = state.best / learner.schedule.rounds_per_epoch
         reranker.history_, reranker.best_round_, reranker.stopped_ = state.history, state.best, state.stopped
         reranker.trained_on_ = {"training": _size(train), **({} if valid is None else {"validation": _size(valid)})}
         reranker.base_model_ = _base_model(reranker)
         reranker.evaluation_, reranker.evaluations_ = None, {}
         if valid is not None and (learner.best_scores is not None or learner.processes.first):
-            best_scores = learner.best_scores  # none where the best part was one before training was resumed
-            best_scores = scores(reranker, valid) if best_scores is None else best_scores
-            reranker.evaluation_ = evaluate(best_scores, valid, metrics)
+            best = learner.best_scores  # none where the best part was one before training was resumed
+            reranker.evaluation_ = evaluate(
+                scores(reranker, valid) if best is None else best, valid, find_metrics(reranker.metrics)
+            )
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
-    if interrupts.asked:  # after the last part
-        reranker.stopped_ = "interrupted"
-    if reranker.stopped_ == "interrupted":
-        kept = f"the best model so far, of {state.best} {UNIT}, is kept"
-        warnings.warn(f"interrupted after part {state.done}: {kept}", RuntimeWarning, stacklevel=3)
 
-
-def _learner(reranker: "Reranker", train: Lists, valid: Lists | None, steps: Steps) -> "RerankLearner":
-    """Check every setting and give what learns."""
-    from rankwise.rerank.learner import RerankLearner
-
-    objective = find_objective(reranker.objective)
-    documents = columns.of_documents(train.data, objective, debias=reranker.debias)
-    mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
-    device = _device(reranker)
-    return RerankLearner(
-        encoder=opened(reranker),
-        objective=objective,
-        train=train,
-        documents=documents,
-        held_out=[] if valid is None else [valid],
-        steps=steps,
-        batching=Batching(reranker.token_budget),
-        weight_decay=check.number("weight_decay", reranker.weight_decay, least=0.0),
-        max_grad_norm=check.number("max_grad_norm", reranker.max_grad_norm, least=0.0, open_ends=True),
-        seed=reranker.seed,
-        device=device,
-        mixed=mixed[0] and (mixed[1] or device.type == "cuda"),
-        mixed_scores=mixed[1],
+    reranker.stopped_ = session.train(
+        lambda: _session(reranker, train, valid, resume=resume),
+        keep,
+        threads=_thread_count(reranker),
+        progress=reranker.progress,
+        resume=resume,
+        watch=watch,
     )
 
 
-def _steps(reranker: "Reranker", train: Lists) -> Steps:
-    return Steps(
+def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool) -> Session:
+    """Check every setting and build the training run."""
+    metrics = find_metrics(reranker.metrics)  # a wrong name is an error without validation data, too
+    validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
+    schedule = Schedule(
         epochs=reranker.epochs,
         parts=reranker.parts,
         batch_queries=reranker.batch_queries,
@@ -172,19 +120,63 @@ def _steps(reranker: "Reranker", train: Lists) -> Steps:
         learning_rate=reranker.learning_rate,
         warmup=reranker.warmup,
     )
+    stopping = Stopping(
+        rounds=schedule.rounds,
+        metrics=() if validation is None else validation.names,
+        patience=reranker.patience,
+        unit=UNIT,
+    )
+    progress = ProgressBar(stopping, steps=schedule.steps_before)
+    learner = _learner(reranker, train, valid, schedule, progress)
+    measured = [] if valid is None or validation is None else [Measured(Measure(valid, validation))]
+    checkpoint = Checkpoint.of_settings(
+        reranker.checkpoint,
+        reranker.checkpoint_every,
+        resume=resume,
+        identity=lambda: _identity(reranker, train, valid, learner.encoder),
+        describe=_versions,
+        unit=UNIT,
+    )
+    loop = Loop(
+        learner=learner,
+        stream=train.stream(reranker.seed),
+        stopping=stopping,
+        measured=measured,
+        checkpoint=checkpoint,
+    )
+    return Session(loop=loop, progress=progress)
 
 
-def _checkpoint(
-    reranker: "Reranker", train: Lists, valid: Lists | None, encoder: "CrossEncoder", *, resume: bool
-) -> Checkpoint | None:
-    every = check.integer("checkpoint_every", reranker.checkpoint_every, least=1)
-    if reranker.checkpoint is None:
-        if resume:
-            raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
-        return None
+def _learner(
+    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: ProgressBar
+) -> RerankLearner:
+    objective = find_objective(reranker.objective)
+    documents = columns.of_documents(train, objective, debias=reranker.debias)
+    mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
+    device = usable_device(reranker.device)
+    return RerankLearner(
+        encoder=open_model(reranker),
+        objective=objective,
+        train=train,
+        documents=documents,
+        held_out=[] if valid is None else [valid],
+        schedule=schedule,
+        size=MiniBatchSize(reranker.token_budget),
+        weight_decay=check.number("weight_decay", reranker.weight_decay, least=0.0),
+        max_grad_norm=check.number("max_grad_norm", reranker.max_grad_norm, least=0.0, open_ends=True),
+        seed=reranker.seed,
+        device=device,
+        mixed=mixed[0] and (mixed[1] or device.type == "cuda"),
+        mixed_scores=mixed[1],
+        on_step=progress.step,
+    )
+
+
+def _identity(reranker: "Reranker", train: Lists, valid: Lists | None, encoder: CrossEncoder) -> Json:
+    """Return the facts that tell this training from others: model, data, settings, and users' code."""
     free = {"model", "objective", *FREE} - {"epochs"}  # on which the learning rate of every step depends
     identity: Json = {
-        "ranker": folder.NAME,
+        "ranker": storage.NAME,
         "objective": objective_expression(reranker.objective),
         "data": {
             "model": _digest_of_weights(encoder),
@@ -195,31 +187,16 @@ def _checkpoint(
     }
     if code := user_code.digests(find_objective(reranker.objective), find_metrics(reranker.metrics)):
         identity["code"] = code
-    return Checkpoint(Path(reranker.checkpoint), every, identity=identity, describe=_versions, unit=UNIT)
+    return identity
 
 
 def _versions(_: State) -> Mapping[str, object]:
     return {"versions": versions()}
 
 
-def paper(objective: ObjectiveLike) -> str:
-    """Where an objective comes from, if it is known."""
-    try:
-        return find_objective(objective).paper
-    except ValueError:  # the name of somebody's function, in a model that was loaded
-        return ""
-
-
-def _base_model(reranker: "Reranker") -> str:
-    """The name on the Hub that training began from; empty for a folder, whose name says nothing elsewhere."""
-    named = isinstance(reranker.model, str) and not Path(reranker.model).is_dir()
-    return str(reranker.model) if named else getattr(reranker, "base_model_", "")
-
-
 def versions() -> dict[str, str]:
-    """The versions of what a reranker is made with."""
+    """Return the versions of the libraries of a reranker."""
     import sentence_transformers
-    import torch
     import transformers
 
     return {
@@ -229,52 +206,63 @@ def versions() -> dict[str, str]:
     }
 
 
+def paper(objective: ObjectiveLike) -> str:
+    """Return the paper of an objective; empty where it is not known."""
+    try:
+        return find_objective(objective).paper
+    except ValueError:  # the name of a user's function, in a model that was loaded
+        return ""
+
+
+def _base_model(reranker: "Reranker") -> str:
+    """Return the name on the Hub that training began from; empty for a folder, whose name means nothing elsewhere."""
+    named = isinstance(reranker.model, str) and not Path(reranker.model).is_dir()
+    return str(reranker.model) if named else getattr(reranker, "base_model_", "")
+
+
 def _digest(lists: Lists) -> str:
-    """A digest of what training sees of lists."""
-    digest = hashlib.blake2b(fingerprint(lists.data).encode(), digest_size=16)
+    """Return a digest of everything that training reads of lists."""
+    digest = hashlib.blake2b(fingerprint(lists).encode(), digest_size=16)
     for text in (*lists.queries, *lists.documents):
         content = text.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
 
 
-def _digest_of_weights(encoder: "CrossEncoder") -> str:
+def _digest_of_weights(encoder: CrossEncoder) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for name, one in encoder.state_dict().items():
-        digest.update(f"{name}{one.dtype}{tuple(one.shape)}".encode())
-        digest.update(one.detach().cpu().contiguous().view(-1).view(dtype=_bytes()).numpy().data)
+    for name, tensor in encoders.module_of(encoder).state_dict().items():
+        digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(dtype=torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def _bytes() -> "torch.dtype":
-    import torch
+def _checked_lists(name: str, data: object) -> Lists:
+    lists = with_texts(data)
+    if lists is None:
+        hint = "make them with rw.rerank.Lists.from_lists(queries, documents, labels), or read them from a file"
+        raise check.error(f"{name} must be Lists", got=type(data).__name__, hint=hint)
+    return lists
 
-    return torch.uint8
 
-
-def _pairs(texts: Any) -> list[tuple[str, str]]:
+def _checked_pairs(texts: object) -> list[Pair]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         hint = "pass rw.rerank.Lists, which rw.evaluate and rw.compare take too, or [(query, document), …]"
         raise check.error("a reranker scores texts", got=type(texts).__name__, hint=hint)
-    pairs = [tuple(one) if isinstance(one, list | tuple) else one for one in texts]
-    for number, one in enumerate(pairs):
-        if not isinstance(one, tuple) or len(one) != 2 or not all(isinstance(text, str) for text in one):
-            hint = "pass Lists, or [(query, document), …]"
-            raise check.error("texts must be pairs", got=repr(one)[:80], where=f"number {number}", hint=hint)
+    pairs: list[Pair] = []
+    for number, pair in enumerate(texts):
+        match pair:
+            case [str(query), str(document)]:
+                pairs.append((query, document))
+            case _:
+                hint = "pass Lists, or [(query, document), …]"
+                raise check.error("texts must be pairs", got=repr(pair)[:80], where=f"number {number}", hint=hint)
     return pairs
-
-
-def _device(reranker: "Reranker") -> "torch.device":
-    from rankwise.rankers.nets.processes import usable_device
-
-    return usable_device(reranker.device)
 
 
 def _size(lists: Lists) -> str:
     return f"{lists.n_queries:,} queries, {lists.n_docs:,} documents"
 
 
-@contextlib.contextmanager
-def _own_threads(reranker: "Reranker") -> Iterator[None]:
-    with use_threads(thread_count() if reranker.threads is None else checked(reranker.threads)):
-        yield
+def _thread_count(reranker: "Reranker") -> int:
+    return thread_count() if reranker.threads is None else checked(reranker.threads)

@@ -398,7 +398,7 @@ def test_wrong_input_is_named():
 def test_boosting_with_it_raises_the_expected_metric():
     import lightgbm
 
-    from rankwise.data.letor.text import read_letor
+    from rankwise.data.letor.reader import read_letor
 
     data = read_letor(shared.data("mq2008/Fold1/train.txt.gz"))
     plrank, stream = rw.PLRank(samples=20), data.stream(0)

@@ -1,4 +1,4 @@
-"""Fetch a data set's archive: resumed where it stopped, checked before it is opened, and there whole or not at all."""
+"""Downloading the archive of a data set: resumed where it stopped, verified, and unpacked whole or not at all."""
 
 import contextlib
 import errno
@@ -27,7 +27,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """A zip or tar file to be had from ``url``; ``folder`` is what it is unpacked as."""
+    """A zip or tar file at ``url``, which is unpacked as ``folder``."""
 
     url: str
     sha256: str
@@ -77,8 +77,8 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     try:
         with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
-        own = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
-        (own if own.is_dir() else unpacked).rename(target)
+        top = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
+        (top if top.is_dir() else unpacked).rename(target)
     finally:
         part.unlink()
         shutil.rmtree(unpacked, ignore_errors=True)

@@ -1,12 +1,24 @@
-"""What is known of one data set."""
+"""The description of one data set: facts for people, and the places of its files; of a user's own from a .toml file."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from rankwise import check, settings_files
 from rankwise.data.catalog.download import Archive
+from rankwise.data.columns import roles
+from rankwise.data.compressed import FORMATS, by_name
+from rankwise.plain import Keywords
+from rankwise.settings_files import Settings
 
 PARTS = ("train", "valid", "test")
+_LISTS = ("features", "categorical")
+_COLUMNS = tuple(roles())
+_OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
+_OF_TEXT = ("n_features", "first_index")
+KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +54,106 @@ class Entry:
     note: str = ""
     archive: Archive | None = None
     """What may be downloaded without a form; None: fetch it by hand from ``source``."""
+
+
+def describe(path: Path) -> Entry:
+    r"""Read the description of a data set; its paths are relative to the folder that the description lies in.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     path = Path(here, "mine.toml")
+    ...     _ = path.write_text('train = "{fold}/train.txt"\ntest = "{fold}/test.txt"\nfolds = 3\n')
+    ...     describe(path).files["train"]
+    ('{fold}/train.txt',)
+    """
+    file = settings_files.load(path, "the description of a data set")
+    keys = file.keys
+    for key in keys:
+        if key not in KEYS:
+            hint, where = check.suggestion(key, KEYS).rstrip("?"), file.place(key)
+            raise check.error("unknown key in the description of a data set", got=repr(key), where=where, hint=hint)
+    for key in ("train", "test"):
+        if key not in keys:
+            raise check.error(f"the description of a data set must name a {key} file", where=str(path))
+    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
+    files = {part: (texts[part],) for part in PARTS if part in texts}
+    numbered = all("{fold}" in pattern for (pattern,) in files.values())
+    if numbered != ("folds" in keys):
+        raise check.error(
+            "{fold} in every path and folds belong together in the description of a data set",
+            got=", ".join(f'{part} = "{pattern}"' for part, (pattern,) in files.items()),
+            where=str(path),
+            hint="write folds = 5 and put {fold} where the number of the fold stands, or neither",
+        )
+    with check.naming(file.place("format")):
+        form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
+    columns: Keywords = {key: texts[key] for key in _COLUMNS if key in texts}
+    columns |= {key: _list(file, key) for key in _LISTS if key in keys}
+    columns |= {"sort": True} if "sort" in keys and _flag(file, "sort") else {}
+    for key in _OF_TABLES if form == "letor" else _OF_TEXT:
+        if key in keys:
+            raise check.error(
+                f"{key} does not go with the format of the data set",
+                got=f"format {form!r}",
+                where=file.place(key),
+                hint="columns are named in csv and parquet files; n_features and first_index are for letor text",
+            )
+    title = texts.get("name", path.stem)
+    return Entry(
+        name=title,
+        title=title,
+        files=files,
+        folds=_number(file, "folds", 1) if numbered else 0,
+        format=form,
+        columns=columns,
+        first_index=_first_index(file),
+        n_features=_number(file, "n_features", 1) if "n_features" in keys else None,
+    )
+
+
+def _text(file: Settings, key: str) -> str:
+    if not isinstance(file.keys[key], str):
+        what = f"{key} must be text in the description of a data set"
+        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
+    return str(file.keys[key])
+
+
+@contextlib.contextmanager
+def in_toml(path: str | Path) -> Iterator[None]:
+    """Name the .toml file in errors about its data, with hints about what to write there."""
+
+    def write(name: str, value: str) -> str | None:
+        if name not in KEYS:
+            return None
+        words = {"True": "true", "False": "false", "": "…"}
+        return f"{name} = {words.get(value, value)} in {Path(path).name}".replace("'", '"')
+
+    with check.naming(path), check.hints(write, "write"):
+        yield
+
+
+def _flag(file: Settings, key: str) -> bool:
+    if not isinstance(file.keys[key], bool):
+        what = f"{key} must be true or false in the description of a data set"
+        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
+    return bool(file.keys[key])
+
+
+def _list(file: Settings, key: str) -> list[str]:
+    names = file.keys[key]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        what = f"{key} must be a list of names in the description of a data set"
+        raise check.error(what, got=repr(names), where=file.place(key), hint=f'write {key} = ["…"]')
+    return [str(name) for name in names]
+
+
+def _first_index(file: Settings) -> int | str:
+    value = file.keys.get("first_index", "auto")
+    if value != "auto" and (isinstance(value, bool) or value not in (0, 1)):
+        raise check.error('first_index must be 0, 1 or "auto"', got=repr(value), where=file.place("first_index"))
+    return value if value == "auto" else int(value)
+
+
+def _number(file: Settings, key: str, least: int) -> int:
+    with check.naming(file.place(key)):
+        return check.integer(key, file.keys[key], least=least)

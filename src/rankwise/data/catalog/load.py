@@ -1,4 +1,4 @@
-"""Load a data set by name: find its files below the data folder, read them, and remember them in binary form."""
+"""Loading a data set by name: its files are found below the data folder, read, and kept in binary form."""
 
 import contextlib
 import os
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from rankwise import check
-from rankwise.data.catalog import described as own
-from rankwise.data.catalog import lookup as catalog
+from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import fetch
-from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.catalog.entry import PARTS, Entry, describe, in_toml
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
 from rankwise.plain import Keywords
@@ -86,7 +85,7 @@ def load_dataset(
     ...     load_dataset(f"{here}/mine.toml", part="test")
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
-    entry = _entry(name)
+    entry = set_entry(name)
     if str(name).endswith(".toml"):
         if download:
             raise check.error("only sets of the catalog can be downloaded", got=str(name))
@@ -94,22 +93,22 @@ def load_dataset(
     else:
         bases = _bases(entry, folder)
     fold = _fold(entry, fold)
-    wanted = _wanted(entry, part)
-    files = _find(entry, wanted, fold, bases)
+    part_names = _parts_to_read(entry, part)
+    files = _find(entry, part_names, fold, bases)
     if files is None and download:
         try:
             _download(entry, _data_folder(folder))
         except FileExistsError:  # perhaps another process has just downloaded it
-            if _find(entry, wanted, fold, bases) is None:
+            if _find(entry, part_names, fold, bases) is None:
                 raise
-        files = _find(entry, wanted, fold, bases)
+        files = _find(entry, part_names, fold, bases)
     if files is None:
-        raise _missing(entry, wanted, fold, bases)
+        raise _missing(entry, part_names, fold, bases)
     if entry.format == "ratings":
         from rankwise.data.interactions.lists import Interactions
 
         return Interactions.read(files["ratings"])
-    with own.in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
+    with in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
         parts = {one: _read(entry, path, cache) for one, path in files.items()}
         if part is not None:
             return parts[part]
@@ -118,12 +117,13 @@ def load_dataset(
 
 
 def fold_count(name: str | Path) -> int:
-    """How many folds a set has itself; 0 for one fixed split."""
-    return _entry(name).folds
+    """Return the number of folds of a set; 0 for one fixed split."""
+    return set_entry(name).folds
 
 
-def _entry(name: str | Path) -> Entry:
-    return own.describe(check.readable(name)) if str(name).endswith(".toml") else catalog.entry(str(name))
+def set_entry(name: str | Path) -> Entry:
+    """Return the description of a set of the catalog, or of a .toml file."""
+    return describe(check.readable(name)) if str(name).endswith(".toml") else sets.entry(str(name))
 
 
 def _data_folder(folder: str | Path | None) -> Path:
@@ -137,7 +137,7 @@ def _data_folder(folder: str | Path | None) -> Path:
 
 
 def _bases(entry: Entry, folder: str | Path | None) -> list[Path]:
-    """Where the set's own folder may be; a folder that the user names may also be that one itself."""
+    """Return the possible folders of a set; a folder that the user names may also be the set's own."""
     bases = [_data_folder(folder) / one for one in entry.folders]
     return [*bases, _data_folder(folder)] if folder else bases
 
@@ -155,7 +155,7 @@ def _fold(entry: Entry, fold: int | None) -> int | None:
     return fold
 
 
-def _wanted(entry: Entry, part: str | None) -> list[str]:
+def _parts_to_read(entry: Entry, part: str | None) -> list[str]:
     if part is None:
         return list(entry.files)
     if entry.format == "ratings":
@@ -168,12 +168,12 @@ def _wanted(entry: Entry, part: str | None) -> list[str]:
     return [part]
 
 
-def _find(entry: Entry, wanted: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
-    """Find all wanted files below one and the same folder, so that versions of a set are never mixed."""
+def _find(entry: Entry, part_names: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
+    """Return the files of all these parts below one folder, so that versions of a set are never mixed."""
     for base in bases:
-        found = {part: _first(base, entry.files[part], fold) for part in wanted}
-        if all(found.values()):
-            return {part: path for part, path in found.items() if path}
+        paths = {part: _first(base, entry.files[part], fold) for part in part_names}
+        if all(paths.values()):
+            return {part: path for part, path in paths.items() if path}
     return None
 
 
@@ -191,7 +191,7 @@ def _number(pattern: str, fold: int | None) -> str:
 
 
 def _any_case(path: Path) -> Path | None:
-    """Give the path as it is spelt on the disk, whatever the case of the letters."""
+    """Return the path as it is spelt on the disk, in whatever case."""
     if path.exists():
         return path
     parent = _any_case(path.parent) if path.parent != path else None
@@ -200,10 +200,10 @@ def _any_case(path: Path) -> Path | None:
     return next((one for one in sorted(parent.iterdir()) if one.name.lower() == path.name.lower()), None)
 
 
-def _missing(entry: Entry, wanted: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
+def _missing(entry: Entry, part_names: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
     lines = [f"cannot find {entry.title}: no folder holds all of its files. Looked for, plain or as .gz or .zst:"]
     for base in bases:
-        for part in wanted:
+        for part in part_names:
             path = _first(base, entry.files[part], fold)
             names = " or ".join(_number(pattern, fold) for pattern in entry.files[part])
             lines.append(f"  {path} (found)" if path else f"  {base / names}")
@@ -239,10 +239,10 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
 
         read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
-        from rankwise.data.letor import reader as letor_reader
-        from rankwise.data.letor import text as letor
+        from rankwise.data.letor.reader import read_letor
+        from rankwise.data.letor.text import files_of
 
-        read, files = letor.read_letor, letor_reader.made_of(path)
+        read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}
     return cached(path, read, files, **options) if cache else read(path, **options)
 

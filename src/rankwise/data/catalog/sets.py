@@ -1,9 +1,11 @@
-"""The public data sets by name: what each one is, how its files lie, where it comes from and on what terms.
+"""The public data sets by name: facts, files, source and terms of each.
 
-This is the one table, looked up by ``catalog/lookup.py``. :func:`rankwise.load_dataset` reads by it, the documentation
-and the command line print it, and a user's own set becomes an :class:`Entry` too.
+This is the one table: :func:`rankwise.load_dataset` reads by it, and the documentation and the command line print it.
 """
 
+import re
+
+from rankwise import check
 from rankwise.data.catalog.download import Archive
 from rankwise.data.catalog.entry import PARTS, Entry
 
@@ -239,3 +241,67 @@ ENTRIES: tuple[Entry, ...] = (
         n_queries=6_040,
     ),
 )
+
+
+class Catalog(tuple[Entry, ...]):
+    """Entries that print as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        rows: list[tuple[str, ...]] = [("name", "queries", "documents", "features", "labels", "folds", "download")]
+        rows += [
+            (
+                entry.name,
+                *(
+                    "" if number is None else f"{number:,}"
+                    for number in (entry.n_queries, entry.n_docs, entry.n_features)
+                ),
+                entry.grades,
+                str(entry.folds or "-"),
+                "yes" if entry.archive else "by hand",
+            )
+            for entry in self
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join(lines)
+
+
+def datasets() -> Catalog:
+    """Return the data sets of :func:`rankwise.load_dataset`, which print as a table.
+
+    For MovieLens, users stand in the column of queries and ratings in that of documents.
+
+    >>> print(*(entry.name for entry in datasets()))
+    mslr-web10k mslr-web30k yahoo-set1 yahoo-set2 istella istella-s istella22 mq2007 mq2008 ohsumed
+    movielens-latest-small movielens-100k movielens-1m
+    """
+    return Catalog(ENTRIES)
+
+
+def entry(name: str) -> Entry:
+    """Return the data set of a name or alias; case, spaces, ``-`` and ``_`` do not matter.
+
+    >>> entry("MSLR WEB10K").title
+    'MSLR-WEB10K'
+    >>> entry("mq2009")
+    Traceback (most recent call last):
+    ValueError: unknown data set: got 'mq2009'. Hint: did you mean 'mq2008', of those ...
+    """
+    match = _BY_NAME.get(_plain(name))
+    if match is not None:
+        return match
+    similar = check.suggestion(name.lower(), (one.name for one in ENTRIES)).rstrip("?")
+    raise check.error(
+        "unknown data set",
+        got=repr(name),
+        hint=f"{similar}, of those that 'rankwise data list' lists; a file of yours has an ending, or / in its name",
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_BY_NAME = {_plain(word): one for one in ENTRIES for word in (one.name, *one.aliases)}

@@ -2,9 +2,9 @@
 
 Copies of sets of the catalog lie in the library's cache folder (:mod:`rankwise.caches`). Those of :func:`open_data`, as
 large as the data, lie in ``.rankwise-cache`` beside the source, or in the cache folder where that is read-only or where
-``RANKWISE_CACHE`` names it. A copy is named after everything that it depends on: the size, time and content of every
-file that the data are made of, the options they were read with and the version that read them. A changed source means
-another copy, so that nothing stale is read.
+``RANKWISE_CACHE`` names it. A copy is named after everything that it depends on: size, time and content of every file
+that is read, the options of reading, and the version of rankwise. A changed source has another copy, so that nothing
+stale is read.
 """
 
 import hashlib
@@ -16,8 +16,7 @@ from typing import Any
 from rankwise import caches, check
 from rankwise._version import __version__
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.copies import as_json, open_copy, write_copy
-from rankwise.data.disk.fingerprint import fingerprints, plain
+from rankwise.data.disk.copies import as_json, fingerprints, open_copy, plain, write_copy
 from rankwise.plain import Json
 
 FORMAT = 5
@@ -28,9 +27,9 @@ _NAME = 48  # letters of the source's name in that of a copy, which file systems
 def cached(
     source: Path, read: Callable[..., RankingDataset], files: Sequence[Path] = (), **options: Any
 ) -> RankingDataset:
-    """Give ``read(source, **options)``, from a copy where that is possible.
+    """Return ``read(source, **options)``, from a copy where there is one.
 
-    ``files`` are those that the data are made of, if they are not the source alone.
+    ``files`` are all files that are read, if they are not the source alone.
     """
     stamp = _stamp(source, files, options)
 
@@ -43,25 +42,25 @@ def cached(
                 caches.warn_no_cache(f"no copy of {source} can be kept ({failed.strerror or failed})")
         return data
 
-    return _opened_or(make, _places(source, stamp, _in_cache(source)), stamp)
+    return _open_or(make, _places(source, stamp, _in_cache(source)), stamp)
 
 
 def mapped(
     source: Path,
-    spill: Callable[..., RankingDataset],
+    copy: Callable[..., RankingDataset],
     files: Sequence[Path] = (),
     folder: Path | None = None,
     **options: Any,
 ) -> RankingDataset:
-    """Give the data set whose features ``spill(source, target, **options)`` writes to the file ``target``.
+    """Return the data set whose features ``copy(source, target, **options)`` writes to the file ``target``.
 
-    The features stay in a copy, which is kept in ``folder`` if one is named; where none can be kept, for as long as the
-    process runs.
+    The features stay in a copy, in ``folder`` if one is named; where no copy can be kept, only as long as the process
+    runs.
     """
     stamp = _stamp(source, files, options)
 
     def fill(place: Path) -> RankingDataset:
-        data = spill(source, place / "features.npy", **options)
+        data = copy(source, place / "features.npy", **options)
         if _stamp(source, files, options) != stamp:
             raise check.error("the data changed while they were read", where=str(source), hint="open them again")
         return data
@@ -79,11 +78,11 @@ def mapped(
             raise _no_room(source, "a temporary folder", failed) from None
 
     folders = _near(source) if folder is None else [folder / _place(source)]
-    return _opened_or(make, _places(source, stamp, folders), stamp)
+    return _open_or(make, _places(source, stamp, folders), stamp)
 
 
 def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
-    """Everything that a copy depends on."""
+    """Return everything that a copy depends on."""
     source = source.absolute()
     return {
         "format": FORMAT,
@@ -95,13 +94,13 @@ def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
 
 
 def _in_cache(source: Path) -> list[Path]:
-    """The folder for copies of ``source`` in the library's cache; none for a user without a home."""
+    """Return the folder for copies of ``source`` in the library's cache; none for a user without a home."""
     cache = caches.folder()
     return [] if cache is None else [cache / _place(source)]
 
 
 def _near(source: Path) -> list[Path]:
-    """Folders for a large copy: beside the source unless that is read-only, and in the library's cache."""
+    """Return folders for a large copy: beside the source unless that is read-only, and in the library's cache."""
     parent = source.absolute().parent
     beside = parent / FOLDER
     writable = parent.stat().st_mode & 0o222 and os.access(parent, os.W_OK)
@@ -110,7 +109,7 @@ def _near(source: Path) -> list[Path]:
 
 
 def _place(source: Path) -> str:
-    """Tell the folders of sources apart that share a cache: files in them may have the same names."""
+    """Return a name for the folder of a source in a shared cache, where files of several folders may share a name."""
     return hashlib.sha256(os.fsencode(source.absolute().parent.resolve())).hexdigest()[:16]
 
 
@@ -119,15 +118,15 @@ def _places(source: Path, stamp: Json, folders: list[Path]) -> list[Path]:
     return [folder / f"{source.absolute().name[:_NAME]}-{key}" for folder in folders]
 
 
-def _opened_or(make: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: Json) -> RankingDataset:
-    """Open the first copy that is there, or make one while others who want the same wait."""
-    found = _first(places, stamp)
-    if found is None:
+def _open_or(write: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: Json) -> RankingDataset:
+    """Open the first copy that exists, or write one; other processes that need the same wait."""
+    data = _first(places, stamp)
+    if data is None:
         with caches.file_lock(*(place.with_name(f".{place.name}.lock") for place in places)):
-            found = _first(places, stamp)
-            if found is None:
-                found = make(places)
-    return found
+            data = _first(places, stamp)
+            if data is None:
+                data = write(places)
+    return data
 
 
 def _first(places: list[Path], stamp: Json) -> RankingDataset | None:
@@ -135,7 +134,7 @@ def _first(places: list[Path], stamp: Json) -> RankingDataset | None:
 
 
 def _write_one(places: list[Path], stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
-    """Write a copy to the first place that can be written."""
+    """Write a copy to the first folder that can be written."""
     failed = OSError("there is no folder for it")
     for place in places:
         try:

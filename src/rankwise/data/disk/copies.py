@@ -1,46 +1,52 @@
-"""One binary copy of a data set: a folder of plain ``.npy`` files and one JSON that says what they were made of.
+"""One binary copy of a data set: a folder of plain ``.npy`` files, and a JSON file with their origin and checksums.
 
-A copy is written elsewhere and then renamed, so that none is ever half there. One that is not as it was written, to
-the bit as far as its checksums reach, is not opened. Nothing is ever unpickled.
+A copy is written elsewhere and then renamed, so that it is never incomplete. One that differs from its checksums is
+not opened. Nothing is ever unpickled.
 """
 
 import contextlib
+import hashlib
 import io
+import itertools
 import json
 import math
 import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from rankwise import files
-from rankwise.arrays import Column
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
-from rankwise.data.disk.fingerprint import checksum
+from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.data import columns
+from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Json
 
-_ARRAYS = ("offsets", *PER_DOCUMENT, *PER_QUERY)
+_BLOCK = 1 << 16
+_BLOCKS = 256
 _DESCRIPTION = "data.json"
+_OFFSETS = "_offsets"  # after the name of a column of texts
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 _LOCK = re.compile(r"\..+-[0-9a-f]{16}\.lock")
 
 
 def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
-    """Map a copy into memory, or give None where there is none or it is not as it was written."""
+    """Map a copy into memory; None where there is none, or it is damaged."""
     try:
         described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
         content = described["content"]
         if zlib.crc32(as_json(content)) != described["crc32"] or content["stamp"] != stamp:
             return None
-        columns = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        arrays = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
+        for name in [name for name in arrays if f"{name}{_OFFSETS}" in arrays]:
+            arrays[name] = _unpacked(arrays[name], arrays.pop(f"{name}{_OFFSETS}"))
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        data = RankingDataset(**columns, feature_names=names, categorical=categorical, categories=lists)
+        data = RankingDataset(**arrays, feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -59,7 +65,8 @@ def _load(place: Path, name: str, facts: Json) -> Column:
     if not begins_well or path.stat().st_size != start + dtype.itemsize * math.prod(shape):
         raise ValueError(f"{path} is damaged")
     array: Column
-    if name in PER_DOCUMENT and 0 not in shape:
+    of_documents = ("features", *(column.name for column in columns.COLUMNS if column.per == "document"))
+    if name in of_documents and 0 not in shape:
         array = np.memmap(path, dtype, "r", start, shape)
     else:
         array = np.fromfile(path, dtype, offset=start).reshape(shape)
@@ -68,20 +75,38 @@ def _load(place: Path, name: str, facts: Json) -> Column:
     return array
 
 
+def _stored(data: RankingDataset) -> dict[str, Column]:
+    """Return the arrays of a copy by name: those of the data set, where texts are one row of bytes and offsets."""
+    arrays: dict[str, Column] = {"features": data.features, "offsets": data.offsets}
+    for column in columns.COLUMNS:
+        values = getattr(data, column.name)
+        if values is not None and column.kind == "text":
+            content = [text.encode() for text in values.tolist()]
+            arrays[column.name] = np.frombuffer(b"".join(content), np.uint8)
+            arrays[f"{column.name}{_OFFSETS}"] = offsets_of([len(text) for text in content])
+        elif values is not None:
+            arrays[column.name] = values
+    return arrays
+
+
+def _unpacked(content: Column, offsets: Offsets) -> Column:
+    joined = content.tobytes()
+    return np.array([joined[first:last].decode() for first, last in itertools.pairwise(offsets.tolist())], np.object_)
+
+
 def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:
-    """Write a copy whole or not at all, and open it; ``fill`` gives the data, and may write arrays itself."""
+    """Write a copy whole or not at all, and open it; ``fill`` returns the data, and may write arrays itself."""
     temporary = files.part_in(place.parent)
     try:
         temporary.mkdir(parents=True)
         data = fill(temporary)
-        arrays = {name: getattr(data, name) for name in _ARRAYS if getattr(data, name) is not None}
         facts = {}
-        for name, array in arrays.items():
+        for name, array in _stored(data).items():
             path = temporary / f"{name}.npy"
             if not path.exists():
                 with path.open("wb") as file:
                     np.save(file, array, allow_pickle=False)
-                    _settle(file)
+                    _fsync(file)
             facts[name] = {"dtype": array.dtype.str, "shape": array.shape, "crc32": checksum(array)}
         content = {
             "stamp": stamp,
@@ -92,8 +117,8 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
         }
         with (temporary / _DESCRIPTION).open("w", encoding="utf-8") as text:
             json.dump({"crc32": zlib.crc32(as_json(content)), "content": content}, text, indent=1)
-            _settle(text)
-        _put(temporary, place, stamp)
+            _fsync(text)
+        _rename(temporary, place, stamp)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _sweep(place, stamp)
@@ -104,17 +129,17 @@ def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset])
 
 
 def as_json(value: object) -> bytes:
-    """Write plain data in the one way that checksums are made of."""
+    """Return plain data as JSON, always in the same form, for checksums."""
     return json.dumps(value, sort_keys=True).encode()
 
 
-def _settle(file: IO[Any]) -> None:
+def _fsync(file: IO[Any]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _put(temporary: Path, place: Path, stamp: Json) -> None:
-    """Give a copy its name, unless another process has just put one there that is as good."""
+def _rename(temporary: Path, place: Path, stamp: Json) -> None:
+    """Rename a copy into place, unless another process has just written the same."""
     try:
         temporary.rename(place)
     except OSError:
@@ -129,9 +154,9 @@ def _put(temporary: Path, place: Path, stamp: Json) -> None:
 
 
 def _sweep(place: Path, stamp: Json) -> None:
-    """Remove what nobody has used for a day: copies of other states of the source, and what killed processes left.
+    """Remove files not used for a day: copies of older states of the source, and leftovers of killed processes.
 
-    Everything else stays: copies that other versions of rankwise made, and files that are not ours.
+    Copies of other versions of rankwise and files of other programs stay.
     """
     files.clear(place.parent)
     with contextlib.suppress(OSError):
@@ -142,7 +167,7 @@ def _sweep(place: Path, stamp: Json) -> None:
 
 
 def _stale(other: Path, stamp: Json) -> bool:
-    """Whether it is a copy of another state of the same source, opened for the last time a day ago or earlier."""
+    """Whether it is a copy of another state of the same source, last opened a day ago or earlier."""
     if not files.is_old(other / _DESCRIPTION):
         return False
     theirs: Json = json.loads((other / _DESCRIPTION).read_text(encoding="utf-8"))["content"]["stamp"]
@@ -158,3 +183,64 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def fingerprints(files: Iterable[Path], folder: Path) -> Json:
+    """Return a fingerprint of each file by its name relative to ``folder``; None for a file that does not exist."""
+    folder = folder.absolute()
+    by_name = {}
+    for path in map(Path.absolute, files):
+        name = path.relative_to(folder) if path.is_relative_to(folder) else path
+        by_name[str(name)] = fingerprint(path) if path.exists() else None
+    return by_name
+
+
+def fingerprint(path: Path) -> Json:
+    """Return size, time, and a checksum over up to 16 MiB of a file."""
+    facts = path.stat()
+    with path.open("rb") as file:
+        checksum = 0
+        for start in _starts(facts.st_size):
+            file.seek(start)
+            checksum = zlib.crc32(file.read(_BLOCK), checksum)
+    return {"size": facts.st_size, "mtime_ns": facts.st_mtime_ns, "crc32": checksum}
+
+
+def plain(options: Json) -> Json:
+    """Return options as JSON has them, always in the same form."""
+    written: Json = json.loads(json.dumps(options, default=_plain))
+    return written
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, os.PathLike):
+        return str(Path(value).absolute())
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise TypeError(f"cannot tell one {type(value).__name__} from another")
+    if not array.ndim:
+        return array.item()
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return {"dtype": array.dtype.str, "shape": array.shape, "sha256": digest}
+
+
+def checksum(array: Column) -> int:
+    """Return the checksum of an array, or of a sample of 16 MiB if it is larger."""
+    if not array.size:
+        return 0
+    data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    total = 0
+    for start in _starts(data.nbytes):
+        total = zlib.crc32(data[start : start + _BLOCK], total)
+    return total
+
+
+def _starts(size: int) -> Iterator[int]:
+    """Return where sampled blocks start: every block of a small file, 256 spread over a large one, the end included."""
+    count = -(-size // _BLOCK)
+    if count <= _BLOCKS:
+        yield from (number * _BLOCK for number in range(count))
+    else:
+        yield from ((size - _BLOCK) * number // (_BLOCKS - 1) for number in range(_BLOCKS))

@@ -1,9 +1,9 @@
 """Data larger than memory: features stay in a file and are read a block at a time.
 
-Labels, query ids and the like are in memory: they take a few bytes for each document. The features lie in one ``.npy``
-file, mapped into memory, so that everything that takes a data set takes these too. What goes over all of them, trees
+Labels, query ids and other columns are in memory: they take a few bytes for each document. The features are in one
+``.npy`` file, mapped into memory, so that every use of a data set works. Code that reads all features, such as trees
 and predictions, reads blocks with :func:`blocks` instead: pages of a mapping count as memory of the process until the
-system takes them back.
+system reclaims them.
 """
 
 import mmap
@@ -35,12 +35,12 @@ class DiskDataset(RankingDataset):
     """
 
     def __repr__(self) -> str:
-        where = ", features on disk" if Mapping.of(self.features) is not None else ""
+        where = ", features on disk" if MappedRows.of(self.features) is not None else ""
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
 
 
 def blocks(features: Column) -> Iterator[Column]:
-    """Give a matrix in blocks of rows: views of one in memory, fresh arrays of one that is sparse or in a mapped file.
+    """Iterate over a matrix in blocks of rows: views if it is in memory, new arrays if it is sparse or in a file.
 
     >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
     [(3, 2)]
@@ -49,7 +49,7 @@ def blocks(features: Column) -> Iterator[Column]:
         for rows in arrays.row_blocks(features.shape[0], features.shape[1], BLOCK // 4):
             yield dense(features[rows])
         return
-    file = Mapping.of(features)
+    file = MappedRows.of(features)
     if file is None:
         yield features
         return
@@ -60,20 +60,20 @@ def blocks(features: Column) -> Iterator[Column]:
 def translate(
     features: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
 ) -> NDArray[np.float32]:
-    """Look up the codes of some columns in tables; rows of a mapped file go to another one, removed after its use."""
-    file = Mapping.of(features)
+    """Translate the codes of some columns by tables; rows of a mapped file are copied to a temporary file."""
+    file = MappedRows.of(features)
     if file is None:
         return _looked_up(np.array(features), tables, name)
     beside = Path(file.path).parent
     handle, path = tempfile.mkstemp(".npy", "rankwise-", beside if os.access(beside, os.W_OK) else None)
     with os.fdopen(handle, "wb") as target:
-        about = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
-        np.lib.format.write_array_header_1_0(target, about)
+        header = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
+        np.lib.format.write_array_header_1_0(target, header)
         for block in blocks(features):
             target.write(_looked_up(block, tables, name).data)
-    found: NDArray[np.float32] = np.load(path, mmap_mode="r")
-    weakref.finalize(found, Path(path).unlink, missing_ok=True)
-    return found
+    mapped: NDArray[np.float32] = np.load(path, mmap_mode="r")
+    weakref.finalize(mapped, Path(path).unlink, missing_ok=True)
+    return mapped
 
 
 def _looked_up(
@@ -85,11 +85,11 @@ def _looked_up(
 
 
 def rows_at_once(n_features: int, block: int | None = None) -> int:
-    """How many rows are read at once."""
+    """Return the number of rows to read at once."""
     return arrays.rows_at_once(n_features, (block or BLOCK) // 4)
 
 
-class Mapping:
+class MappedRows:
     """Rows of a matrix that is mapped from a file, read without the mapping."""
 
     def __init__(self, root: "np.memmap[Any, Any]", start: int, shape: tuple[int, int]) -> None:
@@ -101,8 +101,8 @@ class Mapping:
             os.close(self.handle)
 
     @classmethod
-    def of(cls, array: Column) -> "Mapping | None":
-        """Find where rows of float32 lie in a file; None if they are in memory, or the file may hold other numbers."""
+    def of(cls, array: Column) -> "MappedRows | None":
+        """Return the rows of float32 in their file; None if they are in memory, or the file may hold other numbers."""
         root = _mapped(array)
         fits = array.ndim == 2 and array.size and array.dtype == np.float32 and array.flags.c_contiguous
         if root is None or not fits or not Path(root.filename or "").is_file():
@@ -110,19 +110,19 @@ class Mapping:
         start = root.offset + array.ctypes.data - root.ctypes.data
         try:
             file = cls(root, int(start), (int(array.shape[0]), int(array.shape[1])))
-        except OSError:  # what is mapped stays, even where it may no longer be opened
+        except OSError:  # a mapping stays valid where the file may no longer be opened
             return None
         return file if file.holds(array) else None
 
     def holds(self, array: Column) -> bool:
-        """Whether the file under this name is the one that is mapped, as far as some rows tell."""
+        """Whether the file of this name is the one that is mapped, by a sample of rows."""
         if os.fstat(self.handle).st_size < self.start + array.nbytes:
             return False
         rows = np.unique(np.linspace(0, self.shape[0] - 1, _ROWS_COMPARED, dtype=np.int64)).tolist()
         return all(self.read(row, row + 1).tobytes() == array[row].tobytes() for row in rows)
 
     def release(self) -> None:
-        """Give back pages of the mapping that were looked at; they are read again when they are needed."""
+        """Release the pages of the mapping that were read; they are read again when they are needed."""
         pages: Any = self.root.base
         if hasattr(pages, "madvise"):
             pages.madvise(mmap.MADV_DONTNEED)
@@ -131,16 +131,16 @@ class Mapping:
         """Read rows ``first`` to ``last`` into memory."""
         width = 4 * self.shape[1]
         if not hasattr(os, "preadv"):  # on Windows: a copy of the mapping
-            rows = np.asarray(self.root).view(np.uint8).reshape(-1)[self.start - self.root.offset + first * width :]
-            return np.array(rows[: (last - first) * width]).view(np.float32).reshape(last - first, self.shape[1])
-        found = np.empty((last - first, self.shape[1]), np.float32)
-        view, at = found.view(np.uint8).reshape(-1).data, self.start + first * width
-        while view:
-            count = os.preadv(self.handle, [view], at)
+            content = np.asarray(self.root).view(np.uint8).reshape(-1)[self.start - self.root.offset + first * width :]
+            return np.array(content[: (last - first) * width]).view(np.float32).reshape(last - first, self.shape[1])
+        rows = np.empty((last - first, self.shape[1]), np.float32)
+        remaining, at = rows.view(np.uint8).reshape(-1).data, self.start + first * width
+        while remaining:
+            count = os.preadv(self.handle, [remaining], at)
             if not count:
                 raise check.error("a file of features is shorter than it was", where=self.path, hint="open it again")
-            view, at = view[count:], at + count
-        return found
+            remaining, at = remaining[count:], at + count
+        return rows
 
 
 def in_memory(features: object) -> bool:
@@ -149,9 +149,9 @@ def in_memory(features: object) -> bool:
 
 
 def _mapped(array: Column) -> "np.memmap[Any, Any] | None":
-    """Find the mapping of a file behind any number of views; None if the memory is somebody else's.
+    """Return the mapping of a file behind any number of views; None if the array is not backed by a file.
 
-    A mapping that is copied on writing may differ from its file.
+    A mapping that is copied on writing may differ from its file, and does not count.
     """
     owner: Any = array
     while isinstance(owner, np.ndarray | memoryview):

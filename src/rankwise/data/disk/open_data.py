@@ -1,18 +1,28 @@
-"""Opening data larger than memory: a binary copy of the features is made once, and mapped from then on."""
+"""Opening data larger than memory: features are copied once, a block at a time, into a binary file that is mapped."""
 
+import contextlib
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.data import compressed, frames
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk import spill
 from rankwise.data.disk.cache import mapped
-from rankwise.data.disk.mapped import BLOCK, DiskDataset, Mapping
-from rankwise.data.formats import format_of_data
-from rankwise.data.letor import reader as letor_reader
-from rankwise.data.tables import parquet
+from rankwise.data.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
+from rankwise.data.letor.growing import GrowingMatrix
+from rankwise.data.letor.lines import highest_index
+from rankwise.data.letor.reader import Reader
+from rankwise.data.letor.text import Sizes, files_of
+from rankwise.data.reading import format_of_data
+from rankwise.data.tables.features import category_lists, matrix
+from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
+from rankwise.plain import Keywords
 
 
 def open_data(path: str | Path, *, folder: str | Path | None = None, block: int = BLOCK, **options: Any) -> DiskDataset:
@@ -43,12 +53,164 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
         hint = "convert it: rankwise data convert rows.csv -o rows.parquet"
         raise check.error("data that stay on disk are Parquet or LETOR text", got=f"{path}, CSV", hint=hint)
     if kind == "parquet":
-        write, files = partial(spill.parquet, block=block), parquet.parquet_files(path)
+        write, files = partial(copy_parquet, block=block), parquet_files(path)
     else:
-        write, files = partial(spill.letor, block=block), letor_reader.made_of(path, options.get("sizes"))
+        write, files = partial(copy_letor, block=block), files_of(path, options.get("sizes"))
     data = mapped(path, write, files, None if folder is None else Path(folder), **options)
-    file = Mapping.of(data.features)
+    file = MappedRows.of(data.features)
     if file is not None:
         file.release()
-    names = (*RankingDataset.__dataclass_fields__,)
-    return DiskDataset(**{name: getattr(data, name) for name in names})
+    return DiskDataset(**vars(data))
+
+
+def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
+    """Write the features of Parquet files to ``target``, and return the data set with the features mapped from there.
+
+    ``block`` is how many bytes of features are in memory at once.
+    """
+    paths = intact(parquet_files(path))
+    arguments_of_frame, absent = described(paths, columns)
+    categorical = frames.column_names(arguments_of_frame.get("categorical", ()))
+    with reading(paths):
+        table = scan(paths)
+        names = frames.feature_columns(table, arguments_of_frame)
+        frames.warn_of_leakage(names, arguments_of_frame.get("features"))
+        bare: Keywords = {"features": (), "categorical": (), "categories": {}}
+        data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
+        lists = category_lists(table, names, {}, categorical, arguments_of_frame.get("categories") or {})
+        if data.rows is not None:
+            what = "the rows of a query must lie together in data that stay on disk"
+            raise check.error(what, got="rows in another order", hint="sort the file before")
+    step = rows_at_once(len(names), block)
+    with target.open("xb") as file, reading(paths):
+        out = _Matrix(file, len(names))
+        for first in range(0, max(data.n_docs, 1), step):
+            out.add(matrix(table.slice(first, step), names, min(step, data.n_docs - first), lists))
+        features = out.finish()
+    changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
+    return data.with_(**changes | dict.fromkeys(absent))
+
+
+def copy_letor(
+    path: Path,
+    target: Path,
+    *,
+    block: int,
+    errors: str = "raise",
+    n_features: int | None = None,
+    first_index: object = "auto",
+    sizes: Sizes | None = None,
+    **limits: int,
+) -> RankingDataset:
+    """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
+
+    ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
+    the end of the text. If a line has more than the rows that are written already, the rest of the text is searched for
+    its highest index and the file is written again: dense text is read once.
+    """
+    width = 0
+    while True:
+        with target.open("w+b") as file, compressed.open_bytes(path) as (source, _):
+            out = _Matrix(file)
+            options: Keywords = {
+                "errors": errors,
+                "n_features": n_features,
+                "first_index": first_index,
+                "sizes": sizes,
+            }
+            reader = _Spilling(path, out, block, **options, **limits)
+            reader.features.width = max(reader.features.width, width)
+            reader.resize_to_width()
+            lines = reader.line_blocks(source, block)
+            try:
+                for text, last in lines:
+                    reader.feed(text, last)
+                return reader.dataset()
+            except _OtherWidth as found:
+                width, base = found.args
+                first_index = "auto" if base < 0 else base
+                with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
+                    for text, last in lines:
+                        width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))
+                width = min(width, reader.most)
+
+
+class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
+    """The matrix turns out to have more columns, or its first column another index."""
+
+
+class _Spilling(Reader):
+    """A reader that keeps no features: it writes them to ``out`` whenever there are ``block`` bytes of them."""
+
+    features: GrowingMatrix
+
+    def __init__(self, path: Path, out: "_Matrix", block: int, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.out, self.block = out, block
+
+    def feed(self, text: NDArray[np.uint8], last: int) -> None:
+        """Read lines, and write their features."""
+        super().feed(text, last)
+        self.spill()
+
+    def keep_batch(self, text: NDArray[np.uint8]) -> None:
+        """Keep a batch of rows; as a matrix, sparse lines may take far more bytes than as text."""
+        super().keep_batch(text)
+        if 4 * self.features.rows * self.features.width >= self.block:
+            self.spill()
+
+    def spill(self) -> None:
+        """Write the rows that are in memory."""
+        self.out.add(self.features.matrix()[: self.features.rows])
+        self.features.clear()
+
+    def widen(self, width: int, shift: int = 0) -> None:
+        """Make the matrix wider, if none of it is written."""
+        if self.out.rows:
+            raise _OtherWidth(max(width, self.features.width), self.base)
+        super().widen(width, shift)
+
+    def matrix(self, width: int) -> NDArray[np.float32]:
+        """Map the features."""
+        if width < self.out.width:  # the widest line was one that could not be read
+            self.out.narrow(width, rows_at_once(self.out.width, self.block))
+        return self.out.finish()
+
+
+class _Matrix:
+    """A ``.npy`` file that grows by rows; its header, as long for any number, is written again at the end."""
+
+    def __init__(self, file: IO[bytes], width: int = 0) -> None:
+        self.file, self.rows, self.width = file, 0, width
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        """Write more rows."""
+        if not self.rows:
+            self.width = rows.shape[1]
+            self._head()
+        self.file.write(np.ascontiguousarray(rows).data)
+        self.rows += len(rows)
+
+    def narrow(self, width: int, step: int) -> None:
+        """Keep the first ``width`` columns, going through ``step`` rows at a time; rows move towards the beginning."""
+        start = self.file.seek(0, os.SEEK_END) - 4 * self.rows * self.width
+        for first in range(0, self.rows, step):
+            self.file.seek(start + 4 * first * self.width)
+            rows = np.frombuffer(self.file.read(4 * step * self.width), np.float32).reshape(-1, self.width)
+            self.file.seek(start + 4 * first * width)
+            self.file.write(np.ascontiguousarray(rows[:, :width]).data)
+        self.file.truncate(start + 4 * self.rows * width)
+        self.width = width
+
+    def finish(self) -> NDArray[np.float32]:
+        """Map the file into memory."""
+        self._head()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        mapped: NDArray[np.float32] = np.load(self.file.name, mmap_mode="r" if self.rows and self.width else None)
+        return mapped
+
+    def _head(self) -> None:
+        shape = (self.rows, self.width)
+        self.file.seek(0)
+        np.lib.format.write_array_header_1_0(self.file, {"descr": "<f4", "fortran_order": False, "shape": shape})

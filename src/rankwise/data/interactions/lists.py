@@ -1,4 +1,4 @@
-"""Ratings of items by users, and the ranking data that they give: one list of items per user."""
+"""Ratings of items by users, and ranking data from them: one list of items per user."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of, read_only, rows_of
-from rankwise.data import negatives as drawing
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
+from rankwise.data.interactions.negatives import EVERY, Rated, UserLists, draw_lists
 from rankwise.data.interactions.parts import Flags, Part, Share, Times
 from rankwise.plain import Keywords
 from rankwise.stream import Stream
@@ -21,8 +21,8 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.tables.table import Table
-    from rankwise.data.tables.text import TextTable
+    from rankwise.data.tables import Table
+    from rankwise.data.tables.csv import TextTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class Interactions:
     users: Ids
     """(n_users,) ids, integers or strings. Randomness is keyed by them."""
     items: NDArray[np.int32]
-    """(n_ratings,) what was rated: numbers in the catalogue, ascending for each user."""
+    """(n_ratings,) the rated items: numbers in the catalogue, ascending for each user."""
     ratings: NDArray[np.float64]
     """(n_ratings,)"""
     offsets: NDArray[np.int64]
@@ -57,13 +57,13 @@ class Interactions:
     """(n_items,) the ids of all items, ascending."""
     _: KW_ONLY
     times: Times | None = None
-    """(n_ratings,) when: numbers in any unit; of dates and date-times seconds since 1970."""
+    """(n_ratings,) times: numbers in any unit; dates and date-times are seconds since 1970."""
     relevant: float = 4.0
     counted: bool = False
     """Whether ratings are counts of events: every item that occurs is relevant."""
     part: Part | None = None
     left_out: str = ""
-    """What the data said about users that were dropped."""
+    """Users that were left out, in words."""
 
     def __post_init__(self) -> None:
         check.number("relevant", self.relevant)
@@ -103,8 +103,8 @@ class Interactions:
         roles = {"user": user, "item": item, "rating": rating, "time": time}
         counted = rating is None
         arrays = arranged(frame, roles, catalogue)
-        whole = cls(**arrays, relevant=1.0 if counted else relevant, counted=counted)
-        return whole.active(least_relevant) if least_relevant else whole
+        interactions = cls(**arrays, relevant=1.0 if counted else relevant, counted=counted)
+        return interactions.active(least_relevant) if least_relevant else interactions
 
     @classmethod
     def read(cls, path: str | Path, **columns: Any) -> Self:
@@ -142,10 +142,10 @@ class Interactions:
     @property
     def n_relevant(self) -> int:
         """Number of relevant ratings in this part."""
-        return int(self._wanted.sum())
+        return int(self._is_relevant.sum())
 
     def active(self, least_relevant: int = 25) -> Self:
-        """Leave out users with fewer relevant items; the catalogue stays whole.
+        """Return the data without users who have fewer relevant items; the catalogue stays whole.
 
         >>> import polars as pl
         >>> rows = {"user": [1, 1, 2], "item": ["a", "b", "a"], "rating": [5, 4, 5]}
@@ -153,18 +153,18 @@ class Interactions:
         Interactions(1 user, 2 items, 2 ratings, 2 relevant (rated 4 or more); left out: 1 user with fewer than 2)
         """
         least = check.integer("least_relevant", least_relevant, least=0)
-        counts = parts.count_flags(self._wanted, self.offsets)
-        kept = self.take(counts >= least)
-        if not kept.n_users:
+        counts = parts.count_flags(self._is_relevant, self.offsets)
+        active = self.take(counts >= least)
+        if not active.n_users:
             got = f"at most {counts.max(initial=0)} relevant items for any of {self.n_users} users"
             hint = "lower least_relevant, or the rating from which on items are relevant"
             raise check.error(f"no user has {least} relevant items", got=got, hint=hint)
-        gone = self.n_users - kept.n_users
-        text = f"{gone:,} {'user' if gone == 1 else 'users'} with fewer than {least}"
-        return replace(kept, left_out=text)
+        dropped = self.n_users - active.n_users
+        text = f"{dropped:,} {'user' if dropped == 1 else 'users'} with fewer than {least}"
+        return replace(active, left_out=text)
 
     def take(self, users: slice | Sequence[int] | NDArray[np.int64] | Flags) -> Self:
-        """Give the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
+        """Return the data of these users: a slice, a mask or numbers. The catalogue stays whole."""
         numbers = np.arange(self.n_users)[users]
         rows, offsets = rows_of(numbers, self.offsets)
         changes: Keywords = {name: getattr(self, name)[rows] for name in ("items", "ratings")}
@@ -224,8 +224,8 @@ class Interactions:
         cuts = np.cumsum(check.fractions(fractions)).round(12)
         numbers, key = self._divide(cuts, seed, by_time=by == "time")
         if by == "global_time" and self.times is not None:
-            numbers = parts.divide_at_once(self.times, self._wanted, cuts, numbers)
-            parts.warn_of_new_users(self._wanted, numbers, self.offsets)
+            numbers = parts.divide_at_once(self.times, self._is_relevant, cuts, numbers)
+            parts.warn_of_new_users(self._is_relevant, numbers, self.offsets)
         every = np.ones(self.items.size, np.bool_)
         return tuple(
             self._part(numbers == k, every if spare_held_out else numbers <= k, Share(key, low, high, True))
@@ -235,10 +235,10 @@ class Interactions:
     def dataset(
         self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False
     ) -> RankingDataset:
-        """Give one list per user: the relevant items of this part, and ``negatives`` others for each of them.
+        """Return one list per user: the relevant items of this part, and ``negatives`` others for each of them.
 
         The others are drawn without repetition from what is not relevant for the user (rated lower or not at all),
-        each as likely as another; ``"all"`` takes every one. A part of a split has a share of these items alone (a test
+        with equal probability; ``"all"`` takes every one. A part of a split has a share of these items alone (a test
         of a fifth a fifth of them): metrics of its lists are higher than those of the full catalogue, which
         :func:`rankwise.evaluate_interactions` ranks. A user who has fewer than asked for gets all of them, and
         one without relevant items in this part has no list. Query ids are users, document ids items, labels 1 and
@@ -253,19 +253,19 @@ class Interactions:
             document_ids=self.catalogue[lists.items],
         )
 
-    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> drawing.Lists:
-        """Give what :meth:`dataset` gives in numbers of users and items."""
-        ratio = drawing.EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
+    def lists(self, negatives: int | str = 1, *, seed: int = 0, round: int = 0, graded: bool = False) -> UserLists:
+        """Return the lists of :meth:`dataset` in numbers of users and items."""
+        ratio = EVERY if negatives == "all" else check.integer("negatives (or 'all')", negatives, least=0)
         stream = self._stream(seed).at(check.integer("round", round, least=0)).child("negatives")
-        known = self._rated_relevant if self.part is None else self._rated_relevant & self.part.known
-        rated = drawing.Rated(self.offsets, self.items, self._wanted, known, self.n_items)
-        lists = drawing.draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
+        never_drawn = self._rated_relevant if self.part is None else self._rated_relevant & self.part.known
+        rated = Rated(self.offsets, self.items, self._is_relevant, never_drawn, self.n_items)
+        lists = draw_lists(rated, () if self.part is None else self.part.shares, ratio, stream)
         if graded:
-            lists.labels[lists.labels > 0] = self.ratings[self._wanted]
+            lists.labels[lists.labels > 0] = self.ratings[self._is_relevant]
         return lists
 
     def to_frame(self) -> "pl.DataFrame":
-        """One row per rating of this part: user, item, rating, and time where there is one."""
+        """Return one row per rating of this part: user, item, rating, and time where there is one."""
         import polars as pl
 
         columns = {
@@ -279,17 +279,17 @@ class Interactions:
         return frame if self.part is None else frame.filter(pl.Series(self.part.own))
 
     def relevant_items(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """The relevant items of each user in this part: offsets by user, numbers of items, and ratings."""
-        wanted = self._wanted
-        counts = parts.count_flags(wanted, self.offsets)
-        return offsets_of(counts), self.items[wanted], self.ratings[wanted]
+        """Return the relevant items of each user in this part: offsets by user, numbers of items, and ratings."""
+        is_relevant = self._is_relevant
+        counts = parts.count_flags(is_relevant, self.offsets)
+        return offsets_of(counts), self.items[is_relevant], self.ratings[is_relevant]
 
     def seen(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Every item that each user has rated in this part: offsets by user, and numbers of items."""
+        """Return every item that each user has rated in this part: offsets by user, and numbers of items."""
         if self.part is None:
             return self.offsets, self.items
-        own = self.part.own
-        return offsets_of(parts.count_flags(own, self.offsets)), self.items[own]
+        in_part = self.part.own
+        return offsets_of(parts.count_flags(in_part, self.offsets)), self.items[in_part]
 
     def __len__(self) -> int:
         return self.n_users
@@ -307,7 +307,7 @@ class Interactions:
         return read_only(self.ratings >= self.relevant)
 
     @property
-    def _wanted(self) -> Flags:
+    def _is_relevant(self) -> Flags:
         """The relevant ratings of this part."""
         return self._rated_relevant if self.part is None else read_only(self._rated_relevant & self.part.own)
 
@@ -315,17 +315,17 @@ class Interactions:
         return Stream(check.integer("seed", seed, least=0), query_ids=self.users)
 
     def _divide(self, cuts: NDArray[np.float64], seed: int, *, by_time: bool) -> tuple[NDArray[np.int8], np.uint64]:
-        """The number of each rating's part (−1 for ratings that are not ours), and the key of the others' places."""
-        # A part of a part must be divided by other numbers than the whole was.
+        """Return the part of each rating (−1 for ratings of other parts), and the key that divides other items."""
+        # A part of a part must be divided by other random numbers than the whole was.
         stream = self._stream(seed).child("parts", 0 if self.part is None else len(self.part.shares))
         times = self.times if by_time else None
-        numbers, key = parts.divide(self.offsets, self.items, self._wanted, times, cuts, stream)
+        numbers, key = parts.divide(self.offsets, self.items, self._is_relevant, times, cuts, stream)
         if self.part is not None:
             numbers[~self.part.own] = -1
         return numbers, key
 
-    def _part(self, own: Flags, known: Flags, share: Share) -> Self:
+    def _part(self, in_part: Flags, never_drawn: Flags, share: Share) -> Self:
         if self.part is None:
-            return replace(self, part=Part(own, known, (share,)))
-        part = Part(own & self.part.own, known & self.part.known, (*self.part.shares, share))
+            return replace(self, part=Part(in_part, never_drawn, (share,)))
+        part = Part(in_part & self.part.own, never_drawn & self.part.known, (*self.part.shares, share))
         return replace(self, part=part)

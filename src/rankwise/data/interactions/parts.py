@@ -1,4 +1,4 @@
-"""Parts of interactions: which of a user's items are trained on and which are held out."""
+"""Parts of interactions: the items of each user that are trained on, and those that are held out."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Times = NDArray[np.int64] | NDArray[np.float64]
 
 
 class Share(NamedTuple):
-    """Which of the items that are not relevant a part owns: those whose random place lies inside an interval, or not.
+    """The items that are not relevant and belong to a part: those with a random place inside an interval, or outside.
 
     Every item has a place of its own in (0, 1) for every user, which depends on the user's id, the item's number in
     the catalogue and the key. So the lists of two parts have no item in common, however often negatives are drawn.
@@ -31,12 +31,12 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What one part of a split holds of the whole."""
+    """One part of a split, as flags of all ratings."""
 
     own: Flags
     """(n_ratings,) the ratings of this part."""
     known: Flags
-    """(n_ratings,) relevant ones of these are never drawn as negatives."""
+    """(n_ratings,) ratings that the part knows: their relevant items are never drawn as negatives."""
     shares: tuple[Share, ...]
 
 
@@ -48,7 +48,7 @@ def divide(
     cuts: NDArray[np.float64],
     stream: Stream,
 ) -> tuple[NDArray[np.int8], np.uint64]:
-    """Give every rating the number of its part, and the key of the places by which other items are divided.
+    """Return the part of every rating, and the key of the places by which other items are divided.
 
     A user's relevant items are put in a random order, or in that of ``times``, and part p takes those between its
     ``cuts`` of that order, shifted by one random number: as many as its share, rounded down or up.
@@ -94,24 +94,24 @@ def divide_at_once(
 
 def warn_of_new_users(relevant: Flags, numbers: NDArray[np.int8], offsets: NDArray[np.int64]) -> None:
     """Warn of users who have relevant items in a part and none in those before it."""
-    before = np.zeros(offsets.size - 1, np.bool_)
+    seen = np.zeros(offsets.size - 1, np.bool_)
     for number in range(int(numbers.max(initial=0)) + 1):
-        here = count_flags(relevant & (numbers == number), offsets) > 0
-        new = int((here & ~before).sum())
+        in_part = count_flags(relevant & (numbers == number), offsets) > 0
+        new = int((in_part & ~seen).sum())
         if number and new:
-            of = f"{new:,} of the {int(here.sum()):,} users of part {number + 1}"
+            of = f"{new:,} of the {int(in_part.sum()):,} users of part {number + 1}"
             why = "nothing is known of them but what is popular"
             warnings.warn(f"{of} have no relevant item before it in time: {why}", stacklevel=3)
-        before |= here
+        seen |= in_part
 
 
 def count_flags(flags: Flags, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many ratings of each user have a flag."""
+    """Return the number of flagged ratings of each user."""
     return np.diff(offsets_of(flags)[offsets])
 
 
 def ratings_of(users: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the rows of the ratings of some users, one user after another, and whose each is: 0 for the first of them.
+    """Return the rows of the ratings of some users, one user after another, and the user of each: 0 for the first.
 
     >>> ratings_of(np.array([2, 0]), np.array([0, 2, 3, 5]))
     (array([3, 4, 0, 1]), array([0, 0, 1, 1]))

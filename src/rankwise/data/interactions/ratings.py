@@ -1,4 +1,4 @@
-"""Tables of ratings: who gave what which rating, from CSV, Parquet and the forms in which MovieLens comes."""
+"""Tables of ratings: users, items, ratings and times, from CSV, Parquet and the files of MovieLens."""
 
 import re
 from collections.abc import Callable, Collection
@@ -12,23 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data.interactions.text import read_text
+from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.interactions.times import times_of
-from rankwise.data.tables import ids as identifiers
-from rankwise.data.tables.polars import as_polars
-from rankwise.data.tables.table import Table
-from rankwise.data.tables.text import TextTable
+from rankwise.data.tables import Table
+from rankwise.data.tables.csv import TextTable, header_of, parse
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
 from rankwise.plain import Keywords
 
+_ROLES = ("user", "item", "rating", "time")
 SPELLINGS = {
     "user": ("user", "userid", "uid"),
     "item": ("item", "itemid", "iid", "movie", "movieid"),
     "rating": ("rating", "ratings", "stars"),
     "time": ("time", "timestamp"),
 }
-"""What columns are called, in small letters and nothing else."""
+"""Usual names of columns, in lower case and without other characters."""
 _FILES = ("ratings.csv", "ratings.csv.gz", "ratings.parquet", "ratings.dat", "u.data")
-"""What MovieLens and others call ratings in a folder."""
+"""Usual names of files of ratings in a folder."""
 
 
 def read_ratings(
@@ -37,38 +37,66 @@ def read_ratings(
     """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
 
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
-    user, item, rating and time. Columns that are spelled as MovieLens spells them are given our names, but for those
-    that the caller has ``named``. Of a folder, the ratings inside it are read. Ids, of users and items or in columns
+    user, item, rating and time. Columns with usual names are renamed to their roles, except those that the caller has
+    ``named``. Of a folder, the ratings inside it are read. Ids, of users and items or in columns
     ``ids``, are integers where all of a column print as they are written, else text.
     """
     path = file_of_ratings(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
-        text = read_text(path, lambda name: name in ids or _plain(name) in spellings)
+        text = _read_text(path, lambda name: name in ids or _plain(name) in spellings)
         return replace(text, frame=_named(text.frame, named))
     with check.library("Parquet", path):
         return _named(pl.read_parquet(check.readable(path)), named)
 
 
+def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
+    """Read a table. A first line whose third column is no number names the columns; blank lines are left out.
+
+    ``is_id`` decides which columns hold ids.
+    """
+    text = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    first = text[: text.find(b"\n")] if b"\n" in text else text
+    between = next((mark for mark in (b"::", b"\t", b",") if mark in first), b",")
+    if between == b"::":
+        text, between = text.replace(b"::", b"\t"), b"\t"
+        first = first.replace(b"::", b"\t")
+    words = first.strip().split(between)
+    header = len(words) < 3 or re.fullmatch(rb"[-+.\deE]+", words[2].strip()) is None
+    between_columns = between.decode()
+    if header:
+        ids = [name for name in header_of(text, path, between_columns)[0] if is_id(name)]
+    else:
+        ids = parse(first, path, between=between_columns, header=False).columns[:2]  # as polars calls them
+    table = parse(text, path, between=between_columns, header=header, words=ids)
+    if table.frame.is_empty():
+        raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
+    if not header:
+        table = replace(table, frame=table.frame.rename(dict(zip(table.columns, _ROLES, strict=False))))
+    frame = table.frame
+    named = [name for name in frame.columns if is_id(name)]
+    return replace(table, frame=frame.with_columns(ids_from_text(frame[name]) for name in named))
+
+
 def file_of_ratings(path: str | Path) -> Path:
-    """Give the file of ratings, which may lie in a folder as MovieLens comes."""
+    """Return the file of ratings, which may be in a folder as that of MovieLens."""
     path = Path(path)
     if not path.is_dir():
         return path
-    found = next((path / name for name in _FILES if (path / name).is_file()), None)
-    if found is None:
+    file = next((path / name for name in _FILES if (path / name).is_file()), None)
+    if file is None:
         got = "a folder without them" if any(path.iterdir()) else "an empty folder"
         raise check.error(
             "there are no ratings", got=got, where=str(path), hint=f"name the file, or call it {_FILES[0]}"
         )
-    return found
+    return file
 
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """Call columns by our names."""
+    """Rename columns to the names of their roles."""
     plain = {_plain(name): name for name in table.columns if name not in named}
-    found = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
-    return table.rename({name: role for role, name in found.items() if name and role not in table.columns})
+    by_role = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
+    return table.rename({name: role for role, name in by_role.items() if name and role not in table.columns})
 
 
 def _plain(name: str) -> str:
@@ -76,7 +104,7 @@ def _plain(name: str) -> str:
 
 
 def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: ArrayLike | None) -> Keywords:
-    """Put a table in the order of users and then of items, and give it as the arrays of ``Interactions``."""
+    """Return a table as the arrays of ``Interactions``, sorted by user and then by item."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table = columns(frame, roles)
     users, of_user = numbered(table["user"])
@@ -129,7 +157,7 @@ def stable_order(codes, count, rows, out):  # type: ignore[no-untyped-def]
 
 
 def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFrame:
-    """Give the columns that play these roles, named by them and checked: ids, finite ratings, times."""
+    """Return the columns of these roles, named by them and checked: ids, finite ratings, times."""
     place = frame.place if isinstance(frame, TextTable) else _row
     table, _ = as_polars(frame.frame if isinstance(frame, TextTable) else frame)
     named = {role: name for role, name in roles.items() if name is not None}
@@ -138,28 +166,28 @@ def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFr
         if name not in schema:
             hint = check.suggestion(name, schema.names()).rstrip("?") + f", or set {role}='…'"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), hint=hint)
-    taken = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
-    return taken.with_columns(_checked(series, place) for series in taken.iter_columns())
+    selected = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
+    return selected.with_columns(_checked(series, place) for series in selected.iter_columns())
 
 
 def numbered(
-    ids: pl.Series, known: Ids | None = None, place: Callable[[int], str] = _row
+    ids: pl.Series, catalogue: Ids | None = None, place: Callable[[int], str] = _row
 ) -> tuple[Ids, NDArray[np.int32]]:
-    """Give all different ids in order, and the number of each row's id among them.
+    """Return all different ids in order, and the number of each row's id among them.
 
     >>> numbered(pl.Series(["b", "a", "b"]))
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
     """
-    if known is not None and (known.dtype.kind in "iu") != ids.dtype.is_integer():  # 12 and "12" are one item
-        ids, known = ids.cast(pl.String), np.unique(known.astype(np.str_))
-    different = (ids.unique() if known is None else pl.Series(ids.name, known)).sort()
+    if catalogue is not None and (catalogue.dtype.kind in "iu") != ids.dtype.is_integer():  # 12 and "12" are one item
+        ids, catalogue = ids.cast(pl.String), np.unique(catalogue.astype(np.str_))
+    different = (ids.unique() if catalogue is None else pl.Series(ids.name, catalogue)).sort()
     table = different.to_frame().with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("number"))
     numbers = ids.to_frame().join(table, on=ids.name, how="left", maintain_order="left")["number"]
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         hint = "leave catalogue out, or list every item in it"
         raise check.error("an item is not in the catalogue", got=repr(ids[row]), where=place(row), hint=hint)
-    return identifiers.to_numpy(different), numbers.to_numpy()
+    return ids_to_numpy(different), numbers.to_numpy()
 
 
 def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
@@ -175,12 +203,12 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 
 def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    ids = identifiers.checked(series, series.name, place)
+    ids = checked_ids(series, series.name, place)
     return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
 
 
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    """Ratings: finite numbers."""
+    """Return ratings, which must be finite numbers."""
     plain = series.str.strip_chars() if series.dtype == pl.String else series
     numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
     numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)

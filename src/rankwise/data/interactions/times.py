@@ -1,4 +1,4 @@
-"""When something was rated: numbers in any unit, dates and date-times, and text as ISO 8601 writes them."""
+"""Times of ratings: numbers in any unit, dates and date-times, and these as text of ISO 8601."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,14 +10,14 @@ from rankwise import check
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _USUAL = ("%+", "%FT%T%.f", "%F %T%.f")
-"""Forms of a whole column that polars reads thirty times faster: RFC 3339, and the same without a zone."""
+"""Formats of a whole column that polars reads thirty times faster: RFC 3339, and the same without a zone."""
 
 
 def times_of(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    """Return times as numbers: those of numbers as they are, of dates and date-times as seconds since 1970.
+    """Return times as numbers: numbers unchanged, dates and date-times as seconds since 1970.
 
-    What names no zone is in UTC. Where any number has a fraction all are floats, else all are integers. ``place`` says
-    where the row of a number is.
+    Times without a zone are in UTC. If any number has a fraction all are floats, else all are integers. ``place``
+    returns the place of a row for messages.
 
     >>> times_of(pl.Series(["1970-01-02", "1970-01-02T01:00"]), str).to_list()
     [86400, 90000]
@@ -30,8 +30,8 @@ def times_of(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     if not kind.is_numeric() and kind not in (pl.Boolean, pl.String):
         raise _refused(series, 0, place)
     plain = series.str.strip_chars() if kind == pl.String else series
-    if not kind.is_float() and not (whole := plain.cast(pl.Int64, strict=False)).null_count():
-        return whole
+    if not kind.is_float() and not (integers := plain.cast(pl.Int64, strict=False)).null_count():
+        return integers
     numbers = plain.cast(pl.Float64, strict=False)
     if kind == pl.String and numbers.null_count():
         return _seconds(_microseconds(plain, place))
@@ -44,7 +44,7 @@ def times_of(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 
 def _microseconds(texts: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    """Microseconds since 1970 of texts."""
+    """Return the microseconds since 1970 of texts."""
     for usual in _USUAL:
         quick = texts.str.to_datetime(usual, strict=False, time_unit="us")
         if not quick.null_count():

@@ -1,4 +1,4 @@
-"""What items are called: a table of titles, from CSV, Parquet or the forms in which MovieLens comes."""
+"""Titles of items: a table from CSV, Parquet or the files of MovieLens."""
 
 import csv
 import io
@@ -14,12 +14,12 @@ from rankwise.data.compressed import read_bytes
 from rankwise.data.interactions.ratings import SPELLINGS
 
 NAMES = ("movies.csv", "movies.csv.gz", "movies.dat", "u.item", "items.csv", "items.parquet")
-"""Where titles lie beside ratings."""
+"""Usual names of files of titles beside ratings."""
 _TITLES = ("title", "titles", "name", "movietitle")
 
 
 def beside(ratings: str | Path) -> Path | None:
-    """Find a table of titles beside ratings, or inside their folder."""
+    """Return the file of titles beside ratings, or inside their folder; None without one."""
     path = Path(ratings)
     folder = path if path.is_dir() else path.parent
     return next((folder / name for name in NAMES if (folder / name).is_file()), None)
@@ -28,7 +28,7 @@ def beside(ratings: str | Path) -> Path | None:
 def read_titles(path: str | Path, *, item: str | None = None, title: str | None = None) -> pl.DataFrame:
     """Read the columns of items and titles, by name; by default as they are usually called, or the first two.
 
-    Text that is not UTF-8 is taken for Latin-1, in which MovieLens' older files are.
+    Text that is not UTF-8 is read as Latin-1, the encoding of older files of MovieLens.
     """
     path = Path(path)
     table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _text(path)
@@ -39,13 +39,13 @@ def read_titles(path: str | Path, *, item: str | None = None, title: str | None 
 
 
 def titles_of(items: Ids, table: pl.DataFrame) -> pl.Series:
-    """Give the title of each item, null where the table has none.
+    """Return the title of each item, null where the table has none.
 
     >>> titles_of(np.array([2, 7]), pl.DataFrame({"item": ["7", "8"], "title": ["Seven", "Eight"]})).to_list()
     [None, 'Seven']
     """
-    wanted = pl.DataFrame({"item": pl.Series(np.asarray(items).astype(str).tolist(), dtype=pl.String)})
-    return wanted.join(table, on="item", how="left", maintain_order="left")["title"]
+    rows = pl.DataFrame({"item": pl.Series(np.asarray(items).astype(str).tolist(), dtype=pl.String)})
+    return rows.join(table, on="item", how="left", maintain_order="left")["title"]
 
 
 def _parquet(path: Path) -> pl.DataFrame:
@@ -70,8 +70,8 @@ def _text(path: Path) -> pl.DataFrame:
     if not rows or len(rows[0]) < 2:
         hint = "write an id and a title in every line"
         raise check.error("a table of titles must have two columns at least", where=str(path), hint=hint)
-    known = {*SPELLINGS["item"], *_TITLES}
-    header = any(_plain(word) in known for word in rows[0])
+    usual = {*SPELLINGS["item"], *_TITLES}
+    header = any(_plain(word) in usual for word in rows[0])
     names = rows[0] if header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
     check.named_once(names, str(path))
     width = len(names)

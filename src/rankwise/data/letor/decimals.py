@@ -2,7 +2,7 @@
 
 Up to 18 digits are gathered into an integer and scaled by a power of ten in float64, which is off by a few units in
 the last of its 53 places. That settles the 24 places of a float32 unless the value lies within those few units of the
-middle between two of them; there :func:`nearest_float32` says that it is not sure, and the caller asks
+middle between two of them; there :func:`nearest_float32` returns UNSURE, and the caller uses
 :func:`exact_float32`, which compares with unlimited precision.
 """
 
@@ -20,9 +20,9 @@ from rankwise.compiling import kernel
 POWERS = np.array([float(f"1e{power}") for power in range(81)])
 """Powers of ten: exact up to 1e22, correctly rounded beyond."""
 
-# What stands in front of us: how far reading a number got.
+# The kind of a number in the text.
 WRONG, DECIMAL, NAN, INFINITE = 0, 1, 2, 3
-# What became of a decimal.
+# Whether a decimal was rounded for certain.
 SURE, UNSURE = 0, 1
 
 _MOST_DIGITS = 18  # as many as fit into int64 whatever they are
@@ -30,11 +30,11 @@ _MOST_EXPONENT = 1_000_000
 _EXACT = 2.0**53
 _SMALLEST_NORMAL = 2.0**-126
 LARGEST = (2.0 - 2.0**-23) * 2.0**127
-"""The largest float32. Files hold larger numbers as marks of 'none' or 'missing'; they become this, not infinite."""
+"""The largest float32. Larger numbers, which some files have for 'missing', become this and not infinite."""
 
 
 SLACK = 24
-"""How many bytes beyond the end of the text must be readable: digits are looked at eight at a time."""
+"""How many bytes beyond the end of the text must be readable: digits are read eight at a time."""
 
 _TENS = np.array([10**power for power in range(9)])
 _ZEROS = np.uint64(0x3030303030303030)
@@ -71,8 +71,8 @@ _trailing_zeros: Any = intrinsic(_count_zeros)
 def _run(text, at):  # type: ignore[no-untyped-def]
     """Read up to eight digits at once: (number, how many). No branch depends on what they are."""
     word = eight_bytes(text, at) ^ _ZEROS
-    others = ((word + _NINES) | word) & _HIGH  # the high bit of every byte that is no digit
-    count = np.int64(_trailing_zeros(others) >> np.uint64(3))
+    no_digits = ((word + _NINES) | word) & _HIGH  # the high bit of every byte that is no digit
+    count = np.int64(_trailing_zeros(no_digits) >> np.uint64(3))
     unused = np.uint64(56 - 8 * min(count, np.int64(7)))
     word = (word << unused) << np.uint64(8 * (count < 8))
     word = word * np.uint64(10) + (word >> np.uint64(8))
@@ -96,8 +96,22 @@ def read_digits(text, at, number):  # type: ignore[no-untyped-def]
 
 @kernel(forceinline=True)
 def is_digit(byte):  # type: ignore[no-untyped-def]
-    """Tell whether a byte is one of 0 to 9."""
+    """Whether a byte is one of 0 to 9."""
     return np.uint8(byte - np.uint8(48)) <= np.uint8(9)
+
+
+@kernel(forceinline=True)
+def write_whole(out, at, number):  # type: ignore[no-untyped-def]
+    """Write a whole number of 0 or more, and return where it ends."""
+    count = 1
+    rest = number // 10
+    while rest > 0:
+        count += 1
+        rest //= 10
+    for place in range(at + count - 1, at - 1, -1):
+        out[place] = 48 + number % 10
+        number //= 10
+    return at + count
 
 
 @kernel
@@ -220,12 +234,12 @@ def read_plain(text, at):  # type: ignore[no-untyped-def]
     end = _word_end(text, at)
     negative = text[at] == 45
     at += negative
-    whole, before = _run(text, at)
+    integer, before = _run(text, at)
     at += before
     point = np.int64(text[at] == 46)
     part, after = _run(text, at + 1)
     after *= point
-    digits = whole * _TENS[after] + part * point
+    digits = integer * _TENS[after] + part * point
     value = np.float64(digits) / POWERS[after]  # exact numbers below 2^53: one rounding
     below = np.float64(value).view(np.int64) & np.int64(0x1FFFFFFF)
     fits = (before < 8) & (after < 8) & (before + after > 0) & (at + after + point == end) & (below != 0x10000000)

@@ -1,24 +1,30 @@
-"""Arrays that grow while a file is read, without ever existing twice.
+"""Arrays that grow while a file is read, without ever being copied: matrices, sparse rows and ids.
 
 Memory is extended by ``realloc`` in steps of bounded size; for large blocks the C library moves pages, not bytes, so
 that the peak is what the finished array needs and one step more. A matrix whose width turns out to be larger is spread
 out in place, from its last row to its first.
 """
 
-import numpy as np
-from numpy.typing import DTypeLike
+from typing import Any
 
-from rankwise.arrays import Column
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rankwise.arrays import Column, offsets_of
 from rankwise.compiling import kernel
+from rankwise.data.letor.decimals import is_digit
+from rankwise.plain import Keywords
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24
+_BATCH = 1 << 14  # rows, as the reader has
+_CELLS = 1 << 16
 _NO_INDEXES, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 @kernel
 def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
-    """Give rows of width ``old`` the width ``new``, their columns moved right by ``shift``; what is new is zero."""
+    """Widen rows from ``old`` to ``new`` columns, moved right by ``shift``; new columns are zero."""
     for row in range(rows - 1, -1, -1):
         start, target = row * old, row * new
         for column in range(new - 1, -1, -1):
@@ -93,13 +99,13 @@ class Growing:
         self.rows = 0
 
     def finish(self) -> Column:
-        """Give back the memory that was not used and return the matrix."""
+        """Release the memory that was not used, and return the matrix."""
         self._resize(self.rows * self.width)
         flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)
         return flat.reshape(self.rows, self.width)
 
     def _resize(self, size: int) -> None:
-        # NumPy cannot know that nobody keeps a view from before; matrix() says that it must not be kept.
+        # No view may be kept from before: matrix() documents that.
         self.flat.resize(size, refcheck=False)
 
 
@@ -117,3 +123,155 @@ class GrowingMatrix(Growing):
     def keep(self, rows: int, cells: int) -> None:
         """Count the rows of a batch."""
         self.rows += rows
+
+
+class GrowingRows:
+    """The features of a wide file: of every line only what it holds, which becomes a sparse matrix."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.rows = width, 0
+        self.columns, self.values = Growing(np.int32), Growing(np.float32)
+        self.counts = Growing(np.int64)
+        self._ends = np.empty(_BATCH, np.int64)
+        self._make_batch()
+
+    def _make_batch(self) -> None:
+        size = self.width + _CELLS  # a line always fits
+        self._columns, self._values = np.empty(size, np.int64), np.empty(size, np.float32)
+
+    def cells(self) -> tuple[Column, Column, Column]:
+        """Space for a batch: columns, values, and where each row ends among them."""
+        return self._columns, self._values, self._ends
+
+    def matrix(self) -> Column:
+        """No row is written in full."""
+        return np.empty((0, 0), np.float32)
+
+    def reserve(self, rows: int) -> None:
+        """Nothing: memory grows as rows are kept."""
+
+    def set(self, cell: int, _: int, value: np.float32) -> None:
+        """Write a number that the kernel was not sure of."""
+        self._values[cell] = value
+
+    def keep(self, rows: int, cells: int) -> None:
+        """Keep the cells of a batch."""
+        self.columns.append(self._columns[:cells])
+        self.values.append(self._values[:cells])
+        self.counts.append(np.diff(self._ends[:rows], prepend=0))
+        self.rows += rows
+
+    def widen(self, width: int, shift: int = 0) -> None:
+        """Allow more columns, or move those that were read by ``shift``."""
+        self.width = width
+        self.columns.flat[: self.columns.rows] += shift
+        self._make_batch()
+
+    def narrow(self, width: int) -> None:
+        """Keep the first ``width`` columns; no later one was written to."""
+        self.width = width
+
+    def finish(self) -> Any:
+        """Return the sparse matrix."""
+        from scipy.sparse import csr_array
+
+        options: Keywords = {"shape": (self.rows, self.width), "copy": False}
+        offsets = offsets_of(self.counts.finish()[:, 0])
+        return csr_array((self.values.finish()[:, 0], self.columns.finish()[:, 0], offsets), **options)
+
+
+@kernel
+def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
+    """Read spans of text as whole numbers; False as soon as one is not written the way Python writes such a number."""
+    for i in range(spans.shape[0]):
+        at, length = spans[i, 0], spans[i, 1]
+        negative = text[at] == 45
+        digits = length - negative
+        if digits < 1 or digits > 18 or (text[at + negative] == 48 and length > 1):
+            return False
+        number = np.int64(0)
+        for place in range(at + negative, at + length):
+            if not is_digit(text[place]):
+                return False
+            number = number * 10 + (np.int64(text[place]) - 48)
+        out[i] = -number if negative else number
+    return True
+
+
+@kernel
+def _decode(text, spans, out, first_row):  # type: ignore[no-untyped-def]
+    """Write spans of UTF-8 as code points into rows of ``out``.
+
+    With ``first_row`` = -1 nothing is written; either way the longest number of code points is returned, or if a span
+    is not UTF-8, its number less than 0: −1 for the first.
+    """
+    longest = 0
+    for i in range(spans.shape[0]):
+        at, end, count = spans[i, 0], spans[i, 0] + spans[i, 1], 0
+        while at < end:
+            byte = np.int64(text[at])
+            more = -1  # bytes that follow
+            if byte < 0x80:
+                more = 0
+            elif 0xC2 <= byte < 0xF5:
+                more = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+                byte &= 0x3F >> more
+            point = byte
+            for step in range(1, more + 1):
+                if at + step >= end or (text[at + step] & 0xC0) != 0x80:
+                    more = -1
+                    break
+                point = (point << 6) | (np.int64(text[at + step]) & 0x3F)
+            too_short = (more == 2 and point < 0x800) or (more == 3 and point < 0x10000)
+            if too_short or 0xD800 <= point < 0xE000 or point >= 0x110000:
+                more = -1
+            if more < 0:
+                return -1 - i
+            if first_row >= 0:
+                out[first_row + i, count] = point
+            at += 1 + more
+            count += 1
+        longest = max(longest, count)
+    return longest
+
+
+class NotUtf8Error(Exception):
+    """An id is not UTF-8; the argument is where it begins in the text."""
+
+
+class GrowingIds:
+    """A column of ids that grows: whole numbers as long as all are, words from the first one that is not."""
+
+    def __init__(self) -> None:
+        self.numbers: Growing | None = Growing(np.int64)
+        self.words = Growing(np.uint32, 0)
+
+    def append(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
+        """Add the ids that stand in these spans (start, length) of UTF-8 text."""
+        if self.numbers is not None:
+            numbers = np.empty(len(spans), np.int64)
+            if _whole_numbers(text, spans, numbers):
+                self.numbers.append(numbers)
+                return
+            earlier = self.numbers.finish()[:, 0].astype(np.str_)
+            self.numbers = None
+            if earlier.size:
+                self.words.width = earlier.itemsize // 4
+                self.words.reserve(earlier.size)
+                self.words.matrix()[: earlier.size] = earlier.view(np.uint32).reshape(earlier.size, -1)
+                self.words.rows = earlier.size
+        longest = _decode(text, spans, self.words.matrix(), -1)
+        if longest < 0:
+            raise NotUtf8Error(int(spans[-1 - longest, 0]))
+        if longest > self.words.width:
+            self.words.widen(longest)
+        self.words.reserve(self.words.rows + len(spans))
+        _decode(text, spans, self.words.matrix(), self.words.rows)
+        self.words.rows += len(spans)
+
+    def finish(self) -> Column:
+        """Return all ids, as int64 or as strings."""
+        if self.numbers is not None:
+            return self.numbers.finish()[:, 0]
+        words = self.words.finish()
+        return words.view(f"U{words.shape[1]}")[:, 0]

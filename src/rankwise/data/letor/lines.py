@@ -1,7 +1,7 @@
 """The compiled part of reading LETOR text: one pass over raw bytes, one line after the other.
 
-A block of text ends with a line end, which also ends every number, so that no loop needs to look where the block ends.
-What Python must decide (a broken line, a wider matrix, a full batch) makes the kernel stop at the beginning of that
+A block of text ends with a line end, which also ends every number, so that no loop needs to check for the end of the
+block. Where Python must decide (a broken line, a wider matrix, a full batch), the kernel stops at the beginning of that
 line; it resumes from there when called again.
 """
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from rankwise.compiling import kernel
 from rankwise.data.letor import decimals
-from rankwise.data.letor.shortest import write_whole
 
 # Why the kernel stopped.
 DONE, FULL, WIDEN, ZERO_INDEX, BROKEN = 0, 1, 2, 3, 4
@@ -24,6 +23,30 @@ STATE_SIZE = 11
 
 MOST_INDEX = 9_999_999
 MOST_ID = 1024
+MESSAGES = {
+    NO_LABEL: ("a line must begin with a label, a number", "write label qid:Q index:value …"),
+    BAD_LABEL: (
+        "a label must be finite and not negative",
+        "qrels use -1 for 'not judged': make it 0 or drop the line",
+    ),
+    NO_QUERY: (
+        "after the label must come qid: and the query's id",
+        "add it, or pass the number of documents of each query as sizes",
+    ),
+    EXTRA_QUERY: ("a file with qid: needs no sizes", "leave sizes out"),
+    EMPTY_QUERY: ("qid: must be followed by an id", "write qid:Q without a space in between"),
+    LONG_QUERY: (f"a query id must have at most {MOST_ID} bytes", "shorten it"),
+    NO_FEATURE: ("a feature must be written index:value", "mend the word; a comment begins with #"),
+    BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
+    BEYOND: (
+        "a feature's index is beyond max_features",
+        "a dense matrix has a number for every feature of every document: read it with sparse=True, or if there are so "
+        "many pass max_features=… or n_features=…",
+    ),
+    BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
+    TWICE: ("a feature must stand only once in a line", "keep one of the two"),
+}
+"""What is wrong with a broken line, and what to do about it."""
 SPACE, TAB, RETURN, NEWLINE, HASH, COLON = 32, 9, 13, 10, 35, 58
 
 
@@ -41,7 +64,7 @@ def _ends_word(byte):  # type: ignore[no-untyped-def]
 
 @kernel
 def line_end(text, at):  # type: ignore[no-untyped-def]
-    """Where the line ends that ``at`` is in."""
+    """Return the end of the line around ``at``."""
     while text[at] != NEWLINE:
         at += 1
     return at
@@ -53,7 +76,7 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
     texts, masks, lengths = np.zeros(width, np.uint64), np.zeros(width, np.uint64), np.empty(width, np.int64)
     space = np.empty(9, np.uint8)
     for column in range(width):
-        lengths[column] = write_whole(space, 0, column + least)
+        lengths[column] = decimals.write_whole(space, 0, column + least)
         space[lengths[column]] = COLON
         for place in range(lengths[column] + 1):
             texts[column] |= np.uint64(space[place]) << np.uint64(8 * place)
@@ -63,7 +86,7 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
 
 @kernel
 def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
-    """Find the highest number before a colon outside of comments: how wide the matrix may have to be for this text.
+    """Return the highest number before a colon outside of comments: the width that this text may need.
 
     Numbers greater than ``most`` do not count: their lines will be broken ones.
     """
@@ -87,7 +110,7 @@ def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
 
 @kernel(forceinline=True)
 def _document(text, at):  # type: ignore[no-untyped-def]
-    """Find the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
+    """Return the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
     at = _skip_space(text, at + 1)
     if text[at] == 100 and text[at + 1] == 111 and text[at + 2] == 99 and text[at + 3] == 105 and text[at + 4] == 100:
         sign = _skip_space(text, at + 5)

@@ -1,27 +1,26 @@
-"""The Python part of reading LETOR text: what is kept of the lines, and what is said of a broken one."""
+"""Reading LETOR and SVMLight text: lines ``label qid:Q index:value index:value … # comment``.
+
+A file is read in one pass through a buffer of fixed size, so the peak of memory is the finished arrays and that buffer.
+Absent indexes are zero, as the format says. Numbers are rounded to the nearest float32.
+"""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Column
-from rankwise.data import compressed as files
+from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.letor import lines as kernel
-from rankwise.data.letor.blocks import line_blocks
+from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing, GrowingMatrix
-from rankwise.data.letor.ids import Ids, NotUtf8Error
-from rankwise.data.letor.sparse_rows import SparseRows
+from rankwise.data.letor.growing import Growing, GrowingIds, GrowingMatrix, GrowingRows, NotUtf8Error
+from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
 from rankwise.plain import Keywords
-
-Sizes = ArrayLike | str | Path
-"""The number of documents of each query, or the file that holds them."""
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
@@ -30,53 +29,73 @@ MAX_FEATURES = 100_000
 MAX_SPARSE_FEATURES = 1 << 21
 """The same of a sparse matrix, of which the reader keeps 72 bytes for each column."""
 MAX_LINE_BYTES = 1 << 26
-_MOST_DIGITS = 18  # as many as fit into int64 whatever they are
 _NAMED = 5  # skipped lines that the warning lists
 
-_WRONG = {
-    kernel.NO_LABEL: ("a line must begin with a label, a number", "write label qid:Q index:value …"),
-    kernel.BAD_LABEL: (
-        "a label must be finite and not negative",
-        "qrels use -1 for 'not judged': make it 0 or drop the line",
-    ),
-    kernel.NO_QUERY: (
-        "after the label must come qid: and the query's id",
-        "add it, or pass the number of documents of each query as sizes",
-    ),
-    kernel.EXTRA_QUERY: ("a file with qid: needs no sizes", "leave sizes out"),
-    kernel.EMPTY_QUERY: ("qid: must be followed by an id", "write qid:Q without a space in between"),
-    kernel.LONG_QUERY: (f"a query id must have at most {kernel.MOST_ID} bytes", "shorten it"),
-    kernel.NO_FEATURE: ("a feature must be written index:value", "mend the word; a comment begins with #"),
-    kernel.BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
-    kernel.BEYOND: (
-        "a feature's index is beyond max_features",
-        "a dense matrix has a number for every feature of every document: read it with sparse=True, or if there are so "
-        "many pass max_features=… or n_features=…",
-    ),
-    kernel.BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
-    kernel.TWICE: ("a feature must stand only once in a line", "keep one of the two"),
-}
 
+def read_letor(
+    path: str | Path,
+    *,
+    errors: Literal["raise", "skip"] = "raise",
+    n_features: int | None = None,
+    first_index: Literal["auto", 0, 1] = "auto",
+    sizes: str | Path | ArrayLike | None = None,
+    max_features: int | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+    sparse: bool = False,
+) -> RankingDataset:
+    r"""Read a LETOR or SVMLight file, plain, gzip or Zstandard.
 
-def made_of(path: Path, sizes: Sizes | None = None) -> list[Path]:
-    """Name every file that data are read from, also those that may be there and are not; the first is the text."""
-    if sizes is None:
-        return [path, *side_files(path)]
-    return [path, Path(sizes)] if isinstance(sizes, str | Path) else [path]
+    Args:
+        path: The file, or a pipe. Document ids are taken from comments if every document has one:
+            ``#docid = GX1 …``, or the first word of the comment.
+        errors: What to do about a line that cannot be read: ``"raise"`` an error that names it, or ``"skip"`` it and
+            warn at the end how many there were. A query that comes back after another is always an error.
+        n_features: The number of features; by default the highest index in the file decides. Give it for sparse
+            files that are used together.
+        first_index: The index of the first feature. ``"auto"``: 0 if index 0 occurs anywhere in the file, else 1.
+        sizes: For files without ``qid:``, the number of documents of each query: an array, or a file of numbers. By
+            default the file that LightGBM looks for, ``<path>.query``, if it is there.
+        max_features: How many features there may be where ``n_features`` does not say it, by default 100,000, or
+            2,097,152 of a sparse matrix: every document has all of them in memory unless it is sparse, and one damaged
+            index must not take it all.
+        max_line_bytes: How long a line may be that does not fit into the buffer of 4 MiB.
+        progress: Called as ``progress(bytes_done, bytes_in_all)`` after every block, unless the file is a pipe.
+        sparse: Keep only what the lines hold, in a sparse matrix: for files of very many features, few in each line.
 
-
-def side_files(path: Path) -> list[Path]:
-    """Name the files that may hold the sizes of queries, the first that exists before the others."""
-    if path.suffix in (".gz", ".zst"):
-        plain = path.with_suffix("")
-        names = [f"{plain.name}.query{path.suffix}", f"{plain.name}.query"]
-    else:
-        names = [f"{path.name}.query"]
-    return [path.with_name(name) for name in names]
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "tiny.txt")
+    ...     _ = path.write_text("2 qid:a 1:0.5 3:7 #docid = D1\n0 qid:a 2:25e-2 #docid = D2\n")
+    ...     data = read_letor(path)
+    >>> data
+    RankingDataset(1 query, 2 documents, 3 features, labels 0 to 2)
+    >>> print(data.features, data.document_ids)
+    [[0.5  0.   7.  ]
+     [0.   0.25 0.  ]] ['D1' 'D2']
+    """
+    reader = Reader(
+        path,
+        errors=errors,
+        n_features=n_features,
+        first_index=first_index,
+        sizes=sizes,
+        max_features=max_features,
+        max_line_bytes=max_line_bytes,
+        sparse=sparse,
+    )
+    with open_bytes(path) as (source, raw):
+        total = Path(path).stat().st_size
+        for text, last in reader.line_blocks(source):
+            reader.feed(text, last)
+            if progress is not None and raw.seekable():
+                progress(raw.tell(), total)
+    return reader.dataset()
 
 
 class Reader:
-    """Takes blocks of text one after the other, and gives the data set when the file is at its end."""
+    """Reads blocks of text one after the other, and returns the data set at the end of the file."""
 
     def __init__(
         self,
@@ -96,19 +115,19 @@ class Reader:
             raise check.error("first_index must be 'auto', 0 or 1", got=repr(first_index))
         self.base = -1 if first_index == "auto" else int(first_index)
         self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
-        self.most = self.limit or min(self.most_features(max_features), kernel.MOST_INDEX)
+        self.most = self.limit or min(self.most_features(max_features), lines.MOST_INDEX)
         self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
         self.sizes: Column | None = None
         self.sizes_from = self.path
         if sizes is not None:
             self.take_sizes(sizes)
-        self.state = np.zeros(kernel.STATE_SIZE, np.int64)
-        self.state[kernel.LINE] = 1
+        self.state = np.zeros(lines.STATE_SIZE, np.int64)
+        self.state[lines.LINE] = 1
         self.features = self.store(self.limit)
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
-        self.query_ids = Ids()
-        self.document_ids: Ids | None = Ids()
-        self.current = np.empty(kernel.MOST_ID, np.uint8)
+        self.query_ids = GrowingIds()
+        self.document_ids: GrowingIds | None = GrowingIds()
+        self.current = np.empty(lines.MOST_ID, np.uint8)
         self.batch_labels = np.empty(_BATCH)
         self.batch_starts, self.batch_lines = np.empty(_BATCH, np.int64), np.empty(_BATCH, np.int64)
         self.query_spans, self.document_spans = np.empty((_BATCH, 2), np.int64), np.empty((_BATCH, 2), np.int64)
@@ -116,71 +135,71 @@ class Reader:
         self.skipped: list[int] = []
         self.first_error = ""
 
-    def most_features(self, given: int | None) -> int:
-        """How wide the matrix may become where the file alone says how wide it is."""
-        if given is not None:
-            return check.integer("max_features", given, least=1)
+    def most_features(self, max_features: int | None) -> int:
+        """Return the limit of the number of features, where only the file determines it."""
+        if max_features is not None:
+            return check.integer("max_features", max_features, least=1)
         return MAX_SPARSE_FEATURES if self.sparse else MAX_FEATURES
 
-    def store(self, width: int) -> "GrowingMatrix | SparseRows":
-        """Make what takes the features."""
-        return SparseRows(width) if self.sparse else GrowingMatrix(np.float32, width)
+    def store(self, width: int) -> "GrowingMatrix | GrowingRows":
+        """Return empty storage for the features."""
+        return GrowingRows(width) if self.sparse else GrowingMatrix(np.float32, width)
 
     def resize_to_width(self) -> None:
-        """Make what is kept per column as long as there are columns."""
+        """Resize the arrays with one element per column."""
         self.marks = np.zeros(self.features.width, np.int64)
-        self.expected = kernel.expected_indexes(int(self.base != 0), self.features.width)
+        self.expected = lines.expected_indexes(int(self.base != 0), self.features.width)
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
     def line_blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
-        """Give the text in blocks of whole lines, each to be fed before the next is asked for."""
+        """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
         return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
     def long_line(self) -> ValueError:
-        """Say which line is too long."""
+        """Build the error of a line that is too long."""
         return check.error(
             f"a line must have at most max_line_bytes={self.longest:,} bytes",
             got="more",
-            where=f"{self.path}, line {self.state[kernel.LINE]}",
+            where=f"{self.path}, line {self.state[lines.LINE]}",
             hint="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
         )
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
         """Read the lines of ``text`` up to ``last``."""
         state = self.state
-        state[kernel.AT] = 0
+        state[lines.AT] = 0
         stop = -1
-        while stop != kernel.DONE:
+        while stop != lines.DONE:
             self.features.reserve(self.features.rows + 1)
-            stop = kernel.parse_lines(
+            stop = lines.parse_lines(
                 text, last, state, self.base, self.most, self.sizes is None, self.features.matrix(),
                 self.features.rows, self.batch_labels, self.batch_starts, self.batch_lines,
                 self.query_spans, self.current, self.document_spans,
                 self.hard_cells, self.hard_spans, self.marks, *self.expected, *self.features.cells(),
             )  # fmt: skip
             self.keep_batch(text)
-            if stop == kernel.WIDEN:
-                index = max(int(state[kernel.SPOT]), kernel.highest_index(text, state[kernel.AT], last, self.most))
+            if stop == lines.WIDEN:
+                index = max(int(state[lines.SPOT]), lines.highest_index(text, state[lines.AT], last, self.most))
                 self.widen(index + (self.base == 0))
-            elif stop == kernel.ZERO_INDEX:
+            elif stop == lines.ZERO_INDEX:
                 self.begin_at_zero(text)
-            elif stop == kernel.BROKEN:
+            elif stop == lines.BROKEN:
                 self.broken_line(text)
 
     def keep_batch(self, text: NDArray[np.uint8]) -> None:
-        """Move what the kernel found out of its batch: numbers that it was not sure of, labels, ids."""
+        """Keep the results of a batch of the kernel: numbers that it was not sure of, labels, ids."""
         state = self.state
-        rows, queries = int(state[kernel.ROWS]), int(state[kernel.QUERIES])
+        rows, queries = int(state[lines.ROWS]), int(state[lines.QUERIES])
         for (row, column), (start, length) in zip(
-            self.hard_cells[: state[kernel.HARD]].tolist(), self.hard_spans[: state[kernel.HARD]].tolist(), strict=True
+            self.hard_cells[: state[lines.HARD]].tolist(), self.hard_spans[: state[lines.HARD]].tolist(), strict=True
         ):
             written = bytes(text[start : start + length]).decode()
             if column < 0:
                 self.batch_labels[row] = float(written)
             else:
                 self.features.set(row, column, exact_float32(written))
-        self.features.keep(rows, int(state[kernel.CELLS]))
+        self.features.keep(rows, int(state[lines.CELLS]))
         before = self.labels.rows + rows - self.features.rows  # rows that a reader did not keep
         self.labels.append(self.batch_labels[:rows])
         self.starts.append(before + self.batch_starts[:queries])
@@ -191,14 +210,14 @@ class Reader:
             raise check.not_utf8(b"", f"{self.path}, line {self.line_of(text, broken)}") from None
         if self.document_ids is not None:
             spans = self.document_spans[:rows]
-            if (spans[:, 1] < 1).any() or (spans[:, 1] > kernel.MOST_ID).any():
+            if (spans[:, 1] < 1).any() or (spans[:, 1] > lines.MOST_ID).any():
                 self.document_ids = None  # not every document has one
             else:
                 self.keep_document_ids(text, spans)
-        state[kernel.ROWS] = state[kernel.QUERIES] = state[kernel.HARD] = state[kernel.CELLS] = 0
+        state[lines.ROWS] = state[lines.QUERIES] = state[lines.HARD] = state[lines.CELLS] = 0
 
     def keep_document_ids(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
-        """Keep ids of documents; comments that are not UTF-8 are none."""
+        """Keep ids of documents; comments that are not UTF-8 hold none."""
         try:
             if self.document_ids is not None:
                 self.document_ids.append(text, spans)
@@ -209,18 +228,18 @@ class Reader:
 
     def line_of(self, text: NDArray[np.uint8], broken: NotUtf8Error) -> int:
         """Return the line of an id that is not UTF-8."""
-        later = np.count_nonzero(text[broken.args[0] : self.state[kernel.AT]] == ord("\n"))
-        return int(self.state[kernel.LINE] - later)
+        later = np.count_nonzero(text[broken.args[0] : self.state[lines.AT]] == ord("\n"))
+        return int(self.state[lines.LINE] - later)
 
     def widen(self, width: int, shift: int = 0) -> None:
-        """Make the matrix wider; a first guess at the number of features would be the end of the first line."""
+        """Make the matrix wider."""
         self.features.widen(min(width, self.most), shift)
         self.resize_to_width()
 
     def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
-        """Take note of an index 0: what was read so far as column i - 1 is in truth column i."""
+        """Shift the columns read so far by one, since an index 0 occurs."""
         self.base = 0
-        highest = int(self.state[kernel.HIGHEST])
+        highest = int(self.state[lines.HIGHEST])
         if highest >= self.most:
             raise self.error(
                 text,
@@ -230,29 +249,29 @@ class Reader:
         self.widen(max(self.features.width, highest + 1), shift=1)
 
     def broken_line(self, text: NDArray[np.uint8]) -> None:
-        """Leave the line out, raise an error that names it, or find the sizes of queries beside the file."""
-        wrong, line = int(self.state[kernel.WRONG]), int(self.state[kernel.LINE])
+        """Skip the line, raise an error that names it, or read the sizes of queries beside the file."""
+        wrong, line = int(self.state[lines.WRONG]), int(self.state[lines.LINE])
         side = self.side_file()
-        if wrong == kernel.NO_QUERY and not self.labels.rows and side is not None:
+        if wrong == lines.NO_QUERY and not self.labels.rows and side is not None:
             self.take_sizes(side)
             return
-        what, hint = _WRONG[kernel.BAD_INDEX if wrong == kernel.BEYOND and self.limit else wrong]
+        what, hint = lines.MESSAGES[lines.BAD_INDEX if wrong == lines.BEYOND and self.limit else wrong]
         if not self.skip:
             raise self.error(text, what, f"{hint}; or pass errors='skip' to leave such lines out")
         if not self.skipped:
             self.first_error = what
         self.skipped.append(line)
-        self.state[kernel.AT] = kernel.line_end(text, self.state[kernel.AT]) + 1
-        self.state[kernel.LINE] += 1
+        self.state[lines.AT] = lines.line_end(text, self.state[lines.AT]) + 1
+        self.state[lines.LINE] += 1
 
     def error(self, text: NDArray[np.uint8], what: str, hint: str) -> ValueError:
-        """Say what is wrong, which word it is, in which line, and what stands around it."""
-        begin, spot = int(self.state[kernel.AT]), int(self.state[kernel.SPOT])
-        end = int(kernel.line_end(text, spot))
+        """Build the error of a word: its line, and the text around it."""
+        begin, spot = int(self.state[lines.AT]), int(self.state[lines.SPOT])
+        end = int(lines.line_end(text, spot))
         word = bytes(text[spot : min(end, spot + 200)]).decode(errors="replace").split(maxsplit=1)
         near = bytes(text[max(begin, spot - 24) : min(end, spot + 24)]).decode(errors="replace").strip()
         dots = ("…" if spot - 24 > begin else "", "…" if spot + 24 < end else "")
-        where = f"{self.path}, line {self.state[kernel.LINE]}, near '{dots[0]}{near}{dots[1]}'"
+        where = f"{self.path}, line {self.state[lines.LINE]}, near '{dots[0]}{near}{dots[1]}'"
         got = repr(word[0][:60]) if word and end > spot else "the end of the line"
         return check.error(what, got=got, where=where, hint=hint)
 
@@ -264,15 +283,15 @@ class Reader:
                 hint="mend the lines; a line left out would move documents into another query",
             )
         if isinstance(sizes, str | Path):
-            self.sizes_from, sizes = Path(sizes), _sizes_in(Path(sizes))
+            self.sizes_from, sizes = Path(sizes), read_sizes(Path(sizes))
         self.sizes = np.asarray(sizes)
 
     def side_file(self) -> Path | None:
-        """Find the file of query sizes where LightGBM looks for it."""
+        """Return the file of query sizes where LightGBM looks for it."""
         return next((path for path in side_files(self.path) if path.is_file()), None)
 
     def dataset(self) -> RankingDataset:
-        """Put the columns together once everything has been read."""
+        """Return the data set once everything has been read."""
         rows = self.labels.rows
         if not rows:
             raise check.error("there are no documents in the file", where=str(self.path))
@@ -283,29 +302,29 @@ class Reader:
         else:
             columns["query_ids"] = self.query_ids.finish()
             starts = self.starts.finish()[:, 0]
-            self.refuse_returning(columns["query_ids"])
+            self.check_contiguous(columns["query_ids"])
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
-        width = int(self.state[kernel.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
+        width = int(self.state[lines.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
         data = RankingDataset(self.matrix(width), self.labels.finish()[:, 0], offsets, **columns)
         if self.skipped:
             named = ", ".join(map(str, self.skipped[:_NAMED])) + (", …" if len(self.skipped) > _NAMED else "")
             warnings.warn(
-                f"{self.path}: left out {len(self.skipped)} of {self.state[kernel.LINE] - 1} lines "
+                f"{self.path}: left out {len(self.skipped)} of {self.state[lines.LINE] - 1} lines "
                 f"that could not be read (line {named}; the first: {self.first_error})",
                 stacklevel=3,
             )
         return data
 
     def matrix(self, width: int) -> NDArray[np.float32]:
-        """Give the features, in as many columns as there turned out to be."""
+        """Return the features, in as many columns as the file has."""
         if width < self.features.width:
             self.features.narrow(width)
         return self.features.finish()
 
-    def refuse_returning(self, ids: Column) -> None:
-        """Check that a query's documents lie together."""
+    def check_contiguous(self, ids: Column) -> None:
+        """Raise if the documents of a query do not lie together."""
         unique, first = np.unique(ids, return_index=True)
         if unique.size < ids.size:
             again = int(np.setdiff1d(np.arange(ids.size), first)[0])
@@ -315,18 +334,3 @@ class Reader:
                 where=f"{self.path}, line {self.lines.flat[again]}",
                 hint="sort the lines by query id (a stable sort keeps the order of documents)",
             )
-
-
-def _sizes_in(path: Path) -> NDArray[np.int64]:
-    """Read a file of whole numbers between blanks."""
-    lines = files.read_bytes(path).split(b"\n")
-    for number, line in enumerate(lines, 1):
-        for word in line.split():
-            if not word.isdigit() or len(word) > _MOST_DIGITS:
-                raise check.error(
-                    "a file of sizes must hold whole numbers",
-                    got=repr(word[:60].decode(errors="replace")),
-                    where=f"{path}, line {number}",
-                    hint="write the number of documents of each query",
-                )
-    return np.array([word for line in lines for word in line.split()], dtype=np.int64)

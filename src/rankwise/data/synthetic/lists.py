@@ -50,7 +50,7 @@ def synthetic(
     grades: Sequence[float] = MSLR_GRADES,
     seed: int = 0,
 ) -> RankingDataset:
-    """Make MSLR-like ranking data.
+    """Return MSLR-like ranking data.
 
     List lengths are log-normal with a mean of ``n_docs`` (at least 2, at most 20 times the mean). ``noise`` is the
     judges' standard deviation, in units in which the utility of a query's documents has one of about 1: with 0 the
@@ -91,9 +91,9 @@ def synthetic(
 
 
 def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float64]:
-    """Give the scores of a ranker that knows each document's utility: what judges would see without noise.
+    """Return the scores of a ranker that knows each document's utility: what judges would see without noise.
 
-    It takes what :func:`synthetic` made with that seed, or any part of its queries, such as the test part of a split.
+    ``data`` are from :func:`synthetic` with that seed, or a part of its queries, such as the test part of a split.
     Within a query the expected gain grows with the utility, so on average no ranker does better.
 
     >>> data = synthetic(n_queries=100, seed=1)
@@ -115,7 +115,7 @@ def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float6
 
 
 class _Columns(NamedTuple):
-    """How each feature is made: what it shows, of which traits, how clearly."""
+    """The generator of each feature: its kind, its traits, and their weights."""
 
     names: tuple[str, ...]
     kind: NDArray[np.int64]
@@ -132,7 +132,7 @@ _PLAIN = (
 
 
 def _columns(world: Stream, n_features: int) -> _Columns:
-    """Draw what each column shows: column j depends on the seed and on j alone."""
+    """Draw the kind and traits of each column: column j depends on the seed and on j alone."""
     draws = Stream(world.seed, path=world.path).child("columns").per_query(n_features, 6)
     names, kinds, firsts, seconds, mixes = [], [], [], [], []
     for j, (sort, form, one, other, clear, share) in enumerate(draws.tolist()):
@@ -160,7 +160,7 @@ def _columns(world: Stream, n_features: int) -> _Columns:
 
 
 def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values between the grades, from a fixed sample: they depend on the noise and the shares, not on the data."""
+    """Return the limits between grades, from a fixed sample: they depend on noise and shares, not on the data."""
     n_queries, size = _REFERENCE
     offsets = np.arange(n_queries + 1) * size
     _, judged = _judge(Stream(0).child("reference"), offsets, noise)
@@ -169,7 +169,7 @@ def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _judge(world: Stream, offsets: NDArray[np.int64], noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give each document's utility, and what a judge makes of it."""
+    """Return each document's utility, and the judge's view of it: with noise."""
     utility, judged = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
     keys = world.child("query").key, world.child("document").key
     work = 200.0 * np.diff(offsets)
@@ -246,36 +246,36 @@ def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  
 
 @kernel
 def _fill_features(first, last, offsets, keys, queries, kind, one, other, mix, out):  # type: ignore[no-untyped-def]
-    traits, query, own = np.empty(8), np.empty(5), np.empty(kind.size + 1)
+    traits, query, noise = np.empty(8), np.empty(5), np.empty(kind.size + 1)
     for q in range(first, last):
         _query_traits(keys[0], queries[q], query)
         scale = np.exp(0.5 * query[_RARITY])
         for i in range(offsets[q], offsets[q + 1]):
             _document_traits(keys[1], queries[q], i - offsets[q], traits)
-            _column_noise(keys[1], queries[q], i - offsets[q], own)
+            _column_noise(keys[1], queries[q], i - offsets[q], noise)
             for j in range(kind.size):
                 if kind[j] == _QUERY:
                     out[i, j] = query[one[j]]
                 else:
-                    x = mix[j, 0] * traits[one[j]] + mix[j, 1] * traits[other[j]] + mix[j, 2] * own[j]
+                    x = mix[j, 0] * traits[one[j]] + mix[j, 1] * traits[other[j]] + mix[j, 2] * noise[j]
                     out[i, j] = _shown(kind[j], x, scale, query[_SHIFT], query[_TERMS])
 
 
 @kernel
-def _column_noise(key, query, index, own):  # type: ignore[no-untyped-def]
+def _column_noise(key, query, index, noise):  # type: ignore[no-untyped-def]
     """One nearly normal number per column: the sum of four 16-bit uniforms, which needs no logarithm."""
     low, high, index = query & _LOW, query >> _32, np.uint64(index)
-    for block in range(own.size // 2):
+    for block in range(noise.size // 2):
         c0, c1, c2, c3 = philox(index, np.uint64(_FIRST_COLUMN + block), low, high, key & _LOW, key >> _32)
         one = (c0 & _HALF) + (c0 >> _16) + (c1 & _HALF) + (c1 >> _16)
         two = (c2 & _HALF) + (c2 >> _16) + (c3 & _HALF) + (c3 >> _16)
-        own[2 * block] = (np.float64(one) - 131070.0) * _UNIT
-        own[2 * block + 1] = (np.float64(two) - 131070.0) * _UNIT
+        noise[2 * block] = (np.float64(one) - 131070.0) * _UNIT
+        noise[2 * block + 1] = (np.float64(two) - 131070.0) * _UNIT
 
 
 @kernel
 def _shown(kind, x, scale, shift, terms):  # type: ignore[no-untyped-def]
-    """Turn a standard normal number into a feature of some kind, by the query's own scale and shift."""
+    """Return a feature of some kind from a standard normal number, by the scale and shift of the query."""
     if kind == _COUNT:
         return np.floor(np.exp(1.2 * x + 0.4 * shift))
     if kind == _HEAVY:

@@ -1,8 +1,8 @@
-"""A checksum of the whole file inside each Parquet file that we write, so that damage is found before it is read.
+"""A checksum of the whole file inside each Parquet file of rankwise, so that damage is noticed before it is read.
 
-Readers of Parquet take most flipped bits for data, and some of them end the process. The checksum is a CRC-32 in eight
-hexadecimal digits among the file's own metadata; it is that of the file with zeros in their place, so that the file
-stays one that every reader takes.
+Readers of Parquet read most flipped bits as data, and some flipped bits end the process. The checksum is a CRC-32 in
+eight hexadecimal digits in the metadata of the file, computed with zeros in their place, so that every reader of
+Parquet can still read the file.
 """
 
 import zlib
@@ -12,7 +12,7 @@ from typing import BinaryIO
 from rankwise import check
 
 METADATA = {"rankwise.checksum": "rankwise-crc32=00000000"}
-"""What to write into the metadata of a file that :func:`seal` will seal."""
+"""Metadata of a file that :func:`seal` will seal."""
 
 _KEY, _MARK = b"rankwise.checksum", b"rankwise-crc32="
 _DIGITS = 8
@@ -32,7 +32,7 @@ def seal(path: Path) -> None:
 
 
 def verify(path: Path, *, hint: str) -> None:
-    """Refuse a file that is not as it was when it was sealed; one that never was passes."""
+    """Raise if a file differs from its checksum; a file without one passes."""
     with path.open("rb") as file:
         at = _place(file, _MARK)
         if at is None:
@@ -45,17 +45,17 @@ def verify(path: Path, *, hint: str) -> None:
 
 
 def _place(file: BinaryIO, mark: bytes) -> int | None:
-    """Where a mark ends in the metadata, whose length stands before the last four bytes; None if it is not there."""
+    """Return where a mark ends in the metadata, whose length is before the last four bytes; None without a mark."""
     size = file.seek(0, 2)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")
     start = file.seek(max(size - 8 - max(length, _LEAST_METADATA), 0))
-    found = file.read().rfind(mark)
-    return None if found < 0 else start + found + len(mark)
+    position = file.read().rfind(mark)
+    return None if position < 0 else start + position + len(mark)
 
 
 def _checksum(file: BinaryIO, at: int) -> bytes:
-    """The digits that belong at a place, of the file with zeros there."""
+    """Return the checksum of a file with zeros in place of the checksum."""
     file.seek(0)
     total, place = 0, 0
     while block := file.read(_BLOCK):

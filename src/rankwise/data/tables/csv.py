@@ -1,25 +1,53 @@
-"""Ranking data as CSV: a first line that names the columns, then one line per document."""
+"""CSV: ranking data with a first line that names the columns, and any table as text with the line of each row."""
 
+import csv
+import io
+import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, threads
+from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.frames import ROLES, column_names
-from rankwise.data.tables import ids, text
+from rankwise.data.frames import column_names
+from rankwise.data.tables.polars import MISSING, ids_from_text
 
 _MARKS = (",", "\t", ";", "|")
+_LINE = "\0line"  # a column that no file has
+_HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
+_QUOTED = re.compile(rb'"(?:[^"]|"")*"')
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) -> RankingDataset:
+@dataclass(frozen=True)
+class TextTable:
+    """A table, and the line of each of its rows in the file."""
+
+    frame: pl.DataFrame
+    lines: NDArray[np.int64]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.frame.columns
+
+    def place(self, row: int) -> str:
+        """Return the place of a row for messages."""
+        return f"line {self.lines[row]}"
+
+
+def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any) -> RankingDataset:
     r"""Read ranking data from CSV, plain or compressed with gzip or Zstandard, with one line per document.
 
-    The first line names the columns; ``columns`` says which of them is what, as in :meth:`RankingDataset.from_frame`:
+    The first line names the columns; ``arguments`` name those of each role, as in :meth:`RankingDataset.from_frame`:
     ``query="qid", label="label", features=…, weight=…, categorical=…`` …. ``separator`` stands between columns; by
     default it is the comma, tab, semicolon or bar that the first line has most of. An empty cell is a missing value,
     and so is NA in a column of numbers.
@@ -33,26 +61,34 @@ def read_csv(path: str | Path, *, separator: str | None = None, **columns: Any) 
     RankingDataset(2 queries, 3 documents, 2 features, labels 0 to 1) ('bm25', 'shop') {1: ('north', 'south')}
     """
     path = Path(path)
-    listed = columns.get("categories") or {}
+    listed = arguments.get("categories") or {}
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
-    identifiers = [columns.get(role) for role in ("document", "groups")] + [columns.get("query", ROLES["query"])]
-    coded = column_names(columns.get("categorical", ()))
-    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, identifiers)])
+    names = {"query": columns.roles()["query"], **arguments}
+    identifiers = [names.get(column.role) for column in columns.COLUMNS if column.kind == "id"]
+    texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
+    coded = column_names(arguments.get("categorical", ()))
+    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, (*identifiers, *texts))])
     frame = table.frame.with_columns(
-        ids.from_text(one) if one.name in identifiers else _codes(one) if one.name in coded else _numbers(one)
-        for one in table.frame.iter_columns()
-        if one.name not in words
+        ids_from_text(series)
+        if series.name in identifiers
+        else series.fill_null("")
+        if series.name in texts
+        else _codes(series)
+        if series.name in coded
+        else _numbers(series)
+        for series in table.frame.iter_columns()
+        if series.name not in words
     )
     with check.naming(path), check.placing(table.place):
-        return RankingDataset.from_frame(frame, **columns)
+        return RankingDataset.from_frame(frame, **arguments)
 
 
-def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> text.TextTable:
-    """Read the columns of a CSV file, and the line of each row; those of ``words``, or all if None, stay text."""
+def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> TextTable:
+    """Read a CSV file with the line of each row; columns of ``words``, or all if None, stay text."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     first, _, _ = content.partition(b"\n")
     between = separator or _separator(first.decode("utf-8", "replace"))
-    table = text.parse(content, path, between=between, words=words)
+    table = parse(content, path, between=between, words=words)
     if not table.columns:
         raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
     if all(_is_number(name) for name in table.columns):
@@ -62,7 +98,7 @@ def read_table(path: Path, *, separator: str | None = None, words: Collection[st
 
 
 def _separator(first: str) -> str:
-    """Find what stands between the columns that the first line names."""
+    """Return the separator of the columns that the first line names."""
     return max(_MARKS, key=first.count)
 
 
@@ -77,13 +113,13 @@ def _codes(column: pl.Series) -> pl.Series:
 
 
 def _numbers(column: pl.Series) -> pl.Series:
-    """Give a column of text as numbers, if all that it holds, if anything, is numbers or words for a missing value."""
+    """Return a column of text as numbers, if all of its values are numbers or words for a missing value."""
     if column.dtype != pl.String:
         return column
-    known = column.str.strip_chars()
-    known = known.set(known.is_in(ids.MISSING), None)
-    numbers = known.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == known.null_count() else column
+    stripped = column.str.strip_chars()
+    stripped = stripped.set(stripped.is_in(MISSING), None)
+    numbers = stripped.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == stripped.null_count() else column
 
 
 def _is_number(word: str) -> bool:
@@ -92,3 +128,124 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def parse(
+    text: bytes, path: Path, *, between: str, header: bool = True, words: Collection[str] | None = ()
+) -> TextTable:
+    """Read a table from the content of a file without blank lines. Columns of ``words`` (None: all) stay text.
+
+    Every line must have as many columns as the first, and a header must name each of them once. A column of numbers
+    that are too long for polars is text.
+    """
+    threads.check_tables()
+    first = header_of(text, path, between)[1] if header else 1
+    try:
+        table = _read_columns(text, between, header, words)
+    except _BROKEN:
+        what, line = _damage(text, path, between)
+        if what:
+            raise check.error(what, where=f"{path}, line {line}", hint=_HINT) from None
+        try:
+            table = _read_columns(text, between, header, None)
+        except _BROKEN:
+            where = f"{path}, line {_first_unreadable(text, between, header)}"
+            raise check.error("a line cannot be read as columns of a table", where=where, hint=_HINT) from None
+    numbered = table.select(pl.all(), pl.Series(_lines(table, first), dtype=pl.Int64).alias(_LINE)).filter(
+        ~pl.all_horizontal(pl.exclude(_LINE).is_null())
+    )
+    rows = TextTable(numbered.drop(_LINE), numbered[_LINE].to_numpy())
+    _check_short(text, path, between, rows)
+    return rows
+
+
+def _read_columns(text: bytes, between: str, header: bool, words: Collection[str] | None) -> pl.DataFrame:
+    return pl.read_csv(
+        text,
+        has_header=header,
+        separator=between,
+        infer_schema_length=0 if words is None else None,
+        raise_if_empty=False,
+        schema_overrides=dict.fromkeys(words or (), pl.String),
+    )
+
+
+def header_of(text: bytes, path: Path, between: str) -> tuple[list[str], int]:
+    """Return the names of the columns, which must all be different, and the line after them."""
+    lines = (line.decode() for line in io.BytesIO(text))
+    reader = csv.reader(lines, delimiter=between)
+    try:
+        names = next((record for record in reader if record), [])
+    except UnicodeDecodeError:
+        raise check.not_utf8(text, f"{path}, line {reader.line_num + 1}") from None
+    except csv.Error:
+        return [], 2  # what is wrong is said where the table is read
+    check.named_once(names, f"{path}, line {reader.line_num}")
+    return names, reader.line_num + 1
+
+
+def _lines(table: pl.DataFrame, first: int) -> NDArray[np.int64]:
+    """Return the line on which each row begins, counted from ``first``; text in quotes may span several lines."""
+    breaks = np.zeros(table.height, np.int64)
+    for column in table.iter_columns():
+        if column.dtype == pl.String:
+            breaks += column.str.count_matches("\n", literal=True).fill_null(0).to_numpy()
+    return first + np.arange(table.height) + np.cumsum(breaks) - breaks
+
+
+def _check_short(text: bytes, path: Path, between: str, table: TextTable) -> None:
+    """Raise for a line that ends before the last column, which polars fills with missing values."""
+    width = len(table.columns)
+    if width < 2 or not table.frame[:, -1].null_count():
+        return
+    starts = [0, *_line_ends(text)]
+    following = np.append(table.lines[1:], len(starts) + 1).tolist()
+    for row in np.flatnonzero(table.frame[:, -1].is_null().to_numpy()).tolist():
+        line, last = int(table.lines[row]), following[row]
+        if line > len(starts):  # polars and Python do not agree about quotes in the header
+            break
+        record = text[starts[line - 1] : starts[last - 1] if last <= len(starts) else None]
+        count = _QUOTED.sub(b"", record).count(between.encode()) + 1
+        if count < width:
+            what = f"a line must have as many columns as the first one, {width}"
+            raise check.error(what, got=f"{count}", where=f"{path}, line {line}", hint=_HINT)
+
+
+def _damage(text: bytes, path: Path, between: str) -> tuple[str, int]:
+    """Return what is wrong with a text that polars could not read, and in which line; an empty text: nothing."""
+    try:
+        words = text.decode()
+    except UnicodeDecodeError as broken:
+        line = text.count(b"\n", 0, broken.start) + 1
+        raise check.not_utf8(text, f"{path}, line {line}") from None
+    reader = csv.reader(io.StringIO(words, newline=""), delimiter=between, strict=True)
+    done, width = 0, None
+    try:
+        for record in reader:
+            width = width or len(record)
+            if record and len(record) != width:
+                return f"a line must have as many columns as the first one, {width}", done + 1
+            done = reader.line_num
+    except csv.Error:
+        return "a line cannot be read as columns of a table", done + 1
+    return "", 0
+
+
+def _first_unreadable(text: bytes, between: str, header: bool) -> int:
+    """Return the first line that cannot be read as a row, by bisection."""
+    ends = [*_line_ends(text), len(text)]
+    good, bad = 0, len(ends)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            _read_columns(text[: ends[middle - 1]], between, header, None)
+            good = middle
+        except _BROKEN:
+            bad = middle
+    return bad
+
+
+def _line_ends(text: bytes) -> list[int]:
+    """Return where the lines after the first begin."""
+    ends: list[int] = (np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1).tolist()
+    return ends

@@ -1,4 +1,4 @@
-"""Parquet files, in and out; a file that we wrote says what its columns are, and is checked for damage."""
+"""Reading and writing Parquet; a file of rankwise describes its columns, and is checked for damage."""
 
 import contextlib
 import json
@@ -9,30 +9,30 @@ from typing import Any, Unpack, cast
 import polars as pl
 
 from rankwise import check, threads
-from rankwise.data import frames
-from rankwise.data.arguments import Roles
+from rankwise.data import columns, frames
 from rankwise.data.categories import Values, is_numeric, join
+from rankwise.data.columns import Roles
+from rankwise.data.compressed import TABLES, is_known
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.format_names import TABLES, is_known
-from rankwise.data.tables import checksum as sealed
+from rankwise.data.tables import checksum
 from rankwise.files import replacing
 from rankwise.plain import Json, Keywords
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
-_ABSENT = ("query_ids", "feature_names")  # what a data set may lack, and columns have all the same
+_ABSENT = ("query_ids", "feature_names")  # a table has these even where the data set lacks them
 
 
-def read_parquet(path: str | Path, **columns: Unpack[Roles]) -> RankingDataset:
+def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset:
     """Read a Parquet file, or all of a folder in the order of their names.
 
-    ``columns`` are the arguments of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote says
-    itself which column is what; it has a checksum of all that it holds, and damage to it is an error.
+    ``arguments`` are those of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote
+    describes its columns itself; it has a checksum of its content, and damage to it is an error.
     """
     paths = intact(parquet_files(path))
-    known, absent = described(paths, cast("Keywords", columns))
+    frame_arguments, absent = described(paths, cast("Keywords", arguments))
     with reading(paths):
-        data = RankingDataset.from_frame(scan(paths), **known)
+        data = RankingDataset.from_frame(scan(paths), **frame_arguments)
     nothing: Keywords = dict.fromkeys(absent)
     return data.with_(**nothing) if absent else data
 
@@ -49,8 +49,8 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
-    roles = {role: frames.free_name(name, names) for role, name in frames.ROLES.items()}
-    known = {
+    roles = {role: frames.free_name(name, names) for role, name in columns.roles().items()}
+    description = {
         "roles": {role: name for role, name in roles.items() if name in table.columns},
         "features": names,
         "categorical": [names[number] for number in data.categorical],
@@ -58,18 +58,18 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         "absent": [name for name in _ABSENT if getattr(data, name) is None],
     }
     with replacing(path, force=force) as new:
-        table.write_parquet(new, metadata={_METADATA: json.dumps(known), **sealed.METADATA})
-        sealed.seal(new)
+        table.write_parquet(new, metadata={_METADATA: json.dumps(description), **checksum.METADATA})
+        checksum.seal(new)
     return path
 
 
 def has_feature_names(path: str | Path) -> bool:
-    """Whether the columns of features are called as the user calls them; else ours are f1, f2 …."""
+    """Whether features have names of the user; else they are called f1, f2 …."""
     return "feature_names" not in _description(parquet_files(path)[0]).get("absent", ())
 
 
 def parquet_files(path: str | Path) -> list[Path]:
-    """Give the Parquet file, or all of a folder in the order of their names."""
+    """Return the Parquet file, or all files of a folder in the order of their names."""
     path = Path(path)
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [check.readable(path)]
     if not paths:
@@ -78,30 +78,30 @@ def parquet_files(path: str | Path) -> list[Path]:
 
 
 def intact(paths: list[Path]) -> list[Path]:
-    """Give the files if all that have a checksum are as they were written."""
+    """Return the files; raise if one differs from its checksum."""
     for path in paths:
-        sealed.verify(path, hint=_HINT)
+        checksum.verify(path, hint=_HINT)
     return paths
 
 
 @contextlib.contextmanager
 def reading(paths: Sequence[Path]) -> Iterator[None]:
-    """Say which file cannot be read, or holds data that are wrong."""
+    """Name the file in errors of reading, and in errors about its data."""
     place = paths[0] if len(paths) == 1 else paths[0].parent
     with check.library("Parquet", lambda: _unreadable(paths) or place, also=True), check.naming(place):
         yield
 
 
-def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple[str, ...]]:
-    """Give the arguments of :func:`frames.from_frame` for these files, and which names the data did not have.
+def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
+    """Return the arguments of :func:`frames.from_frame` for these files, and the names that the data did not have.
 
-    A file that :func:`write_parquet` wrote says what its columns are; what the user says in ``columns`` goes before.
+    A file that :func:`write_parquet` wrote describes its columns; ``arguments`` of the user take precedence.
     """
-    found = [_description(path) for path in paths]
-    categories = _joined_categories([one.pop("categories", {}) for one in found])
-    known = found[0]
-    for path, other in zip(paths, found, strict=True):
-        if other != known:
+    descriptions = [_description(path) for path in paths]
+    categories = _joined_categories([one.pop("categories", {}) for one in descriptions])
+    description = descriptions[0]
+    for path, other in zip(paths, descriptions, strict=True):
+        if other != description:
             raise check.error(
                 "the files of a folder must say the same about their columns",
                 got=f"{paths[0].name} and {path.name}, which differ",
@@ -110,35 +110,35 @@ def described(paths: Sequence[Path], columns: Keywords) -> tuple[Keywords, tuple
             )
     with reading(paths):
         scan(paths).collect_schema()
-    if not known:
-        return columns, ()
-    roles = known["roles"] | columns
-    if len(paths) > 1 and "query_ids" in known["absent"] and roles["query"] == known["roles"]["query"]:
+    if not description:
+        return arguments, ()
+    roles = description["roles"] | arguments
+    if len(paths) > 1 and "query_ids" in description["absent"] and roles["query"] == description["roles"]["query"]:
         raise check.error(
             "several files of data without query ids cannot be told apart",
             got=f"{len(paths)} files whose queries are numbered from 0",
             where=str(paths[0].parent),
             hint="write them with query_ids, different in all files",
         )
-    coded = {"categorical": known["categorical"], "categories": categories}
-    if not columns:
-        return {**roles, "features": known["features"], **coded}, tuple(known["absent"])
-    # What the user says of some columns leaves what the others hold as it is.
-    features = {*known["features"]} - {columns.get(role) for role in frames.ROLES}
-    if columns.get("features"):
+    coded = {"categorical": description["categorical"], "categories": categories}
+    if not arguments:
+        return {**roles, "features": description["features"], **coded}, tuple(description["absent"])
+    # Arguments about some columns leave the others as they are.
+    features = {*description["features"]} - {arguments.get(role) for role in columns.roles()}
+    if arguments.get("features"):
         with reading(paths):
             features &= {*frames.feature_columns(scan(paths), roles)}
-    kept: Keywords = {
-        "categorical": [name for name in known["categorical"] if name in features],
+    about_features: Keywords = {
+        "categorical": [name for name in description["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},
     }
-    return {**kept, **roles}, ()
+    return {**about_features, **roles}, ()
 
 
 def scan(paths: Sequence[Path]) -> pl.LazyFrame:
-    """Give the rows of all files, whose columns are brought to common types where they differ.
+    """Return the rows of all files, whose columns are cast to common types where they differ.
 
-    Categories are put together, numbers are widened, and a column without values in a file is missing there.
+    Lists of categories are joined, numbers are widened, and a column without values in a file is missing there.
     """
     table = pl.scan_parquet(list(paths))
     if len(paths) == 1:
@@ -187,57 +187,57 @@ def _is_text(kind: pl.DataType | None) -> bool:
 
 
 def _joined_categories(files: Sequence[dict[str, list[Any]]]) -> dict[str, Values]:
-    """The categories that columns of numbers stand for, of all files; a type of text says its own."""
-    found: dict[str, Values] = {}
+    """Return the categories of columns of numbers, of all files; types of text list their own."""
+    joined: dict[str, Values] = {}
     for written in files:
         for name, listed in written.items():
             if is_numeric(tuple(listed)):
-                found[name] = join((found.get(name, ()), tuple(listed)), f"column {name!r}")
-    return found
+                joined[name] = join((joined.get(name, ()), tuple(listed)), f"column {name!r}")
+    return joined
 
 
 def _description(path: Path) -> Json:
-    """What :func:`write_parquet` wrote about the columns of a file; nothing for a file of other programs."""
+    """Return what :func:`write_parquet` wrote about the columns of a file; empty for a file of other programs."""
     with check.library("Parquet", path):
         text = pl.read_parquet_metadata(path).get(_METADATA)
     if text is None:
         return {}
     try:
-        known = json.loads(text)
-        whole = _is_description(known)
+        content = json.loads(text)
+        is_valid = _is_description(content)
     except (ValueError, RecursionError):
-        whole = False
-    if not whole:
+        is_valid = False
+    if not is_valid:
         raise check.error(
             "what rankwise wrote about the columns of a Parquet file is damaged",
             where=str(path),
             hint=_HINT,
         )
-    described = {name: known[name] for name in ("roles", "features", "categorical", "absent")}
-    return {**described, "categories": known.get("categories", {})}
+    parts = {name: content[name] for name in ("roles", "features", "categorical", "absent")}
+    return {**parts, "categories": content.get("categories", {})}
 
 
-def _is_description(known: object) -> bool:
-    """Tell whether all is there, and of the right types."""
-    if not isinstance(known, dict) or not isinstance(known.get("roles"), dict):
+def _is_description(content: object) -> bool:
+    """Whether a description is complete, and of the right types."""
+    if not isinstance(content, dict) or not isinstance(content.get("roles"), dict):
         return False
-    roles = known["roles"]
-    lists = [known.get(name) for name in ("features", "categorical", "absent")]
-    categories = known.get("categories", {})
+    roles = content["roles"]
+    lists = [content.get(name) for name in ("features", "categorical", "absent")]
+    categories = content.get("categories", {})
     return (
-        {"query", "label"} <= set(roles) <= set(frames.ROLES)
+        {"query", "label"} <= set(roles) <= set(columns.roles())
         and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
         and all(isinstance(name, str) for name in roles.values())
-        and set(known["categorical"]) <= set(known["features"])
+        and set(content["categorical"]) <= set(content["features"])
         and isinstance(categories, dict)
-        and set(categories) <= set(known["categorical"])
+        and set(categories) <= set(content["categorical"])
         and all(isinstance(listed, list) for listed in categories.values())
-        and set(known["absent"]) <= set(_ABSENT)
+        and set(content["absent"]) <= set(_ABSENT)
     )
 
 
 def _unreadable(paths: Sequence[Path]) -> Path | None:
-    """Find the first file that cannot be read by itself."""
+    """Return the first file that cannot be read by itself."""
     for path in paths:
         try:
             with check.library("Parquet", path):

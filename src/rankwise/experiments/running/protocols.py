@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rankwise import check
 from rankwise.data.clicks import CLICK_PROBABILITIES, simulate_clicks
 from rankwise.data.interactions.lists import Interactions
-from rankwise.data.noise import add_negatives, binarize, flip_labels
+from rankwise.data.perturb import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.running.sources import Source
 from rankwise.plain import Keywords

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check, grammar
-from rankwise.data.catalog import described as own
-from rankwise.data.catalog import lookup as catalog
 from rankwise.data.catalog.load import Parts, load_dataset
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
+from rankwise.data.reading import entry_of, read_data
 from rankwise.data.splits import folds as made_folds
 from rankwise.data.splits import split
 from rankwise.data.synthetic.lists import synthetic
@@ -146,12 +145,7 @@ class Source:
 
     def _entry(self) -> "Entry | None":
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
-        text = self._text()
-        if text.endswith(".toml"):
-            return own.describe(check.readable(text))
-        if self._generator() or "/" in text or Path(text).suffix or Path(text).exists():
-            return None
-        return catalog.entry(text)
+        return None if self._generator() else entry_of(self._text())
 
     def _load(self, fold: int) -> Parts:
         entry = self._entry()
@@ -159,8 +153,6 @@ class Source:
         return loaded
 
     def _plain(self) -> RankingDataset:
-        from rankwise.data.formats import read_data
-
         if self._generator():
             made: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
             return made

@@ -30,7 +30,8 @@ from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.training.ranker import Trained, Watch
+from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.validation import Measure
 from rankwise.rankers.trees.ranker import TreeRanker
 

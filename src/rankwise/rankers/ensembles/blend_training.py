@@ -22,7 +22,7 @@ from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import FREE, fingerprint
 from rankwise.rankers.training.finished import folder_of
-from rankwise.rankers.training.ranker import Watch
+from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.validation import Measure, Validation
 
 _IDENTITY = "blend.json"

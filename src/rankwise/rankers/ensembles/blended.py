@@ -28,7 +28,7 @@ from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.ensembles.weights import Weights, choose
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
-from rankwise.rankers.training.ranker import Watch
+from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.validation import Measure, checked_names
 from rankwise.rankers.trees.ranker import TreeRanker
 

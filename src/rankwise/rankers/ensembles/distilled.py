@@ -24,7 +24,8 @@ from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.teaching import fresh, in_units_of_their_spread, scores_of, trained, with_unlabelled
 from rankwise.rankers.schema import Documents
-from rankwise.rankers.training.ranker import Trained, Watch
+from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.validation import Measure
 
 if TYPE_CHECKING:

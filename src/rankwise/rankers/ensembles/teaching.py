@@ -7,15 +7,14 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.data import columns
 from rankwise.data.concatenation import concatenate
-from rankwise.data.dataset import PER_DOCUMENT, PER_QUERY, RankingDataset
+from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.spread import centred, spread
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.table import load
-
-_OPTIONAL = [name for name in PER_DOCUMENT + PER_QUERY if name not in ("features", "labels")]
 
 
 def fresh(model: Any) -> Any:
@@ -81,7 +80,7 @@ def with_unlabelled(train: RankingDataset, unlabelled: RankingDataset) -> Rankin
             lighter = weighed.index(False)
             ones: Keywords = {name: np.ones(getattr(parts[lighter], count))}
             parts[lighter] = parts[lighter].with_(**ones)
-    lacking: Keywords = {name: None for name in _OPTIONAL if any(getattr(part, name) is None for part in parts)}
+    lacking: Keywords = {name: None for name in columns.names() if any(getattr(part, name) is None for part in parts)}
     if train.query_ids is not None and unlabelled.query_ids is not None:
         both = np.intersect1d(train.query_ids, unlabelled.query_ids)
         if both.size:

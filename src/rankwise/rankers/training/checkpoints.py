@@ -5,10 +5,12 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from rankwise import check
+from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers import storage
@@ -18,11 +20,15 @@ from rankwise.sparse import buffers
 # What may change between a run and its continuation without making it another run.
 FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
 
+_ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
+"""Columns that have a place in every digest. Other columns count only where there are some, since names are not in the
+digest: data without them keep the digest that their checkpoints and trials have."""
+
 
 class Checkpoint:
     """The checkpoint of one training: a saved model with the state of the training beside it.
 
-    ``rw.load`` takes it for a model, as it was after its best round; training resumes after the last.
+    ``rw.load`` reads it as a model, as it was after its best round; training resumes after the last.
     """
 
     def __init__(
@@ -36,10 +42,31 @@ class Checkpoint:
     ) -> None:
         """Keep a training in the folder ``path``, every so many rounds.
 
-        ``identity`` tells it from other trainings; ``describe`` gives the rest of what the file of a model says.
+        ``identity`` tells it from other trainings; ``describe`` returns the other entries of a model's description.
         """
         self.path, self.every, self.unit = path, every, unit
         self.identity, self.describe = identity, describe
+
+    @classmethod
+    def of_settings(
+        cls,
+        folder: str | Path | None,
+        every: int,
+        *,
+        resume: bool,
+        identity: Callable[[], Mapping[str, object]],
+        describe: Callable[[State], Mapping[str, object]],
+        unit: str,
+    ) -> Self | None:
+        """Return the checkpoint that the settings ``checkpoint`` and ``checkpoint_every`` ask for; None without one."""
+        every = check.integer("checkpoint_every", every, least=1)
+        if folder is None:
+            if resume:
+                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
+            return None
+        if not isinstance(folder, str | Path):
+            raise check.error("checkpoint must be the name of a folder", got=repr(folder))
+        return cls(Path(folder), every, identity=identity(), describe=describe, unit=unit)
 
     def write(self, state: State, files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
@@ -62,7 +89,7 @@ class Checkpoint:
             )
 
     def read(self, *, resume: bool) -> tuple[State, dict[str, bytes]] | None:
-        """Give the state of the checkpoint and its files, if training is resumed and there is one."""
+        """Return the state of the checkpoint and its files, if training is resumed and there is one."""
         ready(self.path, resume=resume)
         if not self.path.exists():
             return None
@@ -106,19 +133,11 @@ def ready(path: Path, *, resume: bool) -> None:
 def fingerprint(data: RankingDataset) -> str:
     """A digest of what training sees of a data set."""
     digest = hashlib.blake2b(digest_size=16)
-    parts = (
-        *buffers(data.features),
-        data.labels,
-        data.offsets,
-        data.weights,
-        data.query_ids,
-        data.document_weights,
-        data.propensities,
-        data.positions,
+    parts = (*buffers(data.features), data.labels, data.offsets, *(getattr(data, name) for name in _ALWAYS_HASHED))
+    newer = (
+        column.name for column in columns.COLUMNS if column.trains and column.name not in ("labels", *_ALWAYS_HASHED)
     )
-    # Names of the parts are not in the digest, so that a part that came later counts only where there is one: data that
-    # lack it keep the digest that their checkpoints and trials have.
-    later = [part for part in (data.groups, data.teacher_scores) if part is not None]
+    later = [values for name in newer if (values := getattr(data, name)) is not None]
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
     for part in (*parts, np.array(data.categorical, np.int64), lists, *later):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())

@@ -1,4 +1,4 @@
-"""Why there is nothing to learn, or nothing more: said by learners, and told to the user if no round was trained."""
+"""Reasons why there is nothing to learn, or nothing more: an error if no round was trained."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ class NothingLearnedError(ValueError):
 
 
 class Exhausted(Exception):  # noqa: N818 (the end of a training, and as a rule no error)
-    """A learner has nothing more to learn: ``reason`` is why it stops, ``error`` says it where no round was trained."""
+    """A learner has nothing more to learn: why it stops, and the error to raise where no round was trained."""
 
     def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:
         super().__init__(reason)
@@ -22,13 +22,13 @@ class Exhausted(Exception):  # noqa: N818 (the end of a training, and as a rule 
 
 
 def nothing_learned(n_queries: int, got: str, hint: str) -> NothingLearnedError:
-    """Say that a model learned nothing, and why."""
+    """Return the error that a model learned nothing, with its reason."""
     what = f"the model learned nothing from {n_queries} queries"
     return NothingLearnedError(str(check.error(what, got=got, hint=hint)))
 
 
 def no_gradient(data: RankingDataset, objective: Objective | None) -> NothingLearnedError:
-    """Say why every gradient was 0 from the start."""
+    """Return the reason why every gradient was 0 from the start."""
     firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
     if (data.labels == firsts).all():
         got, hint = "no query with documents of different labels", "check the labels and the query ids"
@@ -39,5 +39,5 @@ def no_gradient(data: RankingDataset, objective: Objective | None) -> NothingLea
 
 
 def no_feature(data: RankingDataset) -> NothingLearnedError:
-    """Say that features do not tell documents apart."""
+    """Return the error that all documents have the same features."""
     return nothing_learned(data.n_queries, "features that are the same for every document", "check the features")

@@ -1,4 +1,4 @@
-"""A folder of models that are trained one after the other: whoever resumes takes those that are finished from there."""
+"""A folder of models that are trained one after the other: those that are finished are reused on resuming."""
 
 import json
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from rankwise import check, files
 
 
 def folder_of(folder: Path, file: str, identity: Mapping[str, object], *, what: str, same: str, resume: bool) -> Path:
-    """Give the folder, which must be of this work: ``file`` in it says of which.
+    """Return the folder, which must belong to this work: ``file`` in it identifies the work.
 
-    ``what`` the work is, and what must be the ``same`` to resume it, is said in errors.
+    ``what`` names the work in errors, and ``same`` the things that must not change between runs.
     """
     place = folder / file
     if folder.exists() and not all(map(files.is_part, folder.iterdir())):  # a kill may have left an incomplete file

@@ -56,7 +56,7 @@ class Interrupts:
             raise self._raised[0]
 
     def deliver(self) -> None:
-        """Hand an interruption that waits to the handler that was there before."""
+        """Call the handler that was there before, if an interruption is waiting."""
         if self.asked:
             self.asked = False
             self._before(signal.SIGINT, None)
@@ -76,7 +76,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def held() -> Iterator[Interrupts]:
-    """Hold Ctrl-C until a library's call is over; ``allowed()`` of what is given lets it in where Python runs."""
+    """Defer Ctrl-C until a library's call is over; ``allowed()`` of the yielded object admits it where Python runs."""
     interrupts = Interrupts(any_handler=True)
     try:
         with interrupts:

@@ -1,7 +1,7 @@
 """The one training loop, whatever a round is: a tree, an epoch, or a tree that the workers of a cluster grow together.
 
-What learns is met through the protocol :class:`Learner`. Rounds, history, the best round, early stopping, checkpoints,
-interruption and what to do when nothing was learned are here and nowhere else. A round counts once everything about it
+Learners have the protocol :class:`Learner`. Rounds, history, the best round, early stopping, checkpoints, interruption
+and the error where nothing was learned are here and nowhere else. A round counts once everything about it
 is known, so an interruption at any moment finds whole rounds, and keeps the model of the best.
 """
 
@@ -59,7 +59,7 @@ class ProcessGroup(Protocol):
         ...
 
     def tell(self, values: list[float]) -> list[float]:
-        """Give what the first process measured to all, so that they decide alike."""
+        """Return the first process's values in all processes, so that they decide alike."""
         ...
 
 
@@ -69,27 +69,27 @@ class Alone:
     first = alone = True
 
     def tell(self, values: list[float]) -> list[float]:
-        """Give the values back."""
+        """Return the values."""
         return values
 
 
 class Learner(Protocol[Kept]):
-    """What learns in rounds."""
+    """Learns in rounds."""
 
     @property
     def processes(self) -> ProcessGroup:
-        """Those that train together."""
+        """The processes that train together."""
         ...
 
     def round(self, stream: Stream) -> float | None:
-        """Learn one round, of number ``stream.round``; gives the loss of the training queries, if it is known.
+        """Learn one round, of number ``stream.round``; returns the loss of the training queries, if it is known.
 
         Raises :class:`Exhausted` where there is nothing more to learn.
         """
         ...
 
     def scores(self, number: int) -> Array | DeviceScores:
-        """Score a data set that is measured, by its number, after the last round; asked of the first process only."""
+        """Score a measured data set, by its number, after the last round; called in the first process only."""
         ...
 
     def snapshot(self) -> Kept:
@@ -101,28 +101,28 @@ class Learner(Protocol[Kept]):
         ...
 
     def model(self) -> Any:
-        """Give the model, once it is restored."""
+        """Return the model, once it is restored."""
         ...
 
     def files(self, best: Kept) -> dict[str, bytes]:
-        """Give what a checkpoint holds: the model ``best``, and all that the next round depends on."""
+        """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
         ...
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Kept:
-        """Resume from a checkpoint; gives the model that was the best."""
+        """Resume from a checkpoint; returns the best model so far."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A training: what learns, from which random numbers, for how long, and who is told."""
+    """One training run: learner, random numbers, stopping rule, measured data sets, checkpoint and callbacks."""
 
     learner: Learner[Any]
     stream: Stream
     """Of the training queries."""
     stopping: Stopping
     measured: Sequence[Measured] = ()
-    """What is measured after every round, in the order in which the learner numbers data sets."""
+    """Measures after every round, in the order in which the learner numbers data sets."""
     checkpoint: "Checkpoint | None" = None
     reports: Sequence[Callable[[State], None]] = ()
     """Called after every round."""
@@ -132,14 +132,14 @@ class Loop:
         try:
             while not (stop := self.stopping.finished(state.done, state.best)):
                 with interrupts.allowed():
-                    found = self._round(state)
-                for name, value in found.items():
+                    measures = self._round(state)
+                for name, value in measures.items():
                     state.history.setdefault(name, []).append(value)
                 state.done += 1
                 if self.stopping.improved(state.history, state.done, state.best):
                     state.best, best = state.done, self.learner.snapshot()
                 with interrupts.allowed():
-                    self._tell(state, best)
+                    self._report(state, best)
         except Exhausted as end:
             if not state.done:
                 raise end.error() from None
@@ -154,18 +154,18 @@ class Loop:
         return state
 
     def _round(self, state: State) -> dict[str, float]:
-        """Train a round, and give all that is measured in it."""
+        """Train a round, and return its loss and measures."""
         learner = self.learner
         loss = learner.round(self.stream.at(state.total))
-        found = {} if loss is None else {"loss": loss}
+        measures = {} if loss is None else {"loss": loss}
         for number, measured in enumerate(self.measured):
             values = [0.0] * len(measured.names)
             if learner.processes.first:
                 values = measured(learner.scores(number))
-            found |= zip(measured.names, learner.processes.tell(values), strict=True)
-        return found
+            measures |= zip(measured.names, learner.processes.tell(values), strict=True)
+        return measures
 
-    def _tell(self, state: State, best: object) -> None:
+    def _report(self, state: State, best: object) -> None:
         checkpoint = self.checkpoint
         if checkpoint is not None and state.done % checkpoint.every == 0 and self.learner.processes.first:
             checkpoint.write(state, self.learner.files(best))

@@ -1,4 +1,4 @@
-"""A progress bar on the error output, for people who watch."""
+"""Progress of a training: a bar on the error output."""
 
 import contextlib
 import sys
@@ -8,41 +8,58 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 
 
-@contextlib.contextmanager
-def showing(
-    wanted: bool | None, stopping: Stopping, done: int, *, loss: bool = True
-) -> Iterator[Callable[[State], None]]:
-    """Give the function to call after every round; by default there is a bar only where a terminal shows it.
+class ProgressBar:
+    """A bar that counts rounds; or steps, where the learner reports them: a round of a large model takes hours."""
 
-    ``loss`` says whether it compares between rounds: where it does not, it is not shown.
-    """
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield _silent
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    def __init__(self, stopping: Stopping, *, loss: bool = True, steps: Callable[[int], int] | None = None) -> None:
+        """Describe a training; ``loss`` is False where the losses of different rounds do not compare.
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task(stopping.unit, total=stopping.rounds, completed=done)
+        ``steps`` maps a number of rounds to the number of their steps.
+        """
+        self.stopping, self.loss, self.steps = stopping, loss, steps
+        self._metric = ""
+        self._update: Callable[[int, str], None] = _silent
 
-        def report(state: State) -> None:
-            bar.update(task, completed=state.done, description=described(stopping, state, loss=loss))
+    @contextlib.contextmanager
+    def showing(self, shown: bool | None, done: int) -> Iterator[None]:
+        """Show the bar within the context, from ``done`` rounds on; None shows it on terminals only."""
+        if shown is False or (shown is None and not sys.stderr.isatty()):
+            yield
+            return
+        from rich import progress
+        from rich.console import Console
 
-        yield report
+        count = self.steps or int
+        bar = progress.BarColumn(40 if self.steps is None else 20)
+        text = progress.TextColumn("{task.description}")
+        times = progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn()
+        with progress.Progress(
+            bar, progress.MofNCompleteColumn(), text, *times, console=Console(stderr=True)
+        ) as shown_bar:
+            task = shown_bar.add_task(self.stopping.unit, total=count(self.stopping.rounds), completed=count(done))
+            self._update = lambda completed, line: shown_bar.update(task, completed=completed, description=line)
+            try:
+                yield
+            finally:
+                self._update = _silent
+
+    def report(self, state: State) -> None:
+        """Update the bar after a round."""
+        line = described(self.stopping, state, loss=self.loss)
+        if self.steps is None:
+            self._update(state.done, line)
+        elif self.stopping.metrics:
+            self._metric = f", {line}"
+
+    def step(self, number: int, loss: float) -> None:
+        """Update the bar after a step: how many there were, and the loss of the last."""
+        self._update(number, f"loss {loss:.4f}{self._metric}")
 
 
 def described(stopping: Stopping, state: State, *, loss: bool = True) -> str:
-    """Say where training stands: the first metric, now and in the round that would be kept, or the loss.
+    """Return where training stands: the first metric, now and in the round that would be kept, or the loss.
 
-    A ``loss`` that does not compare between rounds may rise while the ranker learns, and says nothing.
+    A ``loss`` that does not compare between rounds may rise while the ranker learns, and is not shown.
 
     >>> stopping = Stopping(rounds=9, metrics=("ndcg",))
     >>> described(stopping, State(done=2, best=1, history={"ndcg": [0.75, 0.5]}))
@@ -58,5 +75,5 @@ def described(stopping: Stopping, state: State, *, loss: bool = True) -> str:
     return f"loss {state.history['loss'][-1]:.4f}" if loss and "loss" in state.history else stopping.unit
 
 
-def _silent(state: State) -> None:
+def _silent(completed: int, line: str) -> None:
     """Show nothing."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,31 +9,30 @@ from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import caches, check, user_code
+from rankwise import check, user_code
 from rankwise.arrays import Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.plain import Json, Keywords
-from rankwise.rankers import inputs, storage
+from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
-from rankwise.rankers.training import columns, progress
+from rankwise.rankers.training import columns, session
 from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import History, Learner, Loop, State
+from rankwise.rankers.training.loop import Learner, Loop, State
+from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
 from rankwise.threads import checked, thread_count, use_threads
-
-Watch = Callable[[int, History], None]
 
 
 class Trained(Ranker):
     """A ranker that learns in rounds.
 
     A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
-    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here say what learns.
+    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here build the learner.
     """
 
     learning_rate: float | None
@@ -48,7 +46,7 @@ class Trained(Ranker):
     checkpoint_every: int
     progress: bool | None
     settings_: Keywords
-    """What was used for parameters that the data decide where nobody sets them, see :meth:`settings_for`."""
+    """Values of parameters that are not set and depend on the data, see :meth:`settings_for`."""
 
     def fit(
         self,
@@ -122,45 +120,45 @@ class Trained(Ranker):
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
-        with Interrupts() as interrupts, use_threads(self._thread_count()), caches.announce_compiling(self.progress):
-            with interrupts.allowed():
-                metrics = self._metrics()  # a wrong name is an error without validation data, too
-                if valid is not None and validation is None:
-                    validation = Validation(valid, metrics, debias=bool(self.debias))
-                stopping = settled._stopping(validation)
-                learns, also = learner(), measure or {}
-                measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
-                if valid is not None and validation is not None:
-                    measured.insert(0, Measured(Measure(valid, validation)))
-                checkpoint = settled._checkpoint(train, valid, older, digest, also, resume=resume)
-                state, best = State(before=0 if older is None else older._rounds()), None
-                if checkpoint is not None and (found := checkpoint.read(resume=resume)) is not None:
-                    state, files = found
-                    with storage.making_sense(checkpoint.path):
-                        self._verify(files, train.n_features)
-                        best = learns.resume(files, state)
-            wanted = self.progress if learns.processes.first else False
-            with progress.showing(wanted, stopping, state.done, loss=self.loss_compares) as show:
-                reports = [show] if watch is None else [show, lambda state: watch(state.done, state.history)]
-                loop = Loop(
-                    learner=learns,
-                    stream=train.stream(check.integer("seed", self.seed, least=0)),
-                    stopping=stopping,
-                    measured=measured,
-                    checkpoint=checkpoint,
-                    reports=reports,
-                )
-                state = loop.run(state, best, interrupts)
+
+        def prepare() -> Session:
+            metrics = self._metrics()  # a wrong name is an error without validation data, too
+            means = validation
+            if valid is not None and means is None:
+                means = Validation(valid, metrics, debias=bool(self.debias))
+            stopping = settled._stopping(means)
+            learns, also = learner(), measure or {}
+            measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
+            if valid is not None and means is not None:
+                measured.insert(0, Measured(Measure(valid, means)))
+            loop = Loop(
+                learner=learns,
+                stream=train.stream(check.integer("seed", self.seed, least=0)),
+                stopping=stopping,
+                measured=measured,
+                checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
+            )
+            return Session(
+                loop=loop,
+                progress=ProgressBar(stopping, loss=self.loss_compares),
+                start=State(before=0 if older is None else older._rounds()),
+                verify=lambda files: self._verify(files, train.n_features),
+            )
+
+        def keep(learner: Learner[Any], state: State) -> None:
             self._remember(train)
             self.settings_ = settings
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
-            self._keep(learns.model(), state)
-            del learns, loop  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
-        if interrupts.asked:  # after the last round
-            self.stopped_ = "interrupted"
-        if self.stopped_ == "interrupted":
-            kept = f"the best model so far, of {self.best_round_} {self.unit}, is kept"
-            warnings.warn(f"interrupted after {self.unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=3)
+            self._keep(learner.model(), state)
+
+        self.stopped_ = session.train(
+            prepare,
+            keep,
+            threads=self._thread_count(),
+            progress=self.progress,
+            resume=resume,
+            watch=watch,
+        )
         return self
 
     @property
@@ -196,7 +194,7 @@ class Trained(Ranker):
         measure: Mapping[str, RankingDataset | Measure] | None,
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
-        """What is measured beside the validation data, on data as ``read`` gives them."""
+        """Return the measures beside those of the validation data, on data as ``read`` returns them."""
         found = {}
         checked_names(measure or {})
         for name, one in (measure or {}).items():
@@ -217,35 +215,34 @@ class Trained(Ranker):
         *,
         resume: bool,
     ) -> Checkpoint | None:
-        every = check.integer("checkpoint_every", self.checkpoint_every, least=1)
-        if self.checkpoint is None:
-            if resume:
-                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
-            return None
-        files = None if older is None else b"".join(older._files().values())
-        identity: Json = {
-            "ranker": self.name,
-            "objective": self._objective_expression(),
-            "data": {
-                "train": digest or fingerprint(train),
-                "valid": None if valid is None else fingerprint(valid),
-                "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
-                **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
-            },
-            "parameters": self._parameters(without=FREE),
-        }
-        if code := self._code() | user_code.digests([one.function for one in measure.values()]):
-            identity["code"] = code
+        def identity() -> Json:
+            files = None if older is None else b"".join(older._files().values())
+            facts: Json = {
+                "ranker": self.name,
+                "objective": self._objective_expression(),
+                "data": {
+                    "train": digest or fingerprint(train),
+                    "valid": None if valid is None else fingerprint(valid),
+                    "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
+                    **{f"measure {name}": fingerprint(one.data) for name, one in measure.items()},
+                },
+                "parameters": self._parameters(without=FREE),
+            }
+            if code := self._code() | user_code.digests([one.function for one in measure.values()]):
+                facts["code"] = code
+            return facts
 
-        def describe(state: State) -> Mapping[str, object]:
-            return {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)}
-
-        if not isinstance(self.checkpoint, str | Path):
-            raise check.error("checkpoint must be the name of a folder", got=repr(self.checkpoint))
-        return Checkpoint(Path(self.checkpoint), every, identity=identity, describe=describe, unit=self.unit)
+        return Checkpoint.of_settings(
+            self.checkpoint,
+            self.checkpoint_every,
+            resume=resume,
+            identity=identity,
+            describe=lambda state: {"features": Schema.of(train).written(), **self._made_of(state.before + state.best)},
+            unit=self.unit,
+        )
 
     def _older(self, model: "Trained | str | Path") -> Self:
-        """Give the model that is continued."""
+        """Return the model that is continued."""
         if isinstance(model, str | Path):
             from rankwise.rankers.table import load
 
@@ -258,7 +255,7 @@ class Trained(Ranker):
         return model
 
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
-        """What the objective is told about single documents; a library's own, which is None here, is told nothing."""
+        """Return the columns of documents that the objective reads; a library's own, which is None here, reads none."""
         if objective is not None:
             return columns.of_documents(train, objective, debias=bool(self.debias))
         if train.document_weights is not None:
@@ -268,7 +265,7 @@ class Trained(Ranker):
         return {}
 
     def _check_weighs_documents(self) -> None:
-        """Refuse weights of documents where a library's own objective has none."""
+        """Reject weights of documents where a library's own objective has none."""
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
@@ -284,19 +281,19 @@ class Trained(Ranker):
         older: Self | None,
         others: Sequence[RankingDataset] = (),
     ) -> Learner[Any]:
-        """Check every parameter and give what learns, from nothing or from an older model.
+        """Check every parameter and return the learner, from nothing or from an older model.
 
         It scores the validation data, if there are any, and then ``others``, in this order.
         """
 
     @abstractmethod
     def _keep(self, model: Any, state: State) -> None:
-        """Take over the model of the best round."""
+        """Keep the model of the best round."""
 
     @abstractmethod
     def _rounds(self) -> int:
-        """Say how many rounds the model has."""
+        """Return the number of rounds of the model."""
 
     @abstractmethod
     def _made_of(self, rounds: int) -> Json:
-        """Give the ranker's own part of what a file says about a model of so many rounds."""
+        """Return the ranker's own entries in the description of a model of so many rounds."""

@@ -28,12 +28,12 @@ class Stopping:
 
     rounds: int
     metrics: Sequence[str] = ()
-    """What the validation data are measured by; none without validation data, and then the last round is the best."""
+    """Metrics of the validation data; none without such data, and then the last round is the best."""
     patience: int | None = None
     smoothing: int = 1
     stop_on: str = "first"
     unit: str = "rounds"
-    """What rounds are called."""
+    """Name of rounds."""
 
     def __post_init__(self) -> None:
         check.integer(self.unit, self.rounds, least=1)
@@ -43,26 +43,26 @@ class Stopping:
         check.choice("way to stop (stop_on)", self.stop_on, STOP_ON)
 
     def finished(self, done: int, best: int) -> str:
-        """Say why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""
+        """Return why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""
         if self.metrics and self.patience is not None and done - best >= self.patience:
             return "patience"
         return self.unit if done >= self.rounds else ""
 
     def improved(self, history: Mapping[str, Sequence[float]], done: int, best: int) -> bool:
-        """Say whether round ``done``, the last, is better than round ``best``, the best of those before."""
+        """Whether round ``done``, the last, is better than round ``best``, the best of those before."""
         if not self.metrics or done <= self.smoothing:
             return True
         return self._value(history, done) > self._value(history, best)
 
     def best_round(self, history: Mapping[str, Sequence[float]], done: int) -> int:
-        """Find the best of the first ``done`` rounds, counted from 1."""
+        """Return the best of the first ``done`` rounds, counted from 1."""
         best = 0
         for number in range(1, done + 1):
             best = number if self.improved(history, number, best) else best
         return best
 
     def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
-        """The mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""
+        """Return the mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""
         names = self.metrics[:1] if self.stop_on == "first" else self.metrics
         window = range(done - self.smoothing, done)
         return math.fsum(history[name][number] for name in names for number in window) / (len(names) * self.smoothing)

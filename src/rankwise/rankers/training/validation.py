@@ -1,4 +1,4 @@
-"""What is measured after every round: on validation data, judged documents or clicks, and on other data beside them.
+"""Measures after every round: on validation data, judged documents or clicks, and on other data sets.
 
 A click at a place that few users look at stands for many that were never made. Where training weighs clicked documents
 by the inverse of their propensity, validation must too, or it rewards the order in which they were shown. Each click is
@@ -30,18 +30,18 @@ Function = Callable[[Array], Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """A data set, and what is measured of its scores."""
+    """A data set, and the function that measures its scores."""
 
     data: RankingDataset
     function: Function
 
 
 class DeviceScores(ABC):
-    """Scores that lie on a device, which measures them: only the mean of a metric travels."""
+    """Scores on a device, which computes metrics of them: only means are copied."""
 
     @abstractmethod
     def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> "DeviceMean | None":
-        """Give what computes the mean of a metric there, for scores of these lists; None where the CPU has to."""
+        """Return a function that computes the mean of a metric on the device; None where there is no kernel for it."""
 
     @abstractmethod
     def array(self) -> Array:
@@ -53,26 +53,26 @@ DeviceMean = Callable[[Any], float | None]
 
 
 class Measured:
-    """What is measured of the scores of a data set, and under which names a history keeps it."""
+    """The measures of a data set's scores, and their names in a history."""
 
     def __init__(self, measure: Measure, *, prefix: str = "") -> None:
         self.function = measure.function
-        found = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error now, not after a round
-        self.names = tuple(prefix + name for name in found)
+        measures = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error before a round
+        self.names = tuple(prefix + name for name in measures)
 
     def __call__(self, scores: Array | DeviceScores) -> list[float]:
-        """Give the numbers, in the order of their names."""
+        """Return the measures, in the order of their names."""
         if not isinstance(scores, DeviceScores):
-            found = self.function(scores)
+            measures = self.function(scores)
         elif isinstance(self.function, Validation):
-            found = self.function.on_device(scores)
+            measures = self.function.on_device(scores)
         else:
-            found = self.function(scores.array())
-        return [float(value) for value in found.values()]
+            measures = self.function(scores.array())
+        return [float(value) for value in measures.values()]
 
 
 def checked_names(measure: Mapping[str, object]) -> None:
-    """Refuse names of data sets that a history could not hold."""
+    """Reject names of data sets that a history could not hold."""
     for name in measure:
         if not isinstance(name, str) or not name.strip():
             what = "measure must be a table of data sets by name"
@@ -115,45 +115,45 @@ class Validation:
             self.weights = self.weights * data.weights[query]
 
     def __call__(self, scores: ArrayLike) -> dict[str, float]:
-        """Give the mean of every metric over the queries, or the clicks, that it scores."""
+        """Return the mean of every metric over the queries, or the clicks, that it scores."""
         return self.means(self.values(scores))
 
     def values(self, scores: ArrayLike) -> dict[str, Array]:
-        """Give every metric of each query, or click; NaN where it scores none."""
-        given = np.asarray(scores)[self.rows]
+        """Return every metric of each query, or click; NaN where it scores none."""
+        of_lists = np.asarray(scores)[self.rows]
         measured = zip(self.names, self.metrics, strict=True)
-        return {name: metric(given, self.labels, self.offsets) for name, metric in measured}
+        return {name: metric(of_lists, self.labels, self.offsets) for name, metric in measured}
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
-        """Give the means of these, by the weights of queries, or clicks."""
-        found = {}
+        """Return the means of values, by the weights of queries, or clicks."""
+        means = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
             weights = self.weights_of(metric)
             require_scored(str(metric), values[name], weights)
-            found[name] = weighted_mean(values[name], weights)
-        return found
+            means[name] = weighted_mean(values[name], weights)
+        return means
 
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
-        """Give the same for scores on a device, which computes what it can; the scores leave it for the rest alone."""
-        found: dict[str, float] = {}
+        """Return the means for scores on a device; they are copied only for metrics that have no kernel there."""
+        means: dict[str, float] = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
-            if name not in self._measurers:  # what the device needs to know of the lists is copied there once
-                given = metric, self.labels, self.offsets, self.weights
-                self._measurers[name] = scores.measurer(*given) if self.clicks is None else None
+            if name not in self._measurers:  # labels and offsets are copied to the device once
+                lists = metric, self.labels, self.offsets, self.weights
+                self._measurers[name] = scores.measurer(*lists) if self.clicks is None else None
             measure = self._measurers[name]
             value = None if measure is None else measure(scores)
             if value is None:
-                return found | self(scores.array())
-            found[name] = value
-        return found
+                return means | self(scores.array())
+            means[name] = value
+        return means
 
     def weights_of(self, metric: Metric) -> Array | None:
-        """How much lists count; of a click what it is worth, where the metric itself divides by that."""
+        """Return the weights of lists; times the gain of the click, where the metric itself divides by that."""
         if self.clicks is None or self.weights is None or not isinstance(metric, NDCG):
             return self.weights
         return self.weights * gains(self.clicks, metric.gain)
 
 
 def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:
-    """What a metric is called in a history."""
+    """Return the name of a metric in a history."""
     return f"debiased({metric})" if debias and data.propensities is not None else str(metric)

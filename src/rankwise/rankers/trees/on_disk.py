@@ -15,7 +15,7 @@ import numpy as np
 from rankwise import caches, check
 from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import DiskDataset, Mapping, rows_at_once
+from rankwise.data.disk.mapped import DiskDataset, MappedRows, rows_at_once
 from rankwise.plain import Keywords
 
 _SAMPLE = 1 << 16  # documents that XGBoost's bins are made from
@@ -24,9 +24,9 @@ _SHARE = 20  # one document of so many is in LightGBM's sample, of which it make
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
-def on_disk(data: RankingDataset) -> Mapping | None:
+def on_disk(data: RankingDataset) -> MappedRows | None:
     """Where the features lie, if they are to stay there."""
-    return Mapping.of(data.features) if isinstance(data, DiskDataset) else None
+    return MappedRows.of(data.features) if isinstance(data, DiskDataset) else None
 
 
 def lightgbm_sample(n_docs: int) -> int:
@@ -40,7 +40,7 @@ def lightgbm_sample(n_docs: int) -> int:
     return int(np.clip(max(n_docs // _SHARE, quiet), least, most))
 
 
-def lightgbm_dataset(file: Mapping, label: Array, **about: Any) -> Any:
+def lightgbm_dataset(file: MappedRows, label: Array, **about: Any) -> Any:
     """Build a LightGBM data set from features on disk; ``about`` is what ``lightgbm.Dataset`` takes beside."""
     import lightgbm
 
@@ -71,7 +71,7 @@ def lightgbm_dataset(file: Mapping, label: Array, **about: Any) -> Any:
     return Streamed(Rows(), label, **about)
 
 
-def xgboost_matrix(file: Mapping, columns: Keywords, *, bins: int | None, binned: bool) -> Any:
+def xgboost_matrix(file: MappedRows, columns: Keywords, *, bins: int | None, binned: bool) -> Any:
     """Build an XGBoost matrix, of bins or of numbers, whose pages lie in a file of its own."""
     import xgboost
 
@@ -134,7 +134,7 @@ def _scratch(beside: Path, made: contextlib.ExitStack) -> Path:
     return link
 
 
-def _sample(file: Mapping) -> Floats:
+def _sample(file: MappedRows) -> Floats:
     """Take documents at even distances; all of them where there are few."""
     rows = file.shape[0]
     if rows <= _SAMPLE:

@@ -1,41 +1,39 @@
-"""What rerankers learn from and score: queries and documents as text, and ranking data beside them."""
+"""Lists of texts, for rerankers: a data set whose queries and documents have texts."""
 
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Ids, Offsets, offsets_of, rows_of
+from rankwise.arrays import Array, Column, Offsets, offsets_of
 from rankwise.data import leakage
-from rankwise.data.arguments import NamedColumns
+from rankwise.data.columns import Changes, NamedColumns
 from rankwise.data.dataset import RankingDataset
 from rankwise.plain import Keywords
-from rankwise.rerank.data.columns import Columns as TextColumns
-from rankwise.rerank.data.columns import Roles
-from rankwise.rerank.data.rows import gather
-from rankwise.rerank.data.texts import is_text
+from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
 
-if TYPE_CHECKING:
-    from rankwise.stream import Stream
+_TEXTS = {"queries": "query_texts", "documents": "document_texts"}
 
-_LETTERS = 60  # of a value in an error
-BY_DOCUMENT = ("teacher_scores", "document_weights", "propensities")
-"""What objectives may take of each document beside its label."""
+
+class ListChanges(Changes, total=False):
+    """Arguments of :meth:`Lists.with_`."""
+
+    queries: Iterable[str]
+    documents: Iterable[str]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Lists:
-    """A query's text and the texts of its documents, for many queries; list ``q`` owns documents ``offsets[q]`` and on.
+class Lists(RankingDataset):
+    """A data set with texts: list ``q`` is a query and its documents, ``offsets[q]`` to ``offsets[q + 1]``.
 
-    Documents lie flat, as everywhere: no list is padded. All that is not text (labels, ids, weights, scores of a
-    teacher, propensities …) is in ``data``, a :class:`rankwise.RankingDataset` that has the texts' rows, so that
-    ``rw.evaluate(scores, lists.data)`` and its kind take it. Nothing can be changed; ``take`` and ``with_`` give other
-    lists, and :func:`rankwise.split` and :func:`rankwise.folds` cut them by query.
+    It is a :class:`rankwise.RankingDataset` whose columns ``query_texts`` and ``document_texts`` are set, and whose
+    matrix of features may have no columns; no list is padded. Nothing can be changed; ``take`` and ``with_`` return
+    other lists, and :func:`rankwise.split` and :func:`rankwise.folds` divide them by query.
 
     >>> lists = Lists(["red shoe", "hat"], ["a red shoe", "a shoe", "a hat"], [2, 1, 1], [0, 2, 3])
     >>> lists
@@ -46,37 +44,38 @@ class Lists:
     [('red shoe', 'a red shoe'), ('red shoe', 'a shoe'), ('hat', 'a hat')]
     """
 
-    queries: tuple[str, ...]
-    """The text of each query."""
-    documents: tuple[str, ...]
-    """The text of each document, flat."""
-    data: RankingDataset
-    """Labels, offsets and all else of the same documents; it has no features unless they were given."""
     origin: str = ""
     """How documents came onto the lists, where that is known: ``"judged documents and 8 drawn from the run"``."""
 
     def __init__(
         self,
-        queries: Iterable[str],
-        documents: Iterable[str],
-        labels: ArrayLike | None,
-        offsets: ArrayLike,
+        queries: Iterable[str] | None = None,
+        documents: Iterable[str] | None = None,
+        labels: ArrayLike | None = None,
+        offsets: ArrayLike = (),
         *,
         features: ArrayLike | None = None,
+        origin: str = "",
         **columns: Unpack[NamedColumns],
     ) -> None:
-        texts = tuple(documents)
-        known = np.zeros(len(texts)) if labels is None else labels
-        matrix = np.empty((len(texts), 0), np.float32) if features is None else features
-        self._fill(tuple(queries), texts, RankingDataset(matrix, known, offsets, **columns))
+        """Build from texts, or from the columns ``query_texts`` and ``document_texts``; labels are 0 by default."""
+        if queries is not None:
+            columns["query_texts"] = _texts(queries)
+        if documents is not None:
+            columns["document_texts"] = _texts(documents)
+        for name in _TEXTS.values():
+            if columns.get(name) is None:
+                raise check.error("lists need the texts of queries and documents", got=f"no {name}")
+        n_docs = len(cast("Column", columns["document_texts"]))
+        matrix = np.empty((n_docs, 0), np.float32) if features is None else features
+        super().__init__(matrix, np.zeros(n_docs) if labels is None else labels, offsets, **columns)
+        object.__setattr__(self, "origin", origin)
 
     @classmethod
     def of(cls, queries: Iterable[str], documents: Iterable[str], data: RankingDataset, *, origin: str = "") -> Self:
-        """Put texts beside ranking data, with features or without: one per query, and one per document."""
-        lists = cls.__new__(cls)
-        lists._fill(tuple(queries), tuple(documents), data)
-        object.__setattr__(lists, "origin", origin)
-        return lists
+        """Add texts to ranking data, with features or without: one per query, and one per document."""
+        columns: Keywords = vars(data) | {"query_texts": _texts(queries), "document_texts": _texts(documents)}
+        return cls(**columns | {"origin": origin})
 
     @classmethod
     def from_lists(
@@ -89,22 +88,20 @@ class Lists:
         weights: ArrayLike | None = None,
         **columns: Iterable[Sequence[Any]],
     ) -> Self:
-        """Build from lists within lists, as the trainers of others have them: one list of documents for each query.
+        """Build from lists within lists, as other trainers have them: one list of documents for each query.
 
-        Without ``labels`` all are 0, which will do for documents that are only to be scored. ``columns`` hold one list
-        for each query, too: ``document_ids``, ``teacher_scores``, ``document_weights``, ``propensities`` ….
+        Without ``labels`` all are 0, for documents that are only to be scored. ``columns`` hold one list for each
+        query, too: ``document_ids``, ``teacher_scores``, ``document_weights``, ``propensities`` ….
 
         >>> Lists.from_lists(["red shoe", "hat"], [["a red shoe", "a shoe"], ["a hat"]], [[2, 1], [1]]).labels
         array([2., 1., 1.])
         """
-        nested = [_texts("documents", documents_of) for documents_of in documents]
+        nested = [_not_a_text("documents", texts) for texts in documents]
         offsets = offsets_of([len(texts) for texts in nested])
-        named: Keywords = {"query_ids": query_ids, "weights": weights}
-        named |= {name: _joined(name, values, offsets) for name, values in columns.items()}
-        grades = None if labels is None else _joined("labels", labels, offsets)
-        return cls(
-            queries, (text for texts in nested for text in texts), grades, offsets, **cast("NamedColumns", named)
-        )
+        flat: Keywords = {"query_ids": query_ids, "weights": weights}
+        flat |= {name: _flat(name, values, offsets) for name, values in columns.items()}
+        grades = None if labels is None else _flat("labels", labels, offsets)
+        return cls(queries, itertools.chain.from_iterable(nested), grades, offsets, **flat)
 
     @classmethod
     def from_dataset(cls, dataset: Iterable[Mapping[str, Any]], **columns: Unpack[TextColumns]) -> Self:
@@ -117,68 +114,39 @@ class Lists:
         if isinstance(dataset, Mapping):
             hint = "choose one, such as dataset['train']"
             raise check.error("a Dataset with one part is needed", got=f"parts {', '.join(dataset)}", hint=hint)
-        if iter(dataset) is dataset:  # can be gone through only once
+        if iter(dataset) is dataset:  # can be read only once
             dataset = list(dataset)
         names = getattr(dataset, "column_names", None) or list(next(iter(dataset), ()))
-        roles = Roles(names, **columns)
+        roles = TextRoles(names, **columns)
         if hasattr(dataset, "select_columns"):
             dataset = dataset.select_columns(roles.used)
         return gather(cls, enumerate(dataset), roles, lambda row: f"row {row}")
 
-    def _fill(self, queries: tuple[str, ...], documents: tuple[str, ...], data: RankingDataset) -> None:
-        for what, texts, count in (("query", queries, data.n_queries), ("document", documents, data.n_docs)):
-            if len(texts) != count:
-                raise check.error(f"there must be one text for each {what}", got=f"{len(texts)} texts for {count}")
-            wrong = next((number for number, text in enumerate(texts) if not is_text(text)), None)
-            if wrong is not None:
-                hint = "give an empty text to a document that has none"
-                got, where = repr(texts[wrong])[:_LETTERS], f"{what} number {wrong}"
-                raise check.error(
-                    f"the text of a {what} must be a str that UTF-8 can hold", got=got, where=where, hint=hint
-                )
-        object.__setattr__(self, "queries", queries)
-        object.__setattr__(self, "documents", documents)
-        object.__setattr__(self, "data", data)
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The text of each query."""
+        return tuple(cast("Column", self.query_texts).tolist())
 
     @property
-    def labels(self) -> Array:
-        """(n_docs,) relevance: real numbers of 0 (not relevant) or more."""
-        return self.data.labels
+    def documents(self) -> tuple[str, ...]:
+        """The text of each document, flat."""
+        return tuple(cast("Column", self.document_texts).tolist())
 
     @property
-    def offsets(self) -> Offsets:
-        """(n_queries + 1,) the document where each list starts; the last is the number of documents."""
-        return self.data.offsets
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of documents of each query."""
-        return self.data.sizes
-
-    @property
-    def query_ids(self) -> Ids | None:
-        """(n_queries,) integers or strings, all different."""
-        return self.data.query_ids
-
-    @property
-    def document_ids(self) -> Ids | None:
-        """(n_docs,) integers or strings."""
-        return self.data.document_ids
-
-    @property
-    def weights(self) -> Array | None:
-        """(n_queries,) how much each query counts."""
-        return self.data.weights
+    def data(self) -> RankingDataset:
+        """The same data set without texts."""
+        without = ("origin", *_TEXTS.values())
+        return RankingDataset(**{name: value for name, value in vars(self).items() if name not in without})
 
     @property
     def columns(self) -> dict[str, Array]:
-        """What there is of ``teacher_scores``, ``document_weights`` and ``propensities``, which objectives take."""
-        found = {name: getattr(self.data, name) for name in BY_DOCUMENT}
-        return {name: values for name, values in found.items() if values is not None}
+        """Columns of documents that objectives read, where there are any: ``teacher_scores`` and the like."""
+        names = [name for name in NUMBERS.values() if name != "labels"]
+        return {name: values for name in names if (values := getattr(self, name)) is not None}
 
     @property
     def candidates(self) -> str:
-        """How many documents a query has, and which: what metrics of these lists are measured over.
+        """Number of documents per query, and their origin: what metrics of these lists are measured over.
 
         >>> Lists(["red shoe", "hat"], ["a red shoe", "a shoe", "a hat"], [2, 1, 1], [0, 2, 3]).candidates
         '1.5 documents per query on average (median 1.5)'
@@ -187,52 +155,28 @@ class Lists:
         count = f"{mean:,.4g} documents per query on average (median {median:,g})"
         return f"{count}: {self.origin}" if self.origin else count
 
-    @property
-    def n_queries(self) -> int:
-        """Number of queries."""
-        return self.data.n_queries
-
-    @property
-    def n_docs(self) -> int:
-        """Number of documents."""
-        return self.data.n_docs
-
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Give query and document of each row, as tokenizers take them."""
-        offsets = self.offsets
-        for number, query in enumerate(self.queries):
-            for document in self.documents[offsets[number] : offsets[number + 1]]:
-                yield query, document
+        """Iterate over query and document of each row, as tokenizers read them."""
+        return zip(np.repeat(cast("Column", self.query_texts), self.sizes), self.documents, strict=True)
 
     def nested(self, column: Sequence[Any] | NDArray[Any]) -> list[list[Any]]:
-        """Cut a flat column, such as ``documents`` or scores, into one list for each query."""
+        """Split a flat column, such as ``documents`` or scores, into one list for each query."""
         values: Any = column.tolist() if isinstance(column, np.ndarray) else list(column)
-        bounds = self.offsets.tolist()
-        return [values[first:last] for first, last in itertools.pairwise(bounds)]
+        return [values[first:last] for first, last in itertools.pairwise(self.offsets.tolist())]
 
-    def take(self, queries: ArrayLike | slice) -> Self:
-        """Give the lists of these queries, in this order: a slice, a mask or numbers."""
-        numbers = self.data.query_numbers(queries)
-        rows, _ = rows_of(numbers, self.offsets)
-        documents = self.documents[rows] if isinstance(rows, slice) else [self.documents[row] for row in rows.tolist()]
-        texts = (self.queries[number] for number in numbers.tolist())
-        return self.of(texts, documents, self.data.take(numbers), origin=self.origin)
-
-    def with_(self, **changes: Any) -> Self:
-        """Give a copy with ``queries``, ``documents`` or columns of ``data`` replaced, and checked again."""
-        queries, documents = changes.pop("queries", self.queries), changes.pop("documents", self.documents)
-        data = self.data.with_(**changes) if changes else self.data
-        return self.of(queries, documents, data, origin=self.origin)
-
-    def stream(self, seed: int, round: int = 0) -> "Stream":
-        """Give the random stream of these queries, keyed by their ids."""
-        return self.data.stream(seed, round)
+    def with_(self, **changes: Unpack[ListChanges]) -> Self:
+        """Return a copy with ``queries``, ``documents`` or columns replaced, and checked again."""
+        renamed: Keywords = {_TEXTS.get(name, name): value for name, value in changes.items()}
+        for name in _TEXTS.values():
+            if name in renamed:
+                renamed[name] = _texts(renamed[name])
+        return super().with_(**renamed)
 
     def to_dataset(self) -> Any:
-        """Give a Hugging Face ``Dataset`` as sentence-transformers trains on: a query, its documents, their labels.
+        """Return a Hugging Face ``Dataset`` for sentence-transformers: a query, its documents, their labels.
 
-        The columns are ``query``, ``documents``, then what there is of ``teacher_scores``, ``document_weights``,
-        ``propensities`` and ``weight``, and last ``labels``; needs the package ``datasets``.
+        The columns are ``query``, ``documents``, then ``teacher_scores``, ``document_weights``, ``propensities`` and
+        ``weight`` where there are such, and last ``labels``; needs the package ``datasets``.
         """
         datasets = check.extra("datasets", "rerank")  # noqa: S610 (not the extra of Django)
         columns: Keywords = {"query": list(self.queries), "documents": self.nested(self.documents)}
@@ -241,40 +185,58 @@ class Lists:
             columns["weight"] = self.weights.tolist()
         return datasets.Dataset.from_dict({**columns, "labels": self.nested(self.labels)})
 
-    def __len__(self) -> int:
-        return self.n_queries
-
     def compare_with(self, seen: "Lists", part: str) -> None:
         """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
         leakage.warn_shared([seen._queries()], self._queries(), part, "text")
 
     def _queries(self) -> leakage.Queries:
-        """The queries by id and by text; a text that several queries have tells none of them."""
+        """Return the queries by id and by text; a text of several queries identifies none of them."""
         digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
         texts = np.frombuffer(b"".join(digests), np.uint64)
         _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
         alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
-        return leakage.Queries(leakage.unless_numbers(self.data.query_ids), alone)
+        return leakage.Queries(leakage.unless_numbers(self.query_ids), alone)
 
     def __repr__(self) -> str:
-        return repr(self.data).replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
+        return super().__repr__().replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
 
 
-def _texts(what: str, values: Sequence[str]) -> Sequence[str]:
+def with_texts(data: object) -> Lists | None:
+    """Return a data set with texts as lists; None where it has none."""
+    if isinstance(data, Lists):
+        return data
+    if isinstance(data, RankingDataset) and data.query_texts is not None and data.document_texts is not None:
+        return Lists(**vars(data))
+    return None
+
+
+def _texts(values: Iterable[str]) -> Column:
+    texts = list(values)
+    column: Column = np.empty(len(texts), object)
+    column[:] = texts
+    return column
+
+
+def _not_a_text(what: str, values: Sequence[str]) -> Sequence[str]:
     if isinstance(values, str):
         hint = "pass [[…], […]]; documents of all queries in one list go to Lists(queries, documents, labels, offsets)"
         raise check.error(f"{what} must be one list for each query", got=f"the text {values[:40]!r}", hint=hint)
     return values
 
 
-def _joined(name: str, values: Iterable[Sequence[Any]], offsets: Offsets) -> list[Any]:
-    """Put the lists of a column one after the other; each must be as long as the list of documents."""
-    lists = [list(one) for one in values]
-    sizes = np.diff(offsets)
-    if len(lists) != sizes.size:
-        raise check.error(f"{name} must be one list for each query", got=f"{len(lists)} lists for {sizes.size} queries")
-    for number, (one, size) in enumerate(zip(lists, sizes.tolist(), strict=True)):
-        if len(one) != size:
+def _flat(name: str, values: Iterable[Sequence[Any]], offsets: Offsets) -> list[Any]:
+    """Concatenate the lists of a column; each must be as long as the list of documents."""
+    lists = [list(entries) for entries in values]
+    check_lengths(name, [len(entries) for entries in lists], np.diff(offsets).tolist(), "query number {}")
+    return list(itertools.chain.from_iterable(lists))
+
+
+def check_lengths(name: str, lengths: list[int], sizes: list[int], place: str) -> None:
+    """Raise unless a column has one list for each query, as long as its list of documents."""
+    for number, (length, size) in enumerate(zip(lengths, sizes, strict=False)):
+        if length != size:
             what = f"{name} must be as many as the documents of a query"
-            raise check.error(what, got=f"{len(one)} for {size} documents", where=f"query number {number}")
-    return [value for one in lists for value in one]
+            raise check.error(what, got=f"{length} for {size} documents", where=place.format(number))
+    if len(lengths) != len(sizes):
+        got = f"{len(lengths)} lists for {len(sizes)} queries"
+        raise check.error(f"{name} must be one list for each query", got=got)

@@ -1,18 +1,18 @@
 """Lists of texts in files: JSON lines, CSV and Parquet."""
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Unpack
+from typing import IO, Unpack
 
 import numpy as np
 
 from rankwise import check, files
 from rankwise.data import compressed
-from rankwise.data.format_names import TABLES, ending
-from rankwise.rerank.data.columns import Columns, Roles
+from rankwise.data.compressed import TABLES, ending
+from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.data.rows import NUMBERS, gather
+from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -24,20 +24,20 @@ def read(
     *,
     format: str | None = None,  # noqa: A002 (as users call it)
     separator: str | None = None,
-    **columns: Unpack[Columns],
+    **columns: Unpack[TextColumns],
 ) -> Lists:
     r"""Read lists of texts: JSON lines, CSV, or Parquet, a file or a folder of them.
 
     A row holds a whole list, ``{"query": "…", "documents": ["…", "…"], "labels": [2, 0]}``, or one document of it,
-    ``{"query": "…", "document": "…", "label": 2}``; rows of the latter kind are put together by ``query_id``, or by the
-    text of the query. A document is text, or an object with ``text`` and perhaps ``title``. Errors name the line.
+    ``{"query": "…", "document": "…", "label": 2}``; rows of the latter kind are joined by ``query_id``, or by the text
+    of the query. A document is text, or an object with ``text`` and perhaps ``title``. Errors name the line.
 
     Args:
         path: The file; ``"-"`` is standard input (JSON lines, or CSV). ``.gz`` and ``.zst`` are unpacked.
-        format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default the ending of the name tells.
-        separator: What stands between the columns of CSV, where it is not the comma, tab, semicolon or bar that the
-            first line has most of.
-        columns: Which column is what: ``query``, ``document`` and ``label``, and where there are such, ``query_id``,
+        format: ``"jsonl"``, ``"csv"`` or ``"parquet"``; by default by the ending of the name.
+        separator: Separator of the columns of CSV; by default the comma, tab, semicolon or bar that is most frequent
+            in the first line.
+        columns: Names of columns: ``query``, ``document`` and ``label``, and where there are such, ``query_id``,
             ``document_id``, ``teacher_score``, ``document_weight``, ``propensity`` and ``weight`` (of the query). By
             default columns of these names, or their plurals. ``positive`` and ``negative`` name columns of relevant and
             other documents, texts or lists of them, in place of documents and labels. With ``to_score=True`` there
@@ -59,11 +59,11 @@ def read(
 
 
 def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
-    """Write lists of texts in the format that the name asks for, which :func:`read` reads back.
+    """Write lists of texts in the format of the name's ending, for :func:`read` to read back.
 
     ``.jsonl`` (also ``.ndjson`` and ``.json``) and ``.parquet`` hold a list in each row, ``.csv`` and ``.tsv`` a
     document; ``.gz`` and ``.zst`` at the end of a name of text compress it. CSV does not tell numbers from text: ids
-    that are one may come back as the other. Queries of equal texts without ids are numbered there, to stay apart.
+    of one kind may be read back as the other. Queries of equal texts without ids are numbered there, to stay apart.
 
     Features, groups, positions and judgments are left out: lists of texts are read without them.
     """
@@ -88,9 +88,9 @@ def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
     return path
 
 
-def _by_list(lists: Lists) -> dict[str, Any]:
-    """One entry per list in every column."""
-    columns: dict[str, Any] = {"query": list(lists.queries), "documents": lists.nested(lists.documents)}
+def _by_list(lists: Lists) -> Keywords:
+    """Return columns with one entry per list."""
+    columns: Keywords = {"query": list(lists.queries), "documents": lists.nested(lists.documents)}
     columns["labels"] = lists.nested(lists.labels)
     columns |= {name: lists.nested(values) for name, values in lists.columns.items()}
     if lists.document_ids is not None:
@@ -108,9 +108,9 @@ def _write_csv(lists: Lists, out: IO[bytes], separator: str) -> None:
     ids = lists.query_ids
     if ids is None and len(set(lists.queries)) < lists.n_queries:
         ids = np.arange(lists.n_queries)
-    of_queries = {"query_id": ids, "query": np.array(lists.queries, object), "weight": lists.weights}
+    per_query = {"query_id": ids, "query": np.array(lists.queries, object), "weight": lists.weights}
     columns = {
-        name: np.repeat(values, lists.sizes).tolist() for name, values in of_queries.items() if values is not None
+        name: np.repeat(values, lists.sizes).tolist() for name, values in per_query.items() if values is not None
     }
     columns["document"] = list(lists.documents)
     if lists.document_ids is not None:
@@ -136,39 +136,34 @@ def _format(path: Path) -> str:
     raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
 
 
-def _read_jsonl(path: str | Path, _: str | None, columns: Columns) -> Lists:
+def _read_jsonl(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
     rows = read_objects(path)
     first = next(rows, None)
     if first is None:
         raise check.error("there is nothing in the file", where=compressed.shown(path), hint="write one list per line")
     with check.naming(compressed.shown(path)):
-        roles = Roles(list(first[1]), **columns)
-        return gather(Lists, _with_first(first, rows), roles, lambda line: f"line {line} of {compressed.shown(path)}")
+        roles = TextRoles(list(first[1]), **columns)
+        return gather(
+            Lists, itertools.chain([first], rows), roles, lambda line: f"line {line} of {compressed.shown(path)}"
+        )
 
 
-def _with_first(
-    first: tuple[int, Mapping[str, Any]], rest: Iterable[tuple[int, Mapping[str, Any]]]
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    yield first
-    yield from rest
-
-
-def _read_csv(path: str | Path, separator: str | None, columns: Columns) -> Lists:
+def _read_csv(path: str | Path, separator: str | None, columns: TextColumns) -> Lists:
     from rankwise.data.tables.csv import read_table  # brings polars, which takes long to load
 
     table = read_table(Path(path), separator=separator, words=None)
     with check.naming(compressed.shown(path)):
-        roles = Roles(table.columns, **columns)
+        roles = TextRoles(table.columns, **columns)
         rows = enumerate(table.frame.select(roles.used).iter_rows(named=True))
         return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
 
 
-def _read_parquet(path: str | Path, _: str | None, columns: Columns) -> Lists:
+def _read_parquet(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
     from rankwise.data.tables import parquet  # brings polars, which takes long to load
 
     paths = parquet.parquet_files(path)
     with parquet.reading(paths):
         table = parquet.scan(paths)
-        roles = Roles(table.collect_schema().names(), **columns)
+        roles = TextRoles(table.collect_schema().names(), **columns)
         rows = enumerate(table.select(roles.used).collect().iter_rows(named=True))
         return gather(Lists, rows, roles, lambda row: f"row {row} of {path}")

@@ -1,4 +1,4 @@
-"""Texts by their ids: queries, and the documents of a corpus, of which only those that are needed are kept."""
+"""Texts by id, from JSON lines or tables: queries, and the documents of a corpus that are on a list."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -7,9 +7,10 @@ from typing import Any
 
 from rankwise import check
 from rankwise.data import compressed
+from rankwise.data.columns import is_text
 from rankwise.plain import Json
 
-Texts = Mapping[str, Any] | str | Path
+TextSource = Mapping[str, Any] | str | Path
 """A file, or a dictionary of ids and texts."""
 
 _IDS = ("_id", "id", "docid", "doc_id", "query_id", "qid")
@@ -18,7 +19,7 @@ _SHOWN = 80
 
 
 def text_of(value: object) -> str | None:
-    """Give the text of a document: itself, or title and text of an object that has them; None where there is none.
+    """Return the text of a document: a str, or title and text of an object; None where there is none.
 
     >>> text_of("a hat"), text_of({"title": "Hats", "text": "of all kinds"}), text_of({"colour": "red"})
     ('a hat', 'Hats of all kinds', None)
@@ -33,48 +34,31 @@ def text_of(value: object) -> str | None:
     return None
 
 
-def is_text(value: object) -> bool:
-    r"""Tell text from other values, and from half letters, which JSON can write and nobody can encode.
-
-    >>> is_text("ü"), is_text("\ud800"), is_text(None)
-    (True, False, False)
-    """
-    if not isinstance(value, str):
-        return False
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def read_texts(source: Texts, wanted: Collection[str] | None = None) -> dict[str, str]:
+def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[str, str]:
     r"""Read texts by id: JSON lines with ``_id``, ``text`` and perhaps ``title``, or lines ``id<TAB>text``.
 
-    Of a file, only the ``wanted`` are kept. A corpus may be far larger than memory.
+    Of a file, only the texts of ``ids`` are kept: a corpus may be far larger than memory.
     """
     if isinstance(source, Mapping):
         check.different_as_text("ids of texts", list(source))
-        return {str(key): _given(key, value) for key, value in source.items()}
-    found: dict[str, str] = {}
+        return {str(key): _checked(key, value) for key, value in source.items()}
+    texts: dict[str, str] = {}
     for number, key, value in _records(source):
-        if wanted is not None and key not in wanted:
+        if ids is not None and key not in ids:
             continue
         where = f"line {number} of {compressed.shown(source)}"
-        if key in found:
+        if key in texts:
             raise check.error("an id may stand only once in a file of texts", got=repr(key), where=where)
         text = text_of(value)
         if text is None:
             hint = f"each line must have a text, called {' or '.join(map(repr, _BODIES))}"
             raise check.error("there is no text", got=f"the object of id {key!r}", where=where, hint=hint)
-        found[key] = text
-    return found
+        texts[key] = text
+    return texts
 
 
 def read_objects(path: str | Path) -> Iterator[tuple[int, Json]]:
-    """Give the objects of a file of JSON lines, one at a time, with the numbers of their lines."""
+    """Iterate over the objects of a file of JSON lines, with the numbers of their lines."""
     for number, line in compressed.read_lines(path):
         yield number, _object(line, number, path)
 
@@ -82,7 +66,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, Json]]:
 def _object(line: bytes, number: int, path: str | Path) -> Json:
     where = f"line {number} of {compressed.shown(path)}"
     try:
-        value = json.loads(line, object_pairs_hook=_once)
+        value = json.loads(line, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as broken:
         why = f"{broken.msg.lower()} at column {broken.colno}" if isinstance(broken, json.JSONDecodeError) else broken
         hint = "write one JSON object on each line, in UTF-8"
@@ -94,8 +78,8 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> Json:
-    """Return an object, whose names must all be different: JSON would keep the last of two in silence."""
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    """Return an object whose names are all different: JSON would silently keep the last of two."""
     record = dict(pairs)
     if len(record) < len(pairs):
         check.named_once([name for name, _ in pairs])
@@ -103,7 +87,7 @@ def _once(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
-    """Give line, id and text of each record; the first line tells JSON from columns."""
+    """Iterate over line, id and text of each record; the first line tells JSON from columns."""
     is_json = None
     for number, line in compressed.read_lines(path):
         where = f"line {number} of {compressed.shown(path)}"
@@ -127,7 +111,7 @@ def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
         yield number, name, text.replace("\t", " ")
 
 
-def _given(key: object, value: object) -> str:
+def _checked(key: object, value: object) -> str:
     text = text_of(value)
     if text is None:
         raise check.error("a text must be a str", got=repr(value)[:_SHOWN], where=f"id {key!r}")

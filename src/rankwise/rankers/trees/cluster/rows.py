@@ -10,8 +10,9 @@ from rankwise.arrays import Ids
 from rankwise.compiling import kernel
 from rankwise.data import frames
 from rankwise.data.categories import Values
+from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.columns import category_lists
+from rankwise.data.tables.features import category_lists
 from rankwise.data.tables.polars import as_polars
 from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs
@@ -99,14 +100,16 @@ def _by_value(table: pl.LazyFrame, lists: dict[str, Values]) -> pl.LazyFrame:
 
 def _of_documents(data: RankingDataset) -> NDArray[np.uint64]:
     """What objectives are told of single documents beside their labels; 0 where that is nothing."""
-    words = np.zeros(data.n_docs, np.uint64)
-    if data.document_weights is not None:
-        words += data.document_weights.view(np.uint64)
-    if data.groups is not None:
-        names, places = np.unique(data.groups, return_inverse=True)
-        words ^= hashed_ids(names)[places]
-    if data.teacher_scores is not None:  # in other bits than the weights, which could be the same numbers
-        words ^= data.teacher_scores.view(np.uint64) * _MIXER
+    words, mixer = np.zeros(data.n_docs, np.uint64), np.uint64(1)
+    for number, column in enumerate(taken_by_objectives()):
+        values = getattr(data, column.name)
+        with np.errstate(over="ignore"):
+            mixer *= _MIXER if number > 1 else np.uint64(1)  # other bits: two columns could hold the same numbers
+        if values is not None and column.kind == "id":
+            names, places = np.unique(values, return_inverse=True)
+            words ^= hashed_ids(names)[places] * mixer
+        elif values is not None:
+            words ^= values.astype(np.float64, copy=False).view(np.uint64) * mixer
     return words
 
 

@@ -1,0 +1,319 @@
+"""The table of columns: everything that documents and queries may have beside their features.
+
+Checks, takes, splits, concatenation, frames, files, caches, rows on a cluster, digests, rerankers and ``--help`` loop
+over :data:`COLUMNS`: a new column is one row here, and the objective or metric that reads it. Type checkers also need
+its name in :class:`Columns` and :class:`Names`, and its type in :class:`rankwise.RankingDataset`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check
+from rankwise.arrays import Column, part_of
+from rankwise.plain import Keywords
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+
+_LETTERS = 60  # of a value in an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataColumn:
+    """One row of the table."""
+
+    name: str
+    """Attribute and keyword argument of :class:`rankwise.RankingDataset`."""
+    per: Literal["document", "query"]
+    """What has one value each."""
+    kind: Literal["number", "id", "text"]
+    """Type in tables: numbers, integers and strings, or text."""
+    check: Callable[[ArrayLike, "RankingDataset"], Column]
+    """Return the checked values; the rows above are checked already in the data set."""
+    role: str = ""
+    """Argument of readers that names the column of a table; empty: tables have no such column."""
+    spelling: str = ""
+    """Name in tables that rankwise writes; by default the role."""
+    option: str = ""
+    """Help text of the command line's option; empty: the column is named by ``--read`` alone."""
+    in_text_rows: tuple[str, ...] = ()
+    """Usual names in rows of texts, for rerankers; the first one is the role there."""
+    objectives: str = ""
+    """Objectives that take the column as an argument."""
+    trains: bool = False
+    """Whether training may depend on it, so that digests of training data include it."""
+    in_letor: bool = False
+    """Whether LETOR text can hold it."""
+
+    @property
+    def default(self) -> str:
+        """Default of the option in ``--help``: a name for what every table has, else that there is none."""
+        words = self.name.split("_")
+        return self.spelling or self.role if self.name in ("query_ids", "labels") else f"no {words[-1]}"
+
+
+def texts(what: str, values: ArrayLike, count: int) -> Column:
+    r"""Check one text for each query or document, and return an array of objects: texts differ much in length.
+
+    >>> texts("query", ["a hat", "ü"], 2)
+    array(['a hat', 'ü'], dtype=object)
+    >>> texts("query", ["a hat", "\ud800"], 2)
+    Traceback (most recent call last):
+    ValueError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1. Hint: give an
+    empty text to a query that has none.
+    """
+    array: Column = np.asarray(values, dtype=object)
+    if array.ndim != 1 or array.size != count:
+        raise check.error(f"there must be one text for each {what}", got=f"{array.size} texts for {count}")
+    wrong = next((number for number, text in enumerate(array.tolist()) if not is_text(text)), None)
+    if wrong is not None:
+        got, where = repr(array[wrong])[:_LETTERS], f"{what} number {wrong}"
+        hint = f"give an empty text to a {what} that has none"
+        raise check.error(f"the text of a {what} must be a str that UTF-8 can hold", got=got, where=where, hint=hint)
+    return array
+
+
+def is_text(value: object) -> bool:
+    r"""Whether a value is text; a half of a surrogate pair, which JSON can write and nothing can encode, is none.
+
+    >>> is_text("ü"), is_text("\ud800"), is_text(None)
+    (True, False, False)
+    """
+    if not isinstance(value, str):
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+COLUMNS: tuple[DataColumn, ...] = (
+    DataColumn(
+        name="query_ids",
+        per="query",
+        kind="id",
+        check=lambda values, data: check.query_ids(values, data.n_queries),
+        role="query",
+        spelling="qid",
+        option="The column of query ids.",
+        in_text_rows=("query_id",),
+        trains=True,
+        in_letor=True,
+    ),
+    DataColumn(
+        name="labels",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
+        role="label",
+        option="The column of relevance labels.",
+        in_text_rows=("label", "labels"),
+        trains=True,
+        in_letor=True,
+    ),
+    DataColumn(
+        name="weights",
+        per="query",
+        kind="number",
+        check=lambda values, data: check.query_weights(values, data.n_queries, n_docs=data.n_docs),
+        role="weight",
+        option="The column of query weights, the same in all rows of a query.",
+        in_text_rows=("weight",),
+        trains=True,
+    ),
+    DataColumn(
+        name="document_ids",
+        per="document",
+        kind="id",
+        check=lambda values, data: check.document_ids(values, data.n_docs),
+        role="document",
+        option="The column of document ids.",
+        in_text_rows=("document_id", "document_ids"),
+        in_letor=True,
+    ),
+    DataColumn(
+        name="document_weights",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.document_weights(values, data.offsets, data.query_ids),
+        role="document_weight",
+        in_text_rows=("document_weight", "document_weights"),
+        objectives="SoftmaxCE, XENDCG, LambdaRank and Pairwise",
+        trains=True,
+    ),
+    DataColumn(
+        name="groups",
+        per="document",
+        kind="id",
+        check=lambda values, data: check.groups(values, data.n_docs),
+        role="groups",
+        spelling="group",
+        option="The column of groups of documents, among which exposure is to be fair.",
+        objectives="fair",
+        trains=True,
+    ),
+    DataColumn(
+        name="teacher_scores",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.teacher_scores(values, data.offsets, data.query_ids),
+        role="teacher_score",
+        option="The column of another model's scores, which distil and margin_mse learn.",
+        in_text_rows=("teacher_score", "teacher_scores"),
+        objectives="Distil and MarginMSE",
+        trains=True,
+    ),
+    DataColumn(
+        name="propensities",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.propensities(values, data.offsets, data.query_ids),
+        role="propensity",
+        in_text_rows=("propensity", "propensities"),
+        trains=True,
+    ),
+    DataColumn(
+        name="positions",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.positions(values, data.offsets, data.query_ids),
+        role="position",
+        trains=True,
+    ),
+    DataColumn(
+        name="judged",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.judged(values, data.labels, data.offsets, data.query_ids),
+        role="judged",
+    ),
+    DataColumn(
+        name="rows",
+        per="document",
+        kind="number",
+        check=lambda values, data: check.rows(values, data.n_docs),
+        in_letor=True,
+    ),
+    DataColumn(
+        name="query_texts",
+        per="query",
+        kind="text",
+        check=lambda values, data: texts("query", values, data.n_queries),
+        role="query_text",
+        in_text_rows=("query",),
+    ),
+    DataColumn(
+        name="document_texts",
+        per="document",
+        kind="text",
+        check=lambda values, data: texts("document", values, data.n_docs),
+        role="document_text",
+        in_text_rows=("document", "documents", "docs"),
+    ),
+)
+
+
+class Columns(TypedDict, total=False):
+    """Optional arguments of a data set, except the ids of queries."""
+
+    weights: ArrayLike | None
+    document_ids: ArrayLike | None
+    document_weights: ArrayLike | None
+    groups: ArrayLike | None
+    teacher_scores: ArrayLike | None
+    feature_names: Sequence[str] | None
+    categorical: Sequence[int]
+    categories: Mapping[int, Sequence[object]] | None
+    propensities: ArrayLike | None
+    positions: ArrayLike | None
+    judged: ArrayLike | None
+    rows: ArrayLike | None
+    query_texts: ArrayLike | None
+    document_texts: ArrayLike | None
+
+
+class NamedColumns(Columns, total=False):
+    """Optional arguments of a data set."""
+
+    query_ids: ArrayLike | None
+
+
+class Changes(NamedColumns, total=False):
+    """All arguments of a data set."""
+
+    features: ArrayLike
+    labels: ArrayLike
+    offsets: ArrayLike
+
+
+class Names(TypedDict, total=False):
+    """Names of columns of a table, by role."""
+
+    query: str
+    label: str
+    weight: str | None
+    document: str | None
+    document_weight: str | None
+    groups: str | None
+    teacher_score: str | None
+    propensity: str | None
+    position: str | None
+    judged: str | None
+    query_text: str | None
+    document_text: str | None
+
+
+class Roles(Names, total=False):
+    """Arguments of reading a table; see :func:`rankwise.data.frames.from_frame`."""
+
+    features: Sequence[str] | None
+    categorical: Iterable[str]
+    categories: Mapping[str, Sequence[object]] | None
+    sort: bool
+    to_score: bool
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all columns."""
+    return tuple(column.name for column in COLUMNS)
+
+
+def roles() -> dict[str, str]:
+    """Return the name of each role's column in tables that rankwise writes.
+
+    >>> roles()["query"], roles()["weight"]
+    ('qid', 'weight')
+    """
+    return {column.role: column.spelling or column.role for column in COLUMNS if column.role}
+
+
+def taken_by_objectives() -> list[DataColumn]:
+    """Return the columns that objectives take as arguments."""
+    return [column for column in COLUMNS if column.objectives]
+
+
+def reading_arguments() -> tuple[str, ...]:
+    """Return the arguments of reading a table: the roles, and those about its features and rows."""
+    return (*roles(), "features", "categorical", "categories", "sort", "to_score")
+
+
+def take(
+    data: "RankingDataset",
+    rows: slice | NDArray[np.int64],
+    queries: slice | NDArray[np.int64],
+    *,
+    leave_out: Collection[str] = (),
+) -> Keywords:
+    """Return the columns of these documents and these queries, as arguments of a data set."""
+    return {
+        column.name: part_of(getattr(data, column.name), rows if column.per == "document" else queries)
+        for column in COLUMNS
+        if column.name not in leave_out
+    }

@@ -1,0 +1,261 @@
+"""Reading data by name: a file of any format, standard input, a set of the catalog, or one of a .toml file."""
+
+import inspect
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from rankwise import check
+from rankwise.data import compressed
+from rankwise.data.catalog.entry import KEYS, Entry
+from rankwise.data.catalog.load import Parts, load_dataset, set_entry
+from rankwise.data.columns import reading_arguments
+from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TABLES, TEXT, by_name, ending, is_known
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions.lists import Interactions
+from rankwise.data.letor.reader import read_letor
+from rankwise.data.letor.writer import write_letor
+from rankwise.data.tables import csv, parquet
+from rankwise.files import is_device
+from rankwise.plain import Keywords
+
+LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
+_HEAD = 1 << 16  # bytes by which a format is recognised
+_OF_SETS = ("folder", "download")
+_TYPES = {
+    **dict.fromkeys(("features", "categorical"), "a name, or a list of names"),
+    **dict.fromkeys(("sort", "to_score"), "true or false"),
+    "categories": "a list of values for each column",
+    "separator": "one letter",
+}
+"""Types of the arguments of reading a table, for people; the others are names of columns."""
+
+
+def read_data(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 (as users call it)
+    tables: Keywords | None = None,
+    **options: Any,
+) -> RankingDataset:
+    """Read ranking data: LETOR text, CSV, or Parquet, a file or a folder of them.
+
+    ``format`` is ``"letor"``, ``"csv"`` or ``"parquet"``; by default the ending of the name decides (``.csv``,
+    ``.tsv``, ``.parquet``, ``.txt``, ``.svm`` …, also with ``.gz`` or ``.zst`` after it), and for other names the first
+    line. ``"-"`` reads standard input, and a pipe will do. ``options`` are those of :func:`rankwise.read_letor`,
+    :func:`rankwise.read_csv` or :func:`rankwise.read_parquet`; ``tables`` are further options for data whose features
+    have names.
+    """
+    if str(path) == STANDARD_INPUT:
+        return _read_copy(sys.stdin.buffer, compressed.shown(path), format=format, tables=tables, **options)
+    path = Path(path)
+    if format in (None, "parquet") and is_device(path):
+        with path.open("rb") as pipe:
+            return _read_copy(pipe, str(path), format=format, tables=tables, **options)
+    kind = format_of_data(path) if format is None else check.choice("format of data", format, FORMATS)
+    if kind != "letor":
+        options.pop("progress", None)
+    for name, value in options.items():
+        _check_option(name, value, kind, path)
+    if tables and (kind == "csv" or (kind == "parquet" and parquet.has_feature_names(path))):
+        options = {**tables, **options}
+    readers: dict[str, Callable[..., RankingDataset]] = {
+        "letor": read_letor,
+        "csv": csv.read_csv,
+        "parquet": parquet.read_parquet,
+    }
+    return readers[kind](path, **options)
+
+
+def _check_option(name: str, value: object, kind: str, path: Path) -> None:
+    """Raise for an option that no reader has, whose value has a wrong type, or that belongs to another format."""
+    of_letor, of_tables = name in LETOR_OPTIONS, name in (*reading_arguments(), "separator")
+    if not of_letor and not of_tables:
+        names = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(["separator"] * (kind == "csv")))
+        hint = check.suggestion(name, [word for word in names if word != "progress"]).rstrip("?")
+        raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
+    if of_tables and not _has_right_type(name, value):
+        got, hint = f"{name}={value!r}", f"{name} is {_TYPES.get(name, 'the name of a column')}"
+        raise check.error("an argument of reading ranking data cannot be this", got=got, where=str(path), hint=hint)
+    if of_letor != (kind == "letor"):
+        what = "of a table" if kind == "letor" else "of LETOR text"
+        got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
+        hint = f"leave {name} out, or set format={'csv' if kind == 'letor' else 'letor'!r}"
+        raise check.error(f"{name} belongs to the reading {what}", got=got, hint=hint)
+
+
+def _has_right_type(name: str, value: object) -> bool:
+    match name:
+        case "features" | "categorical":
+            is_list = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
+            return is_list or value is None or isinstance(value, Iterator)
+        case "categories":
+            return value is None or isinstance(value, Mapping)
+        case "sort" | "to_score":
+            return isinstance(value, bool)
+        case "separator":
+            return value is None or (isinstance(value, str) and len(value) == 1)
+        case _:
+            return value is None or isinstance(value, str)
+
+
+def format_of_data(path: Path) -> str:
+    """Return the format of a file or folder that exists: by its name, and else by its first bytes."""
+    if path.is_dir():
+        return "parquet"
+    if is_known(path) or not path.is_file():
+        return by_name(path)
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return "parquet"
+    with compressed.open_bytes(path) as (plain, _):
+        space = bytearray(_HEAD)
+        head = bytes(space[: plain.readinto(space)])  # type: ignore[attr-defined]  # of binary files, which these are
+    first, _, _ = head.partition(b"\n")
+    has_separator = any(mark in first for mark in (b",", b"\t", b";"))
+    return "csv" if has_separator and not re.search(rb"(?:\d|qid):", first) else "letor"
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a name is that of Parquet: a file, or a folder of them."""
+    return path.is_dir() or TABLES.get(path.suffix.lower()) == "parquet"
+
+
+def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+    """Write ranking data in the format of the name: ``.parquet``, ``.txt``, ``.txt.gz``, ``.svm.zst`` ….
+
+    >>> write_data(None, "ranking.csv")
+    Traceback (most recent call last):
+    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in .parquet, or for
+    LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
+    """
+    path = Path(path)
+    if format_to_write(path) == "parquet":
+        return parquet.write_parquet(data, path, force=force)
+    return write_letor(data, path, force=force)
+
+
+def format_to_write(path: Path) -> str:
+    """Return the format of a new data file by its name: ``parquet`` or ``letor``."""
+    if TABLES.get(path.suffix.lower()) == "parquet":
+        return "parquet"
+    if ending(path) in TEXT:
+        return "letor"
+    raise check.error(
+        "cannot tell the format of a data file from its name",
+        got=repr(path.name),
+        hint="end it in .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress",
+    )
+
+
+def _read_copy(source: IO[bytes], name: str, **options: Any) -> RankingDataset:
+    """Read a pipe from a copy on disk: its beginning shows the format, and Parquet is not read in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "copy")
+        with copy.open("wb") as file:
+            shutil.copyfileobj(source, file)
+        try:
+            return read_data(copy, **options)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(copy), name)) from error
+
+
+def is_set(name: str) -> bool:
+    """Whether a name is that of a set with several parts, of the catalog or a .toml file, and not of plain data.
+
+    >>> is_set("mq2008"), is_set("mine.toml"), is_set("rows.txt"), is_set("-")
+    (True, True, False, False)
+    """
+    path = Path(name)
+    plain = path.suffix or "/" in name or path.exists() or name == STANDARD_INPUT
+    return path.suffix == ".toml" or not plain
+
+
+def entry_of(name: str) -> Entry | None:
+    """Return the description of a set; None for plain data."""
+    return set_entry(name) if is_set(name) else None
+
+
+def read(
+    name: str,
+    *,
+    part: str | None = None,
+    fold: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    tables: Keywords | None = None,
+    **options: Any,
+) -> RankingDataset:
+    """Read one data set: a file, standard input, or one part (``test`` by default) of a set.
+
+    ``options`` are those of :func:`rankwise.read_data`, of a set ``folder`` and ``download``; ``tables`` are further
+    options for plain files that are tables.
+    """
+    if is_set(name):
+        data: Any = load_dataset(name, fold, part=part or "test", **set_options(name, options))  # type: ignore[call-overload]
+        return data  # type: ignore[no-any-return]
+    if part is not None or fold is not None:
+        what, argument = "only sets of the catalog and .toml files have", "part" if fold is None else "fold"
+        raise check.error(f"{what} a {argument}", got=f"the plain file {name}", hint=f"leave {argument} out")
+    for option in _OF_SETS:
+        if option in options:
+            raise check.error(f"{option} belongs to sets of the catalog", got=name, hint=f"leave {option} out")
+    return read_data(name, progress=progress, tables=tables, **options)
+
+
+def read_parts(
+    data: str, valid: str | None, fold: int | None = None, **options: Any
+) -> tuple[RankingDataset, RankingDataset | None]:
+    """Read training and validation data: two files, or parts of a set."""
+    if data == valid == STANDARD_INPUT:
+        raise check.error("standard input can be read only once", got="- for training and validation data")
+    of_data = of_valid = options
+    if valid is not None and is_set(data) != is_set(valid):  # each option goes to the one of the two that has it
+        of_sets = {name: value for name, value in options.items() if name in _OF_SETS}
+        of_files = {name: value for name, value in options.items() if name not in _OF_SETS}
+        of_data, of_valid = (of_sets, of_files) if is_set(data) else (of_files, of_sets)
+    held_out = None if valid is None else read_valid(valid, fold, **of_valid)
+    if not is_set(data):
+        fold_of_data = None if valid is not None and is_set(valid) else fold
+        return read(data, fold=fold_of_data, **of_data), held_out
+    parts: Any = load_dataset(data, fold, **set_options(data, of_data))
+    if not isinstance(parts, Parts):
+        raise check.error("ratings are no ranking data", got=data, hint=f"use 'rankwise recommend {data}'")
+    return parts.train, held_out or parts.valid
+
+
+def read_valid(name: str, fold: int | None = None, **options: Any) -> RankingDataset:
+    """Read validation data: a file, or the validation part of a set, in the same fold as the training data."""
+    return read(name, part="valid", fold=fold, **options) if is_set(name) else read(name, **options)
+
+
+def set_options(name: str, options: Keywords) -> Keywords:
+    """Check that options are those of a set: its folder, and whether it may be downloaded."""
+    for option in options:
+        if option not in _OF_SETS:
+            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave {option} out"
+            got = f"the set {name}, which says it itself"
+            raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
+    return options
+
+
+def read_interactions(name: str, *, relevant: float = 4.0, **columns: Any) -> Interactions:
+    """Read ratings or events: a table, a folder of MovieLens, or a set of the catalog.
+
+    ``columns`` are those of :meth:`rankwise.Interactions.read`, for tables.
+    """
+    if not is_set(name):
+        return Interactions.read(name, relevant=relevant, **columns)
+    ratings: object = load_dataset(name)
+    if not isinstance(ratings, Interactions):
+        hint = "name a table of ratings or one of MovieLens"
+        raise check.error("recommending needs ratings of users", got=f"the ranking data {name}", hint=hint)
+    if named := {role: column for role, column in columns.items() if column is not None}:
+        raise check.error("columns of a set of the catalog are known", got=", ".join(named), hint="leave them out")
+    if "rating" in columns:  # None: every row counts
+        return Interactions.from_frame(ratings.to_frame(), rating=None, time=None if ratings.times is None else "time")
+    return replace(ratings, relevant=relevant)

@@ -1,0 +1,162 @@
+"""Feature columns of a table as one float32 matrix; those of categories as codes, with their lists of values."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
+
+CategoryLists = Mapping[str, Values]
+"""Column -> its categories."""
+
+_SHOWN = 8  # columns that an error lists
+_COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
+
+
+def category_lists(
+    table: pl.LazyFrame,
+    features: Sequence[str],
+    listed: Mapping[str, Values],
+    categorical: Collection[str],
+    requested: Mapping[str, Sequence[object]],
+) -> dict[str, Values]:
+    """Return the categories of every feature that holds categories rather than numbers or plain codes.
+
+    ``requested`` are those of the user; ``listed`` are those of the table where the types of columns lack them. A type
+    that lists categories has them in its order; other text, if it is Categorical or named in ``categorical``, has those
+    that occur, sorted. A column of any type without a single value is one of missing numbers, or of missing categories
+    where it is to have some.
+    """
+    schema = table.collect_schema()
+    odd = [name for name in features if not _fits(schema[name], requested.get(name))]
+    empty = {name for name in odd if schema[name] == pl.Null}
+    if typed := [name for name in odd if name not in empty]:
+        has_values = table.select(pl.col(typed).is_not_null().any()).collect()
+        empty |= {name for name in typed if not has_values[name][0]}
+    categories: dict[str, Values] = {}
+    open_ended, text = [], []
+    for name in features:
+        kind = schema[name]
+        if name in requested:
+            categories[name] = values(requested[name], f"column {name!r}")
+            if name not in empty:
+                _check_kind(name, kind, categories[name])
+        elif name in listed:
+            categories[name] = listed[name]
+        elif isinstance(kind, pl.Enum):
+            categories[name] = tuple(kind.categories.to_list())
+        elif isinstance(kind, pl.Categorical) or (kind == pl.String and name in categorical):
+            open_ended.append(name)
+        elif name in empty:
+            continue
+        elif kind == pl.String:
+            text.append(name)
+        elif not _is_number(kind):
+            hint = f"leave it out with features={[f'!{name}']}, or encode it as numbers"
+            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
+    if text:
+        raise _no_numbers(text)
+    if open_ended:
+        different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
+        row = table.select(different).collect()
+        categories |= {name: tuple(row[name][0].to_list()) for name in open_ended}
+    return {name: categories[name] for name in features if name in categories}
+
+
+def _no_numbers(text: Sequence[str]) -> ValueError:
+    """Build the error of columns of text without a role, all of them at once."""
+    several = len(text) > 1
+    them, hold = ("those", "they hold") if several else ("it", "it holds")
+    shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
+    hint = (
+        f"name {them} in categorical=[…] if {hold} categories, in document=… if {hold} ids of documents, or leave "
+        f"{'one' if several else 'it'} out with features={[f'!{text[0]}']}"
+    )
+    got = f"String in column{'s' if several else ''} {shown}"
+    return check.error("a feature must be a column of numbers", got=got, hint=hint)
+
+
+def matrix(
+    table: pl.LazyFrame,
+    features: Sequence[str],
+    n_docs: int,
+    lists: CategoryLists,
+    order: NDArray[np.int64] | None = None,
+) -> NDArray[np.float32]:
+    """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes."""
+    filled = np.empty((n_docs, len(features)), np.float32)
+    for first in range(0, len(features), _COLUMNS_AT_ONCE):
+        part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
+        for number, series in enumerate(part.iter_columns(), first):
+            if series.null_count() == len(series):  # of whatever type
+                filled[:, number] = np.nan
+                continue
+            column = _codes(series, lists[series.name]) if series.name in lists else _float32(series)
+            filled[:, number] = column if order is None else column[order]
+    return filled
+
+
+def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Series:
+    """Return the categories of codes: an Enum of text, or a column of numbers; null where missing."""
+    kind = None if is_numeric(listed) else pl.Enum(list(map(str, listed)))
+    present = ~np.isnan(codes)
+    outside = present & ~np.isin(codes, np.arange(len(listed)))
+    if outside.any():
+        raise beyond(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
+    places = pl.Series(np.where(present, codes, 0).astype(np.uint32)).set(pl.Series(~present), None)
+    return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
+
+
+def _is_number(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind == pl.Boolean
+
+
+def _fits(kind: pl.DataType, listed: Sequence[object] | None) -> bool:
+    """Whether a column holds numbers, or the same type as its categories: text, or numbers."""
+    if not listed:
+        return _is_number(kind) or isinstance(kind, pl.Categorical | pl.Enum)
+    return _is_number(kind) if is_numeric(listed) else isinstance(kind, pl.Categorical | pl.Enum | pl.String)
+
+
+def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
+    """Raise unless a column of text has categories of text, and one of numbers has numbers."""
+    if not listed or _fits(kind, listed):
+        return
+    what = "numbers" if is_numeric(listed) else "text"
+    raise check.error(
+        f"a column whose categories are {what} must hold {what}",
+        got=f"{kind} in column {name!r}, whose first category is {listed[0]!r}",
+        hint="cast it, so that it holds the categories themselves",
+    )
+
+
+def _codes(series: pl.Series, listed: Values) -> NDArray[np.float32]:
+    """Return the index of every value in a list, NaN where it is not there."""
+    kind = series.dtype
+    if isinstance(kind, pl.Enum):
+        codes = _float32(series.to_physical())
+        table = translation(tuple(kind.categories.to_list()), listed, f"column {series.name!r}")
+        return codes if table is None else translated(codes, table, f"column {series.name!r}")
+    if not listed:
+        return np.full(len(series), np.nan, np.float32)
+    if is_numeric(listed):
+        places = {value: place for place, value in enumerate(listed)}
+        different, inverse = np.unique(series.drop_nulls().to_numpy(), return_inverse=True)
+        codes = np.full(len(series), np.nan, np.float32)
+        of_each = np.array([places.get(value, np.nan) for value in different.tolist()], np.float32)
+        codes[series.is_not_null().to_numpy()] = of_each[inverse]
+        return codes
+    text, places_of = series.cast(pl.String), np.arange(len(listed), dtype=np.float32)
+    return _float32(text.replace_strict(list(listed), places_of, default=None, return_dtype=pl.Float32))
+
+
+def _float32(series: pl.Series) -> NDArray[np.float32]:
+    column: NDArray[np.float32] = series.cast(pl.Float32).fill_null(np.nan).to_numpy()
+    infinite = np.isinf(column)
+    if series.dtype == pl.Float64 and infinite.any():
+        beyond = infinite & ~np.isinf(series.to_numpy())
+        column = np.where(beyond, np.copysign(np.finfo(np.float32).max, column), column)
+    return column

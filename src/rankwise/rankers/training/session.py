@@ -1,0 +1,71 @@
+"""The frame around the training loop, of rankers and rerankers: interrupts, threads, checkpoint, resume, progress."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankwise import caches
+from rankwise.rankers import storage
+from rankwise.rankers.training.interrupts import Interrupts
+from rankwise.rankers.training.loop import History, Loop, State
+from rankwise.rankers.training.progress import ProgressBar
+from rankwise.threads import use_threads
+
+Watch = Callable[[int, History], None]
+"""Called after every round with its number and the history so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One training run, ready to start: its loop, its progress bar, and where it starts without a checkpoint."""
+
+    loop: Loop
+    progress: ProgressBar
+    start: State = field(default_factory=State)
+    verify: Callable[[Mapping[str, bytes]], None] = lambda files: None  # noqa: ARG005
+    """Check of the files of a checkpoint, before the learner reads them."""
+
+    def resumed(self, *, resume: bool) -> tuple[State, object]:
+        """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
+        checkpoint = self.loop.checkpoint
+        if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
+            return self.start, None
+        state, files = content
+        with storage.making_sense(checkpoint.path):
+            self.verify(files)
+            return state, self.loop.learner.resume(files, state)
+
+
+def train(
+    prepare: Callable[[], Session],
+    keep: Callable[[Any, State], None],
+    *,
+    threads: int,
+    progress: bool | None,
+    resume: bool,
+    watch: Watch | None,
+) -> str:
+    """Run the training that ``prepare`` builds, and return why it ended.
+
+    Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
+    learner: an interruption waits until it has returned.
+    """
+    with Interrupts() as interrupts, use_threads(threads), caches.announce_compiling(progress):
+        with interrupts.allowed():
+            session = prepare()
+            state, best = session.resumed(resume=resume)
+        learner, unit = session.loop.learner, session.loop.stopping.unit
+        reports = [session.progress.report]
+        if watch is not None:
+            reports.append(lambda state: watch(state.done, state.history))
+        with session.progress.showing(progress if learner.processes.first else False, state.done):
+            state = replace(session.loop, reports=reports).run(state, best, interrupts)
+        keep(learner, state)
+        del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
+    if interrupts.asked:  # after the last round
+        state.stopped = "interrupted"
+    if state.stopped == "interrupted":
+        kept = f"the best model so far, of {state.best} {unit}, is kept"
+        warnings.warn(f"interrupted after {unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=4)
+    return state.stopped

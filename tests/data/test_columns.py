@@ -1,0 +1,231 @@
+"""The table of columns: a row of it is all that a column needs to be carried everywhere."""
+
+import typing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise import check
+from rankwise.data import columns
+from rankwise.data.catalog.load import load_dataset
+from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.trees.cluster.rows import facts_of
+
+FRESHNESS = DataColumn(
+    name="freshness",
+    per="document",
+    kind="number",
+    check=lambda values, data: check.document_values("freshness", values, data.offsets, data.query_ids),
+    role="age",
+    objectives="nothing yet",
+    trains=True,
+)
+REGION = DataColumn(
+    name="regions",
+    per="query",
+    kind="id",
+    check=lambda values, data: check.identifiers("regions", values, data.n_queries, "query"),
+    role="region",
+)
+ROLES = {"age": "age", "region": "region"}
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> RankingDataset:
+    """A data set with two columns that only the table knows, added while the test runs."""
+    monkeypatch.setattr(columns, "COLUMNS", (*COLUMNS, FRESHNESS, REGION))
+    plain = rw.synthetic(n_queries=12, n_docs=5, n_features=1, seed=1)
+    plain = plain.with_(features=np.arange(plain.n_docs)[:, None])
+    more = {"freshness": np.arange(plain.n_docs) / 8, "regions": [f"r{query}" for query in range(12)]}
+    return plain.with_(query_ids=np.arange(12) + 100, **more)  # type: ignore[arg-type]
+
+
+def same(part: RankingDataset, whole: RankingDataset) -> None:
+    """Assert that documents and queries of a part have the values that they have in the whole."""
+    assert part.query_ids is not None
+    numbers = np.asarray(part.query_ids - 100)
+    expected = whole.take(numbers)
+    assert vars(part)["regions"].tolist() == [f"r{query}" for query in numbers]
+    np.testing.assert_array_equal(vars(part)["freshness"], vars(expected)["freshness"])
+    np.testing.assert_array_equal(part.labels, expected.labels)
+
+
+def test_take_split_and_concatenate_keep_a_new_column(data: RankingDataset):
+    part = data.take([3, 1])
+    rows = np.concatenate([np.flatnonzero(data.qids() == query) for query in (103, 101)])
+    np.testing.assert_array_equal(vars(part)["freshness"], rows / 8)
+    for piece in (*rw.split(data, (0.6, 0.2, 0.2)), *next(iter(rw.folds(data, 4)))):
+        same(piece, data)
+    same(rw.concatenate([data.take([3]), data.take([1])]), data)
+    assert not vars(part)["freshness"].flags.writeable
+
+
+def test_perturbed_and_clicked_data_keep_a_new_column(data: RankingDataset):
+    values = dict(zip(data.features[:, 0].tolist(), vars(data)["freshness"].tolist(), strict=True))
+    for changed in (rw.add_negatives(data, 0.5), rw.simulate_clicks(data), rw.flip_labels(data, 0.5)):
+        assert [values[first] for first in changed.features[:, 0].tolist()] == vars(changed)["freshness"].tolist()
+        assert len(vars(changed)["regions"]) == changed.n_queries
+
+
+def test_frames_and_files_keep_a_new_column(data: RankingDataset, tmp_path: Path):
+    frame = rw.to_frame(data)
+    same(RankingDataset.from_frame(frame, **ROLES), data)  # type: ignore[arg-type]
+    path = rw.write_parquet(data, tmp_path / "rows.parquet")
+    same(rw.read_parquet(path), data)
+    same(rw.open_data(path), data)
+    same(rw.open_data(path), data)  # from the copy on disk
+    frame.write_csv(tmp_path / "rows.csv")
+    same(rw.read_data(tmp_path / "rows.csv", age="age", region="region"), data)
+    with pytest.raises(ValueError, match="LETOR text cannot hold freshness, regions"):
+        rw.write_letor(data, tmp_path / "rows.txt")
+
+
+def test_copies_in_the_cache_keep_a_new_column(data: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("rankwise.data.catalog.entry.KEYS", ("train", "test"))
+    rw.write_parquet(data, tmp_path / "rows.parquet")
+    (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
+    for _ in range(2):
+        same(load_dataset(str(tmp_path / "mine.toml"), part="train"), data)
+
+
+def test_digests_include_a_column_that_trains(data: RankingDataset):
+    other = data.with_(freshness=vars(data)["freshness"] + 1)  # type: ignore[call-arg]
+    for digest in (fingerprint, lambda part: facts_of(part).digest):
+        assert digest(data) != digest(other)
+        assert digest(data) == digest(data.with_(regions=None))  # type: ignore[call-arg]
+
+
+def test_values_that_change_within_a_query_are_rejected(data: RankingDataset):
+    frame = rw.to_frame(data).with_columns(pl.int_range(pl.len()).alias("region"))
+    with pytest.raises(ValueError, match="the region changes within a query"):
+        RankingDataset.from_frame(frame, **ROLES)  # type: ignore[arg-type]
+
+
+def values_of(column: DataColumn, data: RankingDataset) -> Any:
+    """Return different values of a column, as far as its check allows."""
+    numbers = np.arange(data.n_docs if column.per == "document" else data.n_queries)
+    if column.name == "judged":
+        return np.where(data.labels > 0, 1, numbers % 2)
+    if column.name == "rows":
+        return numbers[::-1]
+    return numbers + 1 if column.kind == "number" else [f"value {number}" for number in numbers]
+
+
+@pytest.mark.parametrize("column", [column for column in COLUMNS if column.name != "labels"], ids=lambda it: it.name)
+def test_every_column_is_kept(column: DataColumn, tmp_path: Path):
+    data = rw.synthetic(n_queries=12, n_docs=5, n_features=1, seed=1)
+    data = data.with_(features=np.arange(data.n_docs)[:, None])
+    data = data.with_(**{column.name: values_of(column, data)})
+
+    def expected(rows: Any, queries: Any) -> list[Any]:
+        whole = getattr(data, column.name)
+        return list(whole[rows if column.per == "document" else queries].tolist())
+
+    def kept(part: RankingDataset) -> list[Any]:
+        return list(getattr(part, column.name).tolist())
+
+    rows = np.concatenate([np.arange(data.offsets[query], data.offsets[query + 1]) for query in (3, 1)])
+    assert kept(data.take([3, 1])) == expected(rows, [3, 1])
+    for piece in (*rw.split(data), *next(iter(rw.folds(data, 4)))):
+        places = piece.features[:, 0].astype(int)
+        queries = np.unique(np.searchsorted(data.offsets, places, side="right") - 1)
+        assert kept(piece) == expected(places, queries)
+    if column.name != "rows":  # those of several tables have no meaning together
+        assert kept(rw.concatenate([data.take([3]), data.take([1])])) == expected(rows, [3, 1])
+        if column.name != "query_ids":  # which a part always has
+            with pytest.raises(ValueError, match=f"some of the data sets to be joined have {column.name} and some do"):
+                rw.concatenate([data.take([3]), data.take([1]).with_(**{column.name: None})])  # type: ignore[arg-type]
+    if column.name not in ("rows", "positions", "propensities", "query_ids"):  # which lists of negatives cannot have
+        longer = rw.add_negatives(data, 0.5)
+        per_document = column.per == "document" and column.name != "judged"  # negatives were not judged
+        assert kept(longer)[:3] == expected(longer.features[:3, 0].astype(int), slice(3))
+        assert not per_document or kept(longer) == expected(longer.features[:, 0].astype(int), ...)
+    if column.role:
+        path = rw.write_parquet(data, tmp_path / "rows.parquet")
+        for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
+            assert kept(part) == expected(slice(None), slice(None))
+    if not column.in_letor:
+        with pytest.raises(ValueError, match=f"LETOR text cannot hold {column.name}"):
+            rw.write_letor(data, tmp_path / "rows.txt")
+        rw.write_letor(data, tmp_path / "rows.txt", lossy=True)
+        assert getattr(rw.read_letor(tmp_path / "rows.txt"), column.name) is None
+
+
+TEXTS = ["a hat", "", 'a "red", round\nhat', "Hüte 帽"] * 16
+
+
+@pytest.fixture
+def texts() -> RankingDataset:
+    plain = rw.synthetic(n_queries=6, n_docs=5, n_features=1, seed=1)
+    documents = TEXTS[: plain.n_docs]
+    return plain.with_(query_texts=["red", "", "Hüte", "red", "x", "y"], document_texts=documents)
+
+
+def same_texts(part: RankingDataset, whole: RankingDataset) -> None:
+    for name in ("query_texts", "document_texts"):
+        values = vars(part)[name]
+        assert values.dtype == object
+        assert not values.flags.writeable
+        assert values.tolist() == vars(whole)[name].tolist()
+
+
+def test_texts_are_columns(texts: RankingDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert texts.document_texts is not None
+    rows = np.concatenate([np.flatnonzero(texts.qids() == query) for query in (3, 1)])
+    assert texts.take([3, 1]).document_texts.tolist() == [texts.document_texts[row] for row in rows]  # type: ignore[union-attr]
+    same_texts(rw.concatenate([texts.take([3]), texts.take([1])]), texts.take([3, 1]))
+    same_texts(
+        RankingDataset.from_frame(rw.to_frame(texts), query_text="query_text", document_text="document_text"), texts
+    )
+    path = rw.write_parquet(texts, tmp_path / "rows.parquet")
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine.toml").write_text('train = "rows.parquet"\ntest = "rows.parquet"\n')
+    for data in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):
+        same_texts(data, texts)
+    for _ in range(2):
+        same_texts(load_dataset(str(tmp_path / "mine.toml"), part="train"), texts)
+    rw.to_frame(texts).write_csv(tmp_path / "rows.csv")
+    same_texts(rw.read_csv(tmp_path / "rows.csv", query_text="query_text", document_text="document_text"), texts)
+    assert fingerprint(texts) == fingerprint(texts.with_(query_texts=None))
+
+
+def test_texts_that_are_none_are_rejected(texts: RankingDataset):
+    with pytest.raises(ValueError, match="there must be one text for each query: got 1 texts for 6"):
+        texts.with_(query_texts=["red"])
+    with pytest.raises(
+        ValueError, match="the text of a query must be a str that UTF-8 can hold: got 3 at query number 5"
+    ):
+        texts.with_(query_texts=["a", "b", "c", "d", "e", 3])  # type: ignore[arg-type]
+    frame = rw.to_frame(texts)
+    with pytest.raises(ValueError, match="the document_text column must hold text: got Float64 in column 'label'"):
+        RankingDataset.from_frame(frame.drop("query_text"), document_text="label")
+    with pytest.raises(ValueError, match="the query_text changes within a query"):
+        RankingDataset.from_frame(frame, query_text="document_text")
+
+
+def test_unknown_columns_are_rejected():
+    with pytest.raises(TypeError, match="RankingDataset has no argument 'weight'. Hint: did you mean 'weights'"):
+        RankingDataset([[1.0]], [0], [0, 1], weight=[1.0])  # type: ignore[call-arg]
+    frame = pl.DataFrame({"qid": [1], "label": [1], "x": [0.5]})
+    with pytest.raises(TypeError, match="from_frame has no argument 'weights'. Hint: did you mean 'weight'"):
+        RankingDataset.from_frame(frame, weights="x")  # type: ignore[call-arg]
+
+
+def test_types_agree_with_the_table():
+    names = {column.name for column in COLUMNS}
+    assert set(NamedColumns.__annotations__) - {"feature_names", "categorical", "categories"} == names - {"labels"}
+    assert set(Names.__annotations__) == {column.role for column in COLUMNS if column.role}
+    assert names <= set(typing.get_type_hints(RankingDataset, localns={"Stream": rw.Stream}))
+    assert "query_ids" not in Columns.__annotations__
+
+
+def test_the_page_about_data_names_every_role():
+    page = Path(__file__, "../../../docs/data.md").resolve().read_text(encoding="utf-8")
+    assert [column.role for column in COLUMNS if column.role and f"| `{column.role}=" not in page] == []
