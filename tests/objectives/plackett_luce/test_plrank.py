@@ -62,15 +62,15 @@ def exact(scores, rewards, theta):
 def rankings(sampler, scores, cutoff, n_queries, samples=1, draws="independent", which=0):
     """Sample number ``which`` of many queries with the same scores."""
     scores = np.array(scores)
-    numbers, whole, batch, at = working_memory(scores.size)
+    floats, integers, batch, at = working_memory(scores.size)
     head = min(cutoff, scores.size)
     key = keys(rw.Stream(seed=5))
     out = np.empty((n_queries, head), np.int64)
     for q in range(n_queries):
-        steep = tabulate(scores, scores, head, numbers, whole)
-        settings = (samples, DRAWS.index(draws), scores.size, head, numbers, whole, batch, at)
+        steep = tabulate(scores, scores, head, floats, integers)
+        settings = (samples, DRAWS.index(draws), scores.size, head, floats, integers, batch, at)
         draw(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
-        out[q] = whole[PLACE, at[which * head : (which + 1) * head]]
+        out[q] = integers[PLACE, at[which * head : (which + 1) * head]]
     return out
 
 
@@ -247,12 +247,12 @@ def test_one_rank_is_a_softmax():
 
 
 def test_every_stratum_is_used_once_per_rank():
-    _, whole, batch, _ = working_memory(30)
+    _, integers, batch, _ = working_memory(30)
     for samples in (1, 7, 64):
         key = keys(rw.Stream(seed=0))
-        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, whole[STRATUM], whole[STRIDE])
+        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, integers[STRATUM], integers[STRIDE])
         plackett_luce._fill_uniforms(
-            key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, whole, batch[UNIFORM]
+            key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, integers, batch[UNIFORM]
         )
         uniforms = batch[UNIFORM, : 5 * samples].reshape(5, samples)
         assert (np.sort(np.floor(uniforms * samples), axis=1) == np.arange(samples)).all()
@@ -286,18 +286,18 @@ def test_results_depend_on_ids_alone(sampler, draws):
     ids = np.array([f"q{k}" for k in range(40)])
     plrank = rw.PLRank(sampler=sampler, draws=draws, samples=70, cutoff=7)
     with rw.use_threads(1):
-        whole = plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids))
+        full = plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids))
     with rw.use_threads(2):
-        for one, other in zip(whole, plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids)), strict=True):
+        for one, other in zip(full, plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids)), strict=True):
             assert (one == other).all()
     order = np.random.default_rng(1).permutation(40)[:25]
     rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in order])
     cuts = np.concatenate(([0], np.cumsum(np.diff(offsets)[order])))
     part = plrank(scores[rows], labels[rows], cuts, rw.Stream(seed=4, query_ids=ids[order]))
-    assert (part.value == whole.value[order]).all()
-    assert (part.gradient == whole.gradient[rows]).all()
-    assert (part.hessian == whole.hessian[rows]).all()
-    assert (plrank(scores, labels, offsets, rw.Stream(seed=5, query_ids=ids)).gradient != whole.gradient).any()
+    assert (part.value == full.value[order]).all()
+    assert (part.gradient == full.gradient[rows]).all()
+    assert (part.hessian == full.hessian[rows]).all()
+    assert (plrank(scores, labels, offsets, rw.Stream(seed=5, query_ids=ids)).gradient != full.gradient).any()
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -19,7 +19,7 @@ METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
 def forget():
     """Be as a new process is."""
     bounds._capped.cache_clear()
-    bounds._whole.cache_clear()
+    bounds._full.cache_clear()
 
 
 def sharp(text):

@@ -41,7 +41,7 @@ _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sig
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Smooth(Objective):
-    """What smooth metrics have in common."""
+    """Settings and preparation of the smooth metrics."""
 
     eta: float = 1.0
     kernel: str = "sigmoid"
@@ -86,7 +86,7 @@ class _Smooth(Objective):
 
 
 class SmoothArguments(NamedTuple):
-    """What smooth ranks are weighed by."""
+    """Arguments of the kernels of smooth metrics, beside the scores."""
 
     gains: PerDocument
     """Gains, or 1 for relevant documents and 0 for others."""
