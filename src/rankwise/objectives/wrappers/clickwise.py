@@ -91,6 +91,10 @@ class PreparedClickwise(Prepared):
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Sum the inner derivatives over the lists of a query's clicks."""
+        if not self.positions.size:
+            for column in (out.value, *out.columns):
+                column[:] = 0.0
+            return
         part = self.copies.lists.outputs_like(out)
         self.inner.fill(self.copies.per_document(scores), self._stream(stream), part)
         self.lists.gather(self.copies, self.clicks, self.weights, part, out)
