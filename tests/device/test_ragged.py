@@ -1,4 +1,4 @@
-"""Ragged lists on a device: tiles, and lists taken out."""
+"""Ragged lists on a device: tiles, and the rows of selected queries."""
 
 import numpy as np
 
@@ -14,20 +14,20 @@ def test_tiles_cover_every_document_once_the_longest_list_first():
     assert lists.tiles(4) is lists.tiles(4)  # made once
 
 
-def test_take():
+def test_rows_of_selected_queries():
     lists = Lists([3, 2, 1]).on_device()
-    taken = lists.rows(np.array([2, 0, 2]))
-    assert taken.ragged.host.tolist() == taken.ragged.offsets.tolist() == [0, 1, 4, 5]
-    assert taken.rows.tolist() == [5, 0, 1, 2, 5]
-    assert taken.ragged.spread(taken.numbers).tolist() == [2, 0, 0, 0, 2]
+    selected = lists.rows(np.array([2, 0, 2]))
+    assert selected.ragged.host.tolist() == selected.ragged.offsets.tolist() == [0, 1, 4, 5]
+    assert selected.rows.tolist() == [5, 0, 1, 2, 5]
+    assert selected.ragged.spread(selected.numbers).tolist() == [2, 0, 0, 0, 2]
     assert lists.rows(np.array([], int)).rows.tolist() == []
 
 
 def test_tiles_that_the_device_makes_cover_every_document_once():
     sizes = [3, 10, 1, 4, 300]
-    there = Ragged(Lists(sizes).on_device().offsets, sum(sizes))
-    queries, starts = (column.cpu().tolist() for column in there.tiles(4))
+    ragged = Ragged(Lists(sizes).on_device().offsets, sum(sizes))
+    queries, starts = (column.cpu().tolist() for column in ragged.tiles(4))
     tiles = [(query, start) for query, start in zip(queries, starts, strict=True) if start < sizes[query]]
     assert tiles == [(query, start) for query, size in enumerate(sizes) for start in range(0, size, 4)]
-    assert there.longest >= 300
-    assert there.host.tolist() == np.cumsum([0, *sizes]).tolist()  # asked for, they are copied
+    assert ragged.longest >= 300
+    assert ragged.host.tolist() == np.cumsum([0, *sizes]).tolist()  # copied when they are read

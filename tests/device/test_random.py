@@ -27,8 +27,8 @@ def fill(offsets, key_low, key_high, words, draw, out, block: tl.constexpr):
 def test_bit_for_bit(ids):
     lists = Lists([1, 2, 7, 100])
     stream = rw.Stream(2**40 + 3, 7, ids).child("noise", 2)
-    there, (key,) = lists.on_device(), key_words([stream])
+    device_lists, (key,) = lists.on_device(), key_words([stream])
     for draw in (0, 1, 1000):
-        found = torch.empty(int(lists.offsets[-1]), dtype=torch.float64, device=DEVICE)
-        fill[(lists.n_queries,)](there.offsets, *key, query_words(stream, there), draw, found, block=128)
-        np.testing.assert_array_equal(found.cpu(), stream.documents(lists.offsets, draw))
+        actual = torch.empty(int(lists.offsets[-1]), dtype=torch.float64, device=DEVICE)
+        fill[(lists.n_queries,)](device_lists.offsets, *key, query_words(stream, device_lists), draw, actual, block=128)
+        np.testing.assert_array_equal(actual.cpu(), stream.documents(lists.offsets, draw))

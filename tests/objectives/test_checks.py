@@ -12,8 +12,8 @@ from tests.objectives.test_objectives import ALL
 
 @pytest.mark.parametrize("text", ALL)
 def test_every_objective_passes(text):
-    found = rw.check_objective(text)
-    assert found.passed, str(found)
+    actual = rw.check_objective(text)
+    assert actual.passed, str(actual)
 
 
 def right(scores, labels, offsets):
@@ -26,7 +26,7 @@ def wrong_gradient(scores, labels, offsets):
     return value, 1.01 * gradient, hessian
 
 
-def sees_others(scores, labels, offsets):
+def depends_on_other_queries(scores, labels, offsets):
     gradient = scores - labels - scores.mean()
     return gradient, np.ones_like(scores)
 
@@ -35,7 +35,7 @@ def overflows(scores, labels, offsets):
     return np.exp(np.float32(1.0) * scores.astype(np.float32)).astype(float), np.ones_like(scores)
 
 
-def forgets_the_stream(scores, labels, offsets, stream=None):
+def ignores_the_stream(scores, labels, offsets, stream=None):
     return np.random.default_rng().normal(size=scores.size), np.ones_like(scores)
 
 
@@ -48,8 +48,8 @@ class WrongHessian(rw.ListNet):
     name: ClassVar[str] = "wrong_hessian"
 
     def __call__(self, *arguments, **documents):
-        found = super().__call__(*arguments, **documents)
-        return found._replace(hessian=2.0 * found.hessian)
+        actual = super().__call__(*arguments, **documents)
+        return actual._replace(hessian=2.0 * actual.hessian)
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,21 @@ class WrongHessian(rw.ListNet):
     [
         (wrong_gradient, "gradient = d value / d score"),
         (WrongHessian(), "Hessian = d gradient / d score"),
-        (sees_others, "queries do not see each other"),
+        (depends_on_other_queries, "queries do not see each other"),
         (overflows, "extreme scores stay finite"),
-        (forgets_the_stream, "the same call gives the same"),
+        (ignores_the_stream, "the same call gives the same"),
         (wrong_shape, "shapes and finite numbers"),
     ],
 )
-def test_what_is_wrong_is_named(objective, check):
+def test_each_failed_check_is_named(objective, check):
     with np.errstate(over="ignore"):
-        found = rw.check_objective(objective)
-    assert not found.passed
-    assert check in [one.name for one in found.checks if one.outcome == "FAILED"]
-    assert "does not keep the contract" in str(found)
+        actual = rw.check_objective(objective)
+    assert not actual.passed
+    assert check in [one.name for one in actual.checks if one.outcome == "FAILED"]
+    assert "does not keep the contract" in str(actual)
 
 
-def test_what_is_right_passes():
+def test_a_correct_objective_passes():
     assert rw.check_objective(right).passed
     assert str(rw.check_objective(right)).splitlines()[0] == "right keeps the contract"
 
@@ -80,7 +80,7 @@ def lines(objective) -> dict:
     return {one.name: one for one in rw.check_objective(objective).checks}
 
 
-def test_a_hessian_that_is_negative_at_larger_scores_alone_is_found():
+def test_a_hessian_that_is_negative_at_large_scores_alone_is_reported():
     def bent(scores, labels, offsets):
         return scores - labels, np.where(np.abs(np.abs(scores) - 5.0) < 0.5, -0.0007, 1.0)
 
@@ -88,25 +88,25 @@ def test_a_hessian_that_is_negative_at_larger_scores_alone_is_found():
     assert "least -0.0007 at scores of ±5" in detail or "least -0.0007 at tied scores of ±5" in detail
 
 
-def test_what_was_tried_is_said_of_a_hessian_that_was_never_negative():
+def test_the_report_lists_the_scores_tried_for_a_negative_hessian():
     assert lines(right)["Hessian not negative"].detail == (
         "nowhere in 272 lists with ±1, ±5, ±50, tied and equal scores"
     )
 
 
 @pytest.mark.parametrize("at", [1.0, 5.0, 50.0])
-def test_a_gradient_that_is_wrong_at_one_scale_of_scores_is_found(at):
+def test_a_gradient_that_is_wrong_at_one_scale_of_scores_fails(at):
     def wrong(scores, labels, offsets):
         value, gradient, hessian = right(scores, labels, offsets)
         largest = np.abs(scores).max()
         return value, gradient * (1.01 if 0.6 * at < largest <= 1.1 * at else 1.0), hessian
 
-    found = lines(wrong)["gradient = d value / d score"]
-    assert found.outcome == "FAILED"
-    assert found.detail.endswith(f"at scores of ±{at:g}")
+    actual = lines(wrong)["gradient = d value / d score"]
+    assert actual.outcome == "FAILED"
+    assert actual.detail.endswith(f"at scores of ±{at:g}")
 
 
-def test_a_value_that_is_not_a_number_at_large_scores_is_no_pass():
+def test_a_nan_value_at_large_scores_fails():
     def lost(scores, labels, offsets):
         value, gradient, hessian = right(scores, labels, offsets)
         return np.where(np.abs(scores).max() > 10.0, np.nan, value), gradient, hessian

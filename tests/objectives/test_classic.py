@@ -10,10 +10,10 @@ from rankwise import BPR, ListMLE, RankNet
 
 
 def brute_bpr(scores, labels):
-    others = scores[labels == 0]
-    if not others.size:
+    columns = scores[labels == 0]
+    if not columns.size:
         return 0.0
-    return sum(np.logaddexp(0.0, -(score - others)).mean() for score in scores[labels > 0])
+    return sum(np.logaddexp(0.0, -(score - columns)).mean() for score in scores[labels > 0])
 
 
 def brute_ranknet(scores, labels, sigma):
@@ -86,7 +86,7 @@ def test_right_and_wrong_order_of_two_far_documents():
 
 
 @pytest.mark.parametrize("objective", [RankNet(), ListMLE(), ListMLE(ties="row")], ids=repr)
-def test_lists_that_teach_nothing(objective):
+def test_lists_without_information_give_zeros(objective):
     d = objective([3.0, 1.0, 2.0, 0.0], [4, 1, 1, 1], [0, 1, 4])
     assert all((part == 0).all() for part in d)
 

@@ -29,10 +29,10 @@ def test_no_metric_falls_below_its_bound(lists, binary):
         with pytest.raises(ValueError, match="no list has a relevant document"):
             rw.guarantees(scores, labels, offsets)
         return
-    found = rw.guarantees(scores, labels, offsets)
+    actual = rw.guarantees(scores, labels, offsets)
     is_binary = bool(np.isin(labels, (0.0, 1.0)).all())
-    assert [g.metric for g in found] == (["rr", "ndcg"] if is_binary else []) + ["ndcg", "ndcg"]
-    for guarantee in found:
+    assert [g.metric for g in actual] == (["rr", "ndcg"] if is_binary else []) + ["ndcg", "ndcg"]
+    for guarantee in actual:
         for ties in ("worst", "average"):
             values = rw.metric(guarantee.metric, ties=ties)(scores, labels, offsets)
             np.testing.assert_array_equal(np.isnan(values), np.isnan(guarantee.bound))
@@ -45,8 +45,8 @@ def test_no_metric_falls_below_its_bound(lists, binary):
 def test_bounds_are_tight_where_the_order_is_certain():
     # One relevant document far ahead: cross entropy 0, every bound 1, every metric 1.
     scores, labels = np.array([50.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0])
-    found = {g.source: g for g in rw.guarantees(scores, labels, [0, 3])}
-    for source, guarantee in found.items():
+    actual = {g.source: g for g in rw.guarantees(scores, labels, [0, 3])}
+    for source, guarantee in actual.items():
         if "2021" not in source:
             np.testing.assert_allclose(guarantee.bound, 1.0, err_msg=source)
     # The 2021 bound subtracts 1/IDCG: it comes near 1 as the gains grow.
@@ -58,8 +58,8 @@ def test_bounds_are_tight_where_the_order_is_certain():
 def test_equal_scores_are_the_tight_case_of_the_rank_bound():
     # All tied and one relevant: its worst rank is n, and 1/rank = rho = 1/n exactly.
     n = 7
-    found = rw.guarantees(np.zeros(n), np.eye(1, n)[0], [0, n])[0]
-    np.testing.assert_allclose(found.bound, rw.metric("rr(ties=worst)")(np.zeros(n), np.eye(1, n)[0], [0, n]))
+    actual = rw.guarantees(np.zeros(n), np.eye(1, n)[0], [0, n])[0]
+    np.testing.assert_allclose(actual.bound, rw.metric("rr(ties=worst)")(np.zeros(n), np.eye(1, n)[0], [0, n]))
 
 
 def test_the_2021_bound_is_mostly_vacuous_and_the_direct_one_is_not():

@@ -36,7 +36,7 @@ def test_everything_of_the_table_is_a_public_name(name):
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-def test_defaults_can_be_written_and_mean_nothing_else(entry):
+def test_defaults_read_back(entry):
     inside = "approx_ndcg" if entry.kind == "wrapper" else ""
     plain = rw.objective(f"{entry.name}({inside})")
     full = rw.objective(f"{entry.name}({', '.join(filter(None, (inside, entry.defaults())))})")
@@ -46,7 +46,7 @@ def test_defaults_can_be_written_and_mean_nothing_else(entry):
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
-def test_what_is_said_of_the_hessian_is_true(entry):
+def test_the_hessian_column_is_true(entry):
     if entry.name == "fair":  # whatever is inside
         assert not rw.objective("fair(approx_ndcg(curvature=exact))").exact_hessian
         assert rw.objective("fair(approx_ndcg)").estimator
@@ -76,12 +76,12 @@ def test_descriptions_are_single_sentences_without_citations(entry):
     assert entry.paper or entry.name == "weighted"  # which is nobody's invention
 
 
-def test_an_objective_that_is_nowhere_exact_says_so():
+def test_an_objective_without_an_exact_setting_is_not_exact():
     entry = dataclasses.replace(ENTRIES[0], exact_hessian=False, exact_with="")
     assert entry.hessian() == "not exact"
 
 
-def test_only_what_stands_between_markers_is_replaced():
+def test_only_text_between_markers_is_replaced():
     begin, end = "<!-- objectives:begin -->", "<!-- objectives:end -->"
     text = f"a\n{begin}\nold | table\n{end}\nb {begin}{end}\n"
     new = listing.rewritten(text)
@@ -113,9 +113,9 @@ def test_command_line_lists_the_same():
     document = CliRunner().invoke(app, ["objectives", "--json"])
     assert table.exit_code == document.exit_code == 0
     lines = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
-    found = json.loads(document.stdout)
-    assert [one["name"] for one in found] == [entry.name for entry in ENTRIES]
-    for entry, one in zip(ENTRIES, found, strict=True):
+    actual = json.loads(document.stdout)
+    assert [one["name"] for one in actual] == [entry.name for entry in ENTRIES]
+    for entry, one in zip(ENTRIES, actual, strict=True):
         for part in (entry.description, entry.paper, entry.hessian(), entry.defaults()):
             assert part in lines[entry.name]
         assert one["arguments"] == entry.arguments

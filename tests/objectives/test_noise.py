@@ -17,11 +17,11 @@ ORDERS = list(permutations(range(4)))
 def plackett_luce(scores):
     """The probability of each of the 24 orders of four documents: one softmax after another."""
     weights = np.exp(scores)
-    found = []
+    actual = []
     for order in ORDERS:
         left = weights[list(order)]
-        found.append(np.prod(left / np.cumsum(left[::-1])[::-1]))
-    return np.array(found)
+        actual.append(np.prod(left / np.cumsum(left[::-1])[::-1]))
+    return np.array(actual)
 
 
 def counted(rankings):
@@ -55,7 +55,7 @@ def test_gumbel_noise_of_a_scale_makes_plackett_luce_rankings_of_scores_over_it(
         ("logistic", lambda gap: 1.0 - (1.0 + (gap - 1.0) * np.exp(gap)) / np.expm1(gap) ** 2),
     ],
 )
-def test_two_documents_change_places_as_often_as_their_noise_says(noise, chance):
+def test_two_documents_are_swapped_with_the_probability_of_the_noise(noise, chance):
     drawn, scale = 40_000, 0.5
     scores = np.array([0.3, 1.0])
     rankings = rw.sample_rankings(scores, [0, 2], rw.Stream(seed=1), drawn, scale=scale, noise=noise)
@@ -86,7 +86,7 @@ def test_scores_are_logarithms_of_samples_of_the_concrete_distribution():
     assert np.array_equal(np.argsort(-cold[:, :2], axis=1), np.argsort(-hot[:, :2], axis=1))
 
 
-def test_draws_of_a_query_are_its_own_whatever_is_beside_it_and_whatever_the_threads(monkeypatch):
+def test_draws_of_a_query_depend_on_its_id_alone(monkeypatch):
     data = rw.synthetic(n_queries=40, n_docs=15, seed=2)
     scores = np.sin(np.arange(data.n_docs))
     kept = np.array([7, 3, 31])
@@ -96,14 +96,14 @@ def test_draws_of_a_query_are_its_own_whatever_is_beside_it_and_whatever_the_thr
         plain: Keywords = {}
         for settings in (plain, {"noise": "gaussian", "scale": 2.0}):
             monkeypatch.setenv("RANKWISE_THREADS", "1")
-            whole = draw(scores, data.offsets, data.stream(3), 5, **settings)
+            full = draw(scores, data.offsets, data.stream(3), 5, **settings)
             monkeypatch.setenv("RANKWISE_THREADS", "2")
-            assert np.array_equal(draw(scores, data.offsets, data.stream(3), 5, **settings), whole)
+            assert np.array_equal(draw(scores, data.offsets, data.stream(3), 5, **settings), full)
             part = draw(scores[rows], some.offsets, some.stream(3), 5, **settings)
-            assert np.array_equal(part, whole[:, rows])
-            assert not np.array_equal(draw(scores, data.offsets, data.stream(4), 5, **settings), whole)
+            assert np.array_equal(part, full[:, rows])
+            assert not np.array_equal(draw(scores, data.offsets, data.stream(4), 5, **settings), full)
             more = draw(scores, data.offsets, data.stream(3), 9, **settings)
-            assert np.array_equal(more[:5], whole)  # more samples keep the first
+            assert np.array_equal(more[:5], full)  # more samples keep the first
 
 
 def test_the_wrapper_trains_on_these_samples():
@@ -176,7 +176,7 @@ def test_no_noise_is_the_order_of_the_scores_and_short_lists_are_drawn_too():
         ({"temperature": 0.0}, "temperature must be a number"),
     ],
 )
-def test_what_cannot_be_drawn_says_why(settings, words):
+def test_wrong_settings_are_errors(settings, words):
     about: Keywords = {"scores": [1.0, 0.0], "offsets": [0, 2], "stream": rw.Stream(1), "samples": 2} | settings
     for draw in (rw.sample_scores, rw.sample_rankings):
         if draw is rw.sample_scores or "temperature" not in settings:

@@ -91,33 +91,33 @@ def stream(round: int = 0) -> rw.Stream:
     return rw.Stream(5, round, IDS)
 
 
-class Held:
-    """A pairwise loss with the pair weights of the scores that each stream met first, as its value is defined."""
+class FixedWeights:
+    """A pairwise loss whose pair weights are those at the first scores of each stream."""
 
     estimator = False
 
     def __init__(self, inner) -> None:
         self.inner, self.exact_hessian = inner, inner.exact_hessian
-        self.held: dict = {}
+        self.losses: dict = {}
 
     def __call__(self, scores, labels, offsets, stream=None, **documents) -> Derivatives:
         key = int(stream.key)
-        if key not in self.held:
+        if key not in self.losses:
             drawn = isinstance(self.inner, rw.Yeti)
             hold, draws = (yeti_by_hand.frozen, (stream,)) if drawn else (frozen, ())
-            self.held[key] = hold(self.inner, scores, labels, offsets, *draws)
-        found: Derivatives = self.inner(scores, labels, offsets, stream)
-        return found._replace(value=self.held[key](scores))
+            self.losses[key] = hold(self.inner, scores, labels, offsets, *draws)
+        actual: Derivatives = self.inner(scores, labels, offsets, stream)
+        return actual._replace(value=self.losses[key](scores))
 
 
-def held(objective):
-    """Replace every LambdaRank, Pairwise and Yeti inside an expression by one that holds its weights."""
+def with_fixed_weights(objective):
+    """Replace every LambdaRank, Pairwise and Yeti inside an expression by one with fixed weights."""
     if isinstance(objective, LambdaRank | Pairwise | rw.Yeti):
-        return Held(objective)
+        return FixedWeights(objective)
     if hasattr(objective, "terms"):
-        return dataclasses.replace(objective, terms=tuple((c, held(o)) for c, o in objective.terms))
+        return dataclasses.replace(objective, terms=tuple((c, with_fixed_weights(o)) for c, o in objective.terms))
     if hasattr(objective, "inner"):
-        return dataclasses.replace(objective, inner=held(objective.inner))
+        return dataclasses.replace(objective, inner=with_fixed_weights(objective.inner))
     return objective
 
 
@@ -135,39 +135,39 @@ def differences(function, scores: np.ndarray, step: float = 1e-4) -> np.ndarray:
 
 @pytest.mark.parametrize("text", DIFFERENTIABLE)
 def test_gradient_is_the_difference_of_the_value(text):
-    objective = held(rw.objective(text))
+    objective = with_fixed_weights(rw.objective(text))
     scores, labels = example()
-    found = objective(scores, labels, OFFSETS, stream())
+    actual = objective(scores, labels, OFFSETS, stream())
     expected = differences(lambda s: objective(s, labels, OFFSETS, stream()).value.sum(), scores)
-    np.testing.assert_allclose(found.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(actual.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("text", EXACT)
 def test_hessian_is_the_difference_of_the_gradient(text):
     objective = rw.objective(text)
     scores, labels = example()
-    found = objective(scores, labels, OFFSETS, stream())
+    actual = objective(scores, labels, OFFSETS, stream())
     expected = np.diag(differences(lambda s: objective(s, labels, OFFSETS, stream()).gradient, scores))
-    np.testing.assert_allclose(found.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(actual.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("text", ALL)
 def test_queries_are_independent_of_each_other_and_of_their_order(text):
     objective = rw.objective(text)
     scores, labels = example()
-    whole = objective(scores, labels, OFFSETS, stream())
+    full = objective(scores, labels, OFFSETS, stream())
     turned = np.array([3, 7, 0, 2, 6, 4, 1, 5])
     rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in turned])
     offsets = np.concatenate(([0], np.cumsum(np.array(SIZES)[turned])))
     other = objective(scores[rows], labels[rows], offsets, rw.Stream(5, 0, IDS[turned]))
-    np.testing.assert_array_equal(other.value, whole.value[turned])
+    np.testing.assert_array_equal(other.value, full.value[turned])
     for name in ("gradient", "hessian", "numerator"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(whole, name)[rows])
+        np.testing.assert_array_equal(getattr(other, name), getattr(full, name)[rows])
     for q in range(len(SIZES)):
         part = slice(OFFSETS[q], OFFSETS[q + 1])
         alone = objective(scores[part], labels[part], [0, SIZES[q]], rw.Stream(5, 0, IDS[q : q + 1]))
-        np.testing.assert_array_equal(alone.value[0], whole.value[q])
-        np.testing.assert_array_equal(alone.gradient, whole.gradient[part])
+        np.testing.assert_array_equal(alone.value[0], full.value[q])
+        np.testing.assert_array_equal(alone.gradient, full.gradient[part])
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -215,9 +215,9 @@ def test_gradients_of_a_list_add_up_to_zero(text):
     # The same invariance, seen from the derivative; true for estimators draw by draw too.
     objective = rw.objective(text)
     scores, labels = example(2)
-    found = objective(scores, labels, OFFSETS, stream())
-    sums = np.add.reduceat(found.gradient, OFFSETS[:-1])
-    np.testing.assert_allclose(sums, 0.0, atol=1e-9 * max(1.0, np.abs(found.gradient).max()))
+    actual = objective(scores, labels, OFFSETS, stream())
+    sums = np.add.reduceat(actual.gradient, OFFSETS[:-1])
+    np.testing.assert_allclose(sums, 0.0, atol=1e-9 * max(1.0, np.abs(actual.gradient).max()))
 
 
 @pytest.mark.parametrize("order", ["right", "wrong", "random"])
@@ -229,8 +229,8 @@ def test_extreme_scores_stay_finite(text, gap, order):
     rank = {"right": right, "wrong": 9 - right, "random": np.random.default_rng(0).permutation(10)}[order]
     for middle in (0.0, -gap):
         scores = gap * (4.5 - rank) / 4.5 + middle
-        found = rw.objective(text)(scores, labels, [0, 4, 10], rw.Stream(1))
-        for part in found:
+        actual = rw.objective(text)(scores, labels, [0, 4, 10], rw.Stream(1))
+        for part in actual:
             assert np.isfinite(part).all()
 
 
@@ -245,28 +245,28 @@ def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
                 assert np.isfinite(part.astype(np.float32)).all()  # as trees and nets see it
     for graded in np.array([[largest, 0, 0, 1], [largest] * 4, [1e-320, 0, 0, 0]]):
         try:
-            found = objective([1.0, 2.0, 3.0, 4.0], graded, [0, 4], rw.Stream(1))
+            actual = objective([1.0, 2.0, 3.0, 4.0], graded, [0, 4], rw.Stream(1))
         except ValueError as wrong:
             if "a label is too large" not in str(wrong):
                 raise
         else:
-            for part in found:
+            for part in actual:
                 assert np.isfinite(part).all()
 
 
 @pytest.mark.parametrize("text", ALL)
 def test_lists_without_information(text):
-    found = rw.objective(text)([1.0], [2.0], [0, 1], rw.Stream(1))
-    assert found.gradient == found.hessian == found.numerator == 0.0
+    actual = rw.objective(text)([1.0], [2.0], [0, 1], rw.Stream(1))
+    assert actual.gradient == actual.hessian == actual.numerator == 0.0
     learns_anyway = any(name in text for name in ("listnet", "xendcg"))
-    found = rw.objective(text)([1.0, 0.5, 2.0], [0.0, 0.0, 0.0], [0, 3], rw.Stream(1))
+    actual = rw.objective(text)([1.0, 0.5, 2.0], [0.0, 0.0, 0.0], [0, 3], rw.Stream(1))
     if not learns_anyway:
-        for part in found[1:]:
+        for part in actual[1:]:
             np.testing.assert_array_equal(part, 0.0)
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_text_and_object_are_one(text):
+def test_expressions_read_back(text):
     objective = rw.objective(text)
     assert rw.objective(repr(objective)) == objective
     assert repr(rw.objective(repr(objective))) == repr(objective)
@@ -308,7 +308,7 @@ def test_unknown_words_get_a_suggestion():
         rw.objective("xendcg(gamma=zreo)")
 
 
-def test_a_function_of_ones_own_is_an_objective():
+def test_a_function_is_an_objective():
     def squares(scores, labels, offsets, stream=None):
         gradient = np.asarray(scores) - labels
         value = np.add.reduceat(0.5 * gradient**2, np.asarray(offsets)[:-1])
@@ -336,21 +336,21 @@ def test_a_function_of_ones_own_is_an_objective():
         ("0.5*xendcg + 0.5*weighted(ranknet(sigma=5.0))", 0.1),  # the most sensitive term counts
     ],
 )
-def test_noise_is_half_of_what_matters_to_the_loss_unless_set(inner, scale):
+def test_the_default_noise_is_half_the_score_scale(inner, scale):
     scores, labels = example()
     default, same = rw.objective(f"stochastic({inner})"), rw.objective(f"stochastic({inner}, scale={scale})")
     assert repr(default) == f"stochastic({rw.objective(inner)!r})"
-    for found, expected in zip(*(o(scores, labels, OFFSETS, stream()) for o in (default, same)), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(*(o(scores, labels, OFFSETS, stream()) for o in (default, same)), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_sums_add_up():
     scores, labels = example()
     a, b = rw.SoftmaxCE(newton="diagonal"), rw.ApproxNDCG()
     parts = [o(scores, labels, OFFSETS) for o in (a, b)]
-    found = (0.7 * a - 0.3 * b)(scores, labels, OFFSETS)
+    actual = (0.7 * a - 0.3 * b)(scores, labels, OFFSETS)
     for k in range(3):
-        np.testing.assert_allclose(found[k], 0.7 * parts[0][k] - 0.3 * parts[1][k], atol=1e-15)
+        np.testing.assert_allclose(actual[k], 0.7 * parts[0][k] - 0.3 * parts[1][k], atol=1e-15)
     assert repr(0.7 * a - 0.3 * b) == "0.7*softmax_ce(newton=diagonal) - 0.3*approx_ndcg"
     assert (a + b) + a == rw.objective("softmax_ce(newton=diagonal) + approx_ndcg + softmax_ce(newton=diagonal)")
 
@@ -360,10 +360,10 @@ def test_long_lists(name):
     long = 5_000 if name in ("approx_ndcg", "smooth_ap", "smooth_rbp", "ranknet", "pairwise", "bpr") else 100_000
     rng = np.random.default_rng(0)
     labels = (rng.random(long) < 0.01) * rng.integers(1, 5, long).astype(float)
-    found = OBJECTIVES[name]()(rng.normal(size=long), labels, [0, long], rw.Stream(0))
-    for part in found:
+    actual = OBJECTIVES[name]()(rng.normal(size=long), labels, [0, long], rw.Stream(0))
+    for part in actual:
         assert np.isfinite(part).all()
-    assert np.abs(found.gradient).max() > 0
+    assert np.abs(actual.gradient).max() > 0
 
 
 def test_the_table_knows_every_wrapper():
@@ -384,7 +384,7 @@ def test_results_are_new_arrays_or_those_that_the_caller_brings():
         np.testing.assert_array_equal(part, expected)
 
 
-def test_an_objective_without_prepare_is_refused_when_it_is_made():
+def test_an_objective_without_prepare_cannot_be_constructed():
     class Idle(Objective):
         name = "idle"
 

@@ -14,7 +14,7 @@ from tests.objectives.test_objectives import ALL, IDS, OFFSETS, SIZES, example, 
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_a_prepared_objective_forgets_what_it_saw_before(text):
+def test_calls_do_not_depend_on_earlier_calls(text):
     objective = rw.objective(text)
     _, labels = example()
     prepared = objective.prepare(labels, OFFSETS)
@@ -27,20 +27,20 @@ def test_a_prepared_objective_forgets_what_it_saw_before(text):
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_a_part_of_the_queries_is_as_if_prepared_alone(text):
+def test_a_mini_batch_equals_an_objective_prepared_for_it(text):
     objective = rw.objective(text)
     scores, labels = example(4)
     prepared = objective.prepare(labels, OFFSETS)
-    whole = prepared(scores, stream())
+    full = prepared(scores, stream())
     for queries in (np.array([5, 2, 7, 0]), np.arange(2, 6), np.array([3])):
         rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in queries])
-        found = prepared.take(queries)(scores[rows], rw.Stream(5, 0, IDS[queries]))
-        np.testing.assert_array_equal(found.value, whole.value[queries])
+        actual = prepared.take(queries)(scores[rows], rw.Stream(5, 0, IDS[queries]))
+        np.testing.assert_array_equal(actual.value, full.value[queries])
         for name in ("gradient", "hessian", "numerator"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[rows])
+            np.testing.assert_array_equal(getattr(actual, name), getattr(full, name)[rows])
     twice = prepared.take(np.array([5, 2, 7, 0])).take(np.array([2, 1]))
     rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in (7, 2)])
-    np.testing.assert_array_equal(twice(scores[rows], rw.Stream(5, 0, IDS[[7, 2]])).gradient, whole.gradient[rows])
+    np.testing.assert_array_equal(twice(scores[rows], rw.Stream(5, 0, IDS[[7, 2]])).gradient, full.gradient[rows])
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -48,11 +48,11 @@ def test_the_hessian_can_be_left_out(text):
     objective = rw.objective(text)
     scores, labels = example(5)
     prepared = objective.prepare(labels, OFFSETS)
-    whole, part = prepared(scores, stream()), prepared(scores, stream(), hessian=False)
+    full, part = prepared(scores, stream()), prepared(scores, stream(), hessian=False)
     assert part.hessian.size == 0
     assert part.numerator is part.gradient
     for name in ("value", "gradient"):
-        one, other = getattr(part, name), getattr(whole, name)
+        one, other = getattr(part, name), getattr(full, name)
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * max(1.0, np.abs(other).max()))
 
 
@@ -63,8 +63,8 @@ def test_threads_may_share_it(text):
     scores = [np.random.default_rng(k).normal(size=data.n_docs) for k in range(24)]
     alone = [prepared(one, rw.Stream(0)).gradient.copy() for one in scores]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda one: prepared(one, rw.Stream(0)).gradient.copy(), scores))
-    for one, other in zip(found, alone, strict=True):
+        actual = list(pool.map(lambda one: prepared(one, rw.Stream(0)).gradient.copy(), scores))
+    for one, other in zip(actual, alone, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -74,7 +74,7 @@ def test_the_number_of_scores_is_checked():
         prepared([1.0, 2.0])
 
 
-def test_no_call_wakes_the_threads_of_blas():
+def test_calls_do_not_start_threads_of_blas():
     # They go on spinning for a while after a product of long arrays, on a core that a tree learner needs.
     source = Path(rw.__file__).parent
     for path in [*(source / "objectives").glob("*.py"), *source.glob("*.py")]:
@@ -87,7 +87,7 @@ def test_no_call_wakes_the_threads_of_blas():
 # Streams are told apart by names.
 
 
-def test_no_two_purposes_of_one_training_draw_alike():
+def test_streams_of_all_purposes_differ():
     source = Path(rw.__file__).parent
     purposes = set()
     for path in source.rglob("*.py"):
@@ -103,14 +103,14 @@ def test_no_two_purposes_of_one_training_draw_alike():
     assert np.unique(draws).size == draws.size
 
 
-def test_the_terms_of_a_sum_and_its_samples_draw_apart():
+def test_terms_and_samples_have_streams_of_their_own():
     seen = []
 
     def watch(scores, labels, offsets, stream):
         seen.append(int(stream.key))
         return np.zeros(len(offsets) - 1), np.zeros_like(scores), np.ones_like(scores)
 
-    objective = rw.stochastic(rw.objective(watch) + 2.0 * rw.weighted(rw.objective(watch)), samples=3) + watch_sum(
+    objective = rw.stochastic(rw.objective(watch) + 2.0 * rw.weighted(rw.objective(watch)), samples=3) + recording_sum(
         watch
     )
     scores, labels = example()
@@ -120,7 +120,7 @@ def test_the_terms_of_a_sum_and_its_samples_draw_apart():
     assert len(seen) == len(set(seen))
 
 
-def watch_sum(function):
+def recording_sum(function):
     return sum((rw.objective(function) * k for k in range(2, 6)), start=rw.objective(function) * 1.5)
 
 
@@ -139,10 +139,10 @@ def squares_with_values(scores, labels, offsets):
 @pytest.mark.parametrize("function", [squares, squares_with_values])
 def test_functions_are_objectives(function):
     scores, labels = example()
-    found = (0.5 * rw.objective(function) + 0.5 * rw.objective(function))(scores, labels, OFFSETS)
-    np.testing.assert_allclose(found.gradient, scores - labels)
-    np.testing.assert_array_equal(found.hessian, 1.0)
-    assert np.isnan(found.value).all() == (function is squares)
+    actual = (0.5 * rw.objective(function) + 0.5 * rw.objective(function))(scores, labels, OFFSETS)
+    np.testing.assert_allclose(actual.gradient, scores - labels)
+    np.testing.assert_array_equal(actual.hessian, 1.0)
+    assert np.isnan(actual.value).all() == (function is squares)
     mixed = 0.5 * rw.objective(function) + rw.ListNet()
     assert repr(mixed) == f"0.5*{function.__name__} + listnet"
     part = rw.objective(function).prepare(labels, OFFSETS).take(np.array([4, 2]))
@@ -151,7 +151,7 @@ def test_functions_are_objectives(function):
 
 
 @pytest.mark.parametrize("returned", [None, 3.0, ([1.0],), np.zeros(2), ([1.0, 2.0], [1.0]), (["a", "b"], ["c", "d"])])
-def test_what_a_function_must_return(returned):
+def test_wrong_results_of_a_function_are_errors(returned):
     with pytest.raises(ValueError, match=r"returned what is no set of derivatives: got .*\(gradient, hessian\)"):
         rw.objective(lambda scores, labels, offsets: returned)([0.0, 1.0], [0, 1], [0, 2])
 
@@ -168,15 +168,15 @@ def test_a_function_without_a_value_is_no_loss_of_torch():
         rw.torch_loss(squares)(torch.zeros(3), [0, 1, 1], [0, 2, 3])
 
 
-def test_columns_that_a_function_does_not_know_are_refused():
+def test_unknown_columns_of_a_function_are_rejected():
     with pytest.raises(ValueError, match="squares takes no document_weights"):
         rw.objective(squares)([0.0, 1.0], [0, 1], [0, 2], document_weights=[1.0, 2.0])
 
     def weighing(scores, labels, offsets, stream=None, document_weights=None):
         return document_weights * (scores - labels), document_weights
 
-    found = rw.stochastic(rw.objective(weighing), scale=0.0)(
+    actual = rw.stochastic(rw.objective(weighing), scale=0.0)(
         [0.0, 1.0], [0, 3], [0, 2], rw.Stream(0), document_weights=[1.0, 2.0]
     )
-    np.testing.assert_array_equal(found.gradient, [0.0, -4.0])
+    np.testing.assert_array_equal(actual.gradient, [0.0, -4.0])
     assert len(SIZES) == len(IDS)

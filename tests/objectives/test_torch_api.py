@@ -11,13 +11,13 @@ import torch
 import rankwise as rw
 from rankwise.objectives.lists import Derivatives
 from tests.objectives.test_objectives import OFFSETS, SIZES, stream
-from tests.objectives.test_torch_loss import FEW, WEIGHTS, given
+from tests.objectives.test_torch_loss import FEW, WEIGHTS, example_tensors
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("text", FEW)
 def test_lower_precision(text, dtype):
-    scores, labels, offsets = given(dtype)
+    scores, labels, offsets = example_tensors(dtype)
     exact = rw.objective(text)(scores.detach().double().numpy(), labels.numpy(), OFFSETS, stream())
     loss = rw.torch_loss(text)(scores, labels, offsets, stream=stream())
     loss.backward()
@@ -31,15 +31,15 @@ def test_lower_precision(text, dtype):
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32])
 def test_labels_and_offsets_of_any_kind(kind):
-    scores, labels, _ = given()
+    scores, labels, _ = example_tensors()
     expected = rw.torch_loss("ranknet")(scores, labels.numpy().tolist(), OFFSETS.tolist())
-    found = rw.torch_loss("ranknet")(scores, labels.to(kind), torch.tensor(OFFSETS, dtype=torch.int32))
-    assert found.item() == expected.item()
+    actual = rw.torch_loss("ranknet")(scores, labels.to(kind), torch.tensor(OFFSETS, dtype=torch.int32))
+    assert actual.item() == expected.item()
 
 
 def test_two_forwards_before_one_backward():
-    # Objectives use their arrays again once nobody holds them: what waits for a backward pass is held.
-    scores, labels, offsets = given()
+    # The gradient of each forward pass is its own array, until its backward pass.
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("approx_ndcg", "sum")
     first = loss(scores, labels, offsets)
     for spread in range(2, 12):
@@ -52,7 +52,7 @@ def test_two_forwards_before_one_backward():
 
 
 def test_the_same_loss_twice_and_backward_twice():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("ranknet")(scores, labels, offsets)
     (once,) = torch.autograd.grad(loss, scores, retain_graph=True)
     (twice,) = torch.autograd.grad(loss + loss, scores, retain_graph=True)
@@ -63,42 +63,42 @@ def test_the_same_loss_twice_and_backward_twice():
 
 
 def test_labels_and_weights_are_read_at_once():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("ranknet")
     (expected,) = torch.autograd.grad(loss(scores, labels, offsets), scores)
-    found = loss(scores, labels, offsets)
+    actual = loss(scores, labels, offsets)
     labels.zero_()
     offsets.zero_()
-    found.backward()
+    actual.backward()
     np.testing.assert_array_equal(scores.grad, expected)
 
 
 def test_without_gradients():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("ranknet")
     expected = loss(scores, labels, offsets)
     assert expected.requires_grad
     with torch.no_grad():
-        found = [loss(scores, labels, offsets)]
+        actual = [loss(scores, labels, offsets)]
     with torch.inference_mode():
-        found.append(loss(scores * 1.0, labels, offsets))
-    found += [loss(scores.detach(), labels, offsets), loss(scores.detach().numpy(), labels, offsets)]
-    for one in found:
+        actual.append(loss(scores * 1.0, labels, offsets))
+    actual += [loss(scores.detach(), labels, offsets), loss(scores.detach().numpy(), labels, offsets)]
+    for one in actual:
         assert one == expected
         assert not one.requires_grad
 
 
 def test_functional_gradients():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("ranknet")
     (expected,) = torch.autograd.grad(loss(scores, labels, offsets), scores)
     grades = labels.numpy()
-    found = torch.func.grad(lambda s: loss(s, grades, OFFSETS))(scores.detach())
-    np.testing.assert_array_equal(found, expected)
+    actual = torch.func.grad(lambda s: loss(s, grades, OFFSETS))(scores.detach())
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_differentiating_twice_is_an_error():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     weights: Any = torch.tensor(WEIGHTS, requires_grad=True)
     loss = rw.torch_loss("ranknet")(scores, labels, offsets, weights)
     (gradient,) = torch.autograd.grad(loss, scores, create_graph=True)
@@ -113,14 +113,14 @@ def test_a_data_sets_own_columns():
     data = rw.RankingDataset(data.features, data.labels, data.offsets, weights=[1.0, 2.0, 3.0])
     scores = np.random.default_rng(0).normal(size=data.n_docs)
     assert not data.labels.flags.writeable
-    found = rw.torch_loss("ranknet", "none")(scores, data.labels, data.offsets, data.weights)
+    actual = rw.torch_loss("ranknet", "none")(scores, data.labels, data.offsets, data.weights)
     expected = rw.RankNet()(scores, data.labels, data.offsets).value * [1.0, 2.0, 3.0]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_strided_scores():
     # A column of a matrix lies in steps.
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     matrix = torch.stack([scores.detach(), scores.detach()], 1).requires_grad_(True)
     loss = rw.torch_loss("ranknet")
     (expected,) = torch.autograd.grad(loss(scores, labels, offsets), scores)
@@ -129,7 +129,7 @@ def test_strided_scores():
 
 
 def test_nested_tensors_bring_their_offsets():
-    scores, labels, _ = given()
+    scores, labels, _ = example_tensors()
     nested: Any = torch.nested.nested_tensor_from_jagged(scores, torch.tensor(OFFSETS))
     loss = rw.torch_loss("ranknet")
     assert loss(nested.values(), labels, nested.offsets()) == loss(scores, labels, OFFSETS)
@@ -173,10 +173,10 @@ def test_compiled_models(backend):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's own
-        whole = gradients(torch.compile(step, backend=backend))
+        full = gradients(torch.compile(step, backend=backend))
         part = gradients(lambda own: step(torch.compile(own, backend=backend)))
         torch._dynamo.reset()
-    for ours, compiled, around in zip(gradients(step), whole, part, strict=True):
+    for ours, compiled, around in zip(gradients(step), full, part, strict=True):
         np.testing.assert_allclose(compiled, ours, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(around, ours, rtol=1e-4, atol=1e-6)
 
@@ -198,8 +198,8 @@ def test_a_net_learns():
     history = []
     for epoch in range(30):
         optimizer.zero_grad()
-        found = loss(net(features).squeeze(-1), data.labels, data.offsets, stream=data.stream(seed=0).at(epoch))
-        found.backward()
+        actual = loss(net(features).squeeze(-1), data.labels, data.offsets, stream=data.stream(seed=0).at(epoch))
+        actual.backward()
         optimizer.step()
-        history.append(found.item())
+        history.append(actual.item())
     assert history[-1] < history[0] - 0.05

@@ -16,11 +16,11 @@ import rankwise as rw
 from rankwise.objectives import prepared
 from rankwise.objectives import torch as losses
 from tests.objectives.test_objectives import ALL, stream
-from tests.objectives.test_torch_loss import MASK, WEIGHTS, given, pad
+from tests.objectives.test_torch_loss import MASK, WEIGHTS, example_tensors, pad
 
 
-class Elsewhere(torch.Tensor):
-    """A tensor of a device that is not there: its numbers lie on the CPU, but only a copy brings them back.
+class FakeDeviceTensor(torch.Tensor):
+    """A tensor of a device that does not exist: its numbers are on the CPU, but only a copy brings them back.
 
     It calls itself ``meta``, the one foreign device that torch has everywhere. As on a real device, tensors of the
     CPU cannot be mixed in, and arrays cannot share its memory.
@@ -42,67 +42,67 @@ class Elsewhere(torch.Tensor):
             kwargs["device"] = torch.device("cpu")
         if away and function is not torch.ops.aten._to_copy.default:
             assert all(isinstance(a, cls) or a.ndim == 0 for a in tensors), f"{function} mixes devices"
-        found = function(*tree_map(cls.bare, args), **tree_map(cls.bare, kwargs))
-        return tree_map(lambda a: cls(a) if away and isinstance(a, torch.Tensor) else a, found)
+        actual = function(*tree_map(cls.bare, args), **tree_map(cls.bare, kwargs))
+        return tree_map(lambda a: cls(a) if away and isinstance(a, torch.Tensor) else a, actual)
 
     @classmethod
     def bare(cls, value):
         return value.inside if isinstance(value, cls) else value
 
 
-class Pretend(TorchDispatchMode):
-    """Inside this, ``.to("meta")`` brings numbers to the device that is not there."""
+class FakeDeviceMode(TorchDispatchMode):
+    """A mode in which ``.to("meta")`` copies to the device that does not exist."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return Elsewhere.__torch_dispatch__(function, types, args, kwargs)
+        return FakeDeviceTensor.__torch_dispatch__(function, types, args, kwargs)
 
 
 @pytest.fixture
 def device(monkeypatch):
     monkeypatch.setattr(losses, "_warned", set())
-    with Pretend():
+    with FakeDeviceMode():
         yield "meta"
 
 
-TRAVEL = "softmax_ce has no kernel for the device 'meta': scores are copied to the CPU and gradients back"
+COPIES = "softmax_ce has no kernel for the device 'meta': scores are copied to the CPU and gradients back"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_tensors_travel_and_come_back(device, dtype):
-    here, labels, offsets = given(dtype)
+def test_gradients_come_back_to_the_device_of_the_scores(device, dtype):
+    cpu_scores, labels, offsets = example_tensors(dtype)
     loss = rw.torch_loss("softmax_ce")
-    expected = loss(here, labels, offsets, WEIGHTS)
+    expected = loss(cpu_scores, labels, offsets, WEIGHTS)
     expected.backward()
     for columns in ([labels, offsets], [labels.to(device), offsets.to(device)]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            there = here.detach().to(device).requires_grad_(True)
-            found = loss(there, *columns, torch.tensor(WEIGHTS).to(device))
-        found.backward()
-        assert found.device.type == there.grad.device.type == "meta"
-        assert found.dtype == expected.dtype
-        assert there.grad.dtype == dtype
-        np.testing.assert_array_equal(there.grad.inside.double(), here.grad.double())
-        assert found.inside == expected
-        padded = loss.padded(*(pad(x, 0.0).to(device) for x in (here, labels)), MASK.to(device), WEIGHTS)
+            device_scores = cpu_scores.detach().to(device).requires_grad_(True)
+            actual = loss(device_scores, *columns, torch.tensor(WEIGHTS).to(device))
+        actual.backward()
+        assert actual.device.type == device_scores.grad.device.type == "meta"
+        assert actual.dtype == expected.dtype
+        assert device_scores.grad.dtype == dtype
+        np.testing.assert_array_equal(device_scores.grad.inside.double(), cpu_scores.grad.double())
+        assert actual.inside == expected
+        padded = loss.padded(*(pad(x, 0.0).to(device) for x in (cpu_scores, labels)), MASK.to(device), WEIGHTS)
         assert padded.inside == expected
 
 
 def test_copies_are_warned_of_once(device):
-    scores, labels, offsets = given()
-    with pytest.warns(UserWarning, match=TRAVEL):
+    scores, labels, offsets = example_tensors()
+    with pytest.warns(UserWarning, match=COPIES):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
     rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
     rw.torch_loss("ranknet")(scores.detach().to(device), labels, offsets)
 
 
-def test_without_triton_it_is_said_what_to_install(device, monkeypatch):
+def test_without_triton_the_warning_names_it(device, monkeypatch):
     monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})
     monkeypatch.setattr(prepared, "_has_triton", lambda: False)
     monkeypatch.setattr(losses, "KERNEL_DEVICES", {"meta"})
     monkeypatch.setattr(losses, "find_spec", lambda name: None)
-    scores, labels, offsets = given()
-    with pytest.warns(UserWarning, match=f"{TRAVEL}.*Install triton"):
+    scores, labels, offsets = example_tensors()
+    with pytest.warns(UserWarning, match=f"{COPIES}.*Install triton"):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)
 
 
@@ -115,7 +115,7 @@ HINGE: Any = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "square
 
 
 class WithoutKernel(HINGE):
-    """An objective of one's own that brings no kernel for GPUs."""
+    """A user's objective without a device kernel."""
 
     prepares_on_device = False
 
@@ -123,43 +123,43 @@ class WithoutKernel(HINGE):
         return dataclasses.replace(super().prepare(labels, offsets, **columns), device_kernel="")
 
 
-OWN = WithoutKernel()
+WITHOUT_KERNEL = WithoutKernel()
 
 
-@pytest.mark.parametrize("own", [OWN, rw.objective(squared_error)])
-@pytest.mark.parametrize("around", [lambda own: own, lambda own: 0.5 * own + rw.SoftmaxCE(), rw.weighted])
-def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(device, monkeypatch, own, around):
+@pytest.mark.parametrize("inner", [WITHOUT_KERNEL, rw.objective(squared_error)])
+@pytest.mark.parametrize("around", [lambda inner: inner, lambda inner: 0.5 * inner + rw.SoftmaxCE(), rw.weighted])
+def test_an_objective_without_a_kernel_is_computed_by_the_cpu_with_one_warning(device, monkeypatch, inner, around):
     pytest.importorskip("triton")
     monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})
-    scores, labels, offsets = given()
-    loss = rw.torch_loss(around(own))
-    there = scores.detach().to(device).requires_grad_(True)
-    with pytest.warns(UserWarning, match=r"has no kernel for the device 'meta'.*The numbers are the same") as said:
-        found = loss(there, labels, offsets)
-    loss(there, labels, offsets)  # a second warning would be an error
-    found.backward()
+    scores, labels, offsets = example_tensors()
+    loss = rw.torch_loss(around(inner))
+    device_scores = scores.detach().to(device).requires_grad_(True)
+    with pytest.warns(UserWarning, match=r"has no kernel for the device 'meta'.*The numbers are the same") as warned:
+        actual = loss(device_scores, labels, offsets)
+    loss(device_scores, labels, offsets)  # a second warning would be an error
+    actual.backward()
     expected = loss(scores, labels, offsets)
     expected.backward()
-    assert len(said) == 1
-    assert found.inside == expected
-    np.testing.assert_array_equal(there.grad.inside, scores.grad)
+    assert len(warned) == 1
+    assert actual.inside == expected
+    np.testing.assert_array_equal(device_scores.grad.inside, scores.grad)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU of NVIDIA")
-@pytest.mark.parametrize("objective", [*ALL, OWN, rw.objective(squared_error)], ids=str)
+@pytest.mark.parametrize("objective", [*ALL, WITHOUT_KERNEL, rw.objective(squared_error)], ids=str)
 def test_cuda(objective):
-    here, labels, offsets = given(torch.float32)
-    scores = here.detach().cuda().requires_grad_(True)
+    cpu_scores, labels, offsets = example_tensors(torch.float32)
+    scores = cpu_scores.detach().cuda().requires_grad_(True)
     weights: Any = torch.tensor(WEIGHTS, device="cuda", requires_grad=True)
     loss = rw.torch_loss(objective)
-    expected = loss(here, labels, offsets, WEIGHTS, stream())
+    expected = loss(cpu_scores, labels, offsets, WEIGHTS, stream())
     expected.backward()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = loss(scores, labels.cuda(), offsets.cuda(), weights, stream())
-        padded = loss.padded(*(pad(x, 0.0).cuda() for x in (here, labels)), MASK.cuda(), WEIGHTS, stream())
-    found.backward()
-    assert found.is_cuda
+        actual = loss(scores, labels.cuda(), offsets.cuda(), weights, stream())
+        padded = loss.padded(*(pad(x, 0.0).cuda() for x in (cpu_scores, labels)), MASK.cuda(), WEIGHTS, stream())
+    actual.backward()
+    assert actual.is_cuda
     assert weights.grad is not None
-    np.testing.assert_allclose(scores.grad.cpu(), here.grad, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose([found.item(), padded.item()], expected.item(), rtol=1e-5)
+    np.testing.assert_allclose(scores.grad.cpu(), cpu_scores.grad, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose([actual.item(), padded.item()], expected.item(), rtol=1e-5)

@@ -11,13 +11,13 @@ import torch
 
 import rankwise as rw
 from rankwise.objectives.lists import Derivatives
-from tests.objectives.test_objectives import ALL, DIFFERENTIABLE, OFFSETS, SIZES, example, held, stream
+from tests.objectives.test_objectives import ALL, DIFFERENTIABLE, OFFSETS, SIZES, example, stream, with_fixed_weights
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0, 0.25, 1.5])
 FEW = ["softmax_ce", "approx_ndcg", "stochastic(plrank(samples=20), samples=2)", "0.7*xendcg + 0.3*ranknet"]
 
 
-def given(dtype=torch.float64) -> tuple[Any, Any, Any]:
+def example_tensors(dtype=torch.float64) -> tuple[Any, Any, Any]:
     scores, labels = example()
     return torch.tensor(scores, dtype=dtype, requires_grad=True), torch.tensor(labels), torch.tensor(OFFSETS)
 
@@ -39,7 +39,7 @@ MASK = torch.arange(max(SIZES)) < torch.tensor(SIZES)[:, None]
 
 @pytest.mark.parametrize("text", ALL)
 def test_value_and_gradient_are_the_objectives_own(text):
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     expected = rw.objective(text)(scores.detach().numpy(), labels.numpy(), OFFSETS, stream())
     value = rw.torch_loss(text, "none")(scores, labels, offsets, stream=stream())
     assert value.dtype == torch.float64
@@ -53,8 +53,8 @@ def test_value_and_gradient_are_the_objectives_own(text):
 @pytest.mark.parametrize("text", DIFFERENTIABLE)
 def test_gradcheck(text):
     # By numbers, through the scores and through the weights at once.
-    scores, labels, offsets = given()
-    loss = rw.torch_loss(held(rw.objective(text)))
+    scores, labels, offsets = example_tensors()
+    loss = rw.torch_loss(with_fixed_weights(rw.objective(text)))
     weights: Any = torch.tensor(WEIGHTS + 0.1, requires_grad=True)
     assert torch.autograd.gradcheck(
         lambda s, w: loss(s, labels, offsets, w, stream()), (scores, weights), eps=1e-5, atol=1e-5
@@ -93,7 +93,7 @@ def plain_ranknet(scores, labels):
     ],
 )
 def test_the_formula_written_in_torch(text, plain):
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     ours = rw.torch_loss(text, "none")(scores, labels, offsets)
     theirs = torch.stack([plain(scores[a:b], labels[a:b]) for a, b in itertools.pairwise(OFFSETS)])
     np.testing.assert_allclose(ours.detach(), theirs.detach(), atol=1e-12)
@@ -127,7 +127,7 @@ def test_reductions_by_hand():
 
 
 def test_gradients_flow_through_weights():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     weights: Any = torch.tensor(WEIGHTS, requires_grad=True)
     value = rw.torch_loss("ranknet", "none")(scores.detach(), labels, offsets).numpy()
     rw.torch_loss("ranknet")(scores.detach(), labels, offsets, weights).backward()
@@ -135,7 +135,7 @@ def test_gradients_flow_through_weights():
     np.testing.assert_allclose(weights.grad, (value - mean) / WEIGHTS.sum(), atol=1e-14)
 
 
-def test_weights_all_zero_and_no_queries_give_nothing():
+def test_zero_weights_and_empty_batches_give_zero():
     scores: Any = torch.tensor([1.0, 2.0], requires_grad=True)
     loss = rw.torch_loss("ranknet")(scores, [1, 0], [0, 2], weights=[0.0])
     loss.backward()
@@ -166,14 +166,14 @@ def test_queries_of_one_document():
 @pytest.mark.parametrize("text", FEW)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_padded_is_ragged(text, reduction):
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss(text, reduction)
     ragged = loss(scores, labels, offsets, WEIGHTS, stream())
     ragged.sum().backward()
     padded = pad(scores, np.nan).requires_grad_(True)  # what is padding is never looked at
-    found = loss.padded(padded, pad(labels, -1.0), MASK, WEIGHTS, stream())
-    found.sum().backward()
-    np.testing.assert_array_equal(found.detach(), ragged.detach())
+    actual = loss.padded(padded, pad(labels, -1.0), MASK, WEIGHTS, stream())
+    actual.sum().backward()
+    np.testing.assert_array_equal(actual.detach(), ragged.detach())
     np.testing.assert_array_equal(padded.grad, pad(scores.grad, 0.0))
 
 
@@ -189,7 +189,7 @@ def test_padding_anywhere_in_a_row():
 
 
 def test_columns_of_documents():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     chances = np.random.default_rng(1).random(OFFSETS[-1])
     expected = rw.SoftmaxCE()(scores.detach().numpy(), labels.numpy(), OFFSETS, document_weights=chances)
     loss = rw.torch_loss(rw.SoftmaxCE(), "none")
@@ -198,18 +198,18 @@ def test_columns_of_documents():
     np.testing.assert_array_equal(ragged.detach(), expected.value)
     np.testing.assert_array_equal(padded, expected.value)
     rewards = torch.rand(scores.numel(), dtype=torch.bfloat16)
-    found = rw.torch_loss("plrank", "none")(scores, labels, offsets, stream=stream(), document_rewards=rewards)
+    actual = rw.torch_loss("plrank", "none")(scores, labels, offsets, stream=stream(), document_rewards=rewards)
     own = rw.PLRank()(
         scores.detach().numpy(), labels.numpy(), OFFSETS, stream(), document_rewards=rewards.double().numpy()
     )
-    np.testing.assert_array_equal(found.detach(), own.value)
+    np.testing.assert_array_equal(actual.detach(), own.value)
 
 
 # Errors say what to do
 
 
 def test_errors():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     loss = rw.torch_loss("ranknet")
     with pytest.raises(ValueError, match=r"scores must be flat.*got shape \(33, 1\).*squeeze\(-1\).*padded"):
         loss(scores[:, None], labels, offsets)
@@ -233,7 +233,7 @@ def test_errors():
 
 @pytest.mark.parametrize("text", ["xendcg", "stochastic(approx_ndcg, samples=2)", "plrank(samples=5)"])
 def test_without_a_stream_each_step_draws_anew_and_seeds_repeat(text):
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
 
     def steps(loss, count):
         return [loss(scores, labels, offsets).item() for _ in range(count)]
@@ -248,7 +248,7 @@ def test_without_a_stream_each_step_draws_anew_and_seeds_repeat(text):
 
 
 def test_the_step_is_saved_with_the_modules_state_and_evaluation_does_not_move_it(tmp_path):
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     module = torch.nn.ModuleDict({"net": torch.nn.Linear(1, 1), "loss": rw.torch_loss("xendcg", seed=3)})
     loss = module["loss"]
     for _ in range(3):
@@ -264,7 +264,7 @@ def test_the_step_is_saved_with_the_modules_state_and_evaluation_does_not_move_i
 
 
 def test_a_padded_batch_draws_what_the_ragged_one_draws():
-    scores, labels, offsets = given()
+    scores, labels, offsets = example_tensors()
     ragged, padded = (rw.torch_loss("xendcg", seed=3) for _ in range(2))
     values = [ragged(scores, labels, offsets).item() for _ in range(2)]
     assert [padded.padded(pad(scores, 0.0), pad(labels, 0.0), MASK).item() for _ in range(2)] == values
@@ -283,7 +283,7 @@ def test_errors_of_padded_batches():
         loss.padded(square, square, torch.tensor([[True, True, True], [False, False, False]]))
 
 
-def test_an_objective_of_ones_own_must_keep_the_shape():
+def test_a_user_objective_must_keep_the_shape():
     def careless(scores, labels, offsets, stream=None):
         return Derivatives(scores, scores, scores, scores)
 
@@ -303,7 +303,7 @@ def test_an_objective_of_ones_own_must_keep_the_shape():
     np.testing.assert_array_equal(scores.grad, [1.0, 1.0, 1.0])
 
 
-def test_torch_is_imported_on_use_and_missed_by_name():
+def test_torch_is_imported_on_use_and_named_if_missing():
     code = (
         "import sys, rankwise as rw; rw.torch_loss; assert 'torch' not in sys.modules; sys.modules['torch'] = None\n"
         "try: rw.torch_loss('ranknet')\n"
@@ -313,7 +313,7 @@ def test_torch_is_imported_on_use_and_missed_by_name():
     assert done.stdout.strip() == "torch is not installed. Install it with: pip install 'rankwise[torch]'"
 
 
-def test_a_padded_batch_is_sent_to_padded_and_a_mask_of_numbers_to_bool():
+def test_hints_for_padded_batches_and_masks_of_numbers():
     loss = rw.torch_loss("softmax_ce")
     scores, labels, mask = torch.zeros(2, 3), torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool)
     for offsets in (mask, mask.int(), [0, 3, 6]):

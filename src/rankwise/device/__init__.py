@@ -1,4 +1,4 @@
-"""Ragged arrays on a GPU, and what all Triton kernels share: launches, tiles, order, random numbers."""
+"""Ragged arrays on a GPU, and the parts that all Triton kernels share: launches, tiles, order, random numbers."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor
 from rankwise.arrays import Column
 
 _STAGED = 2**15
-"""Bytes up to which CUDA copies at once what is to be copied, so that nothing is gained by pinned memory."""
+"""Bytes up to which CUDA copies to a buffer of its own at once, so that pinned memory is no faster."""
 
 
 def to_device(column: Column, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

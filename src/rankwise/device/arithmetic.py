@@ -1,4 +1,4 @@
-"""Functions that the fast ones of a GPU are too coarse for."""
+"""Functions with more digits than the fast ones of a GPU."""
 
 import triton
 import triton.language as tl
@@ -14,7 +14,7 @@ def sigmoid(x):
 @triton.jit
 def log1p_unit(x):
     """log(1 + x) for x in [0, 1], with all its digits near 0, where the logarithm of a GPU has none: 2·atanh(z)."""
-    if x.dtype == tl.float64:  # the logarithm has all digits, of 1 + x, and what rounding lost of that is added
+    if x.dtype == tl.float64:  # the logarithm of 1 + x has all digits; the error of rounding 1 + x is added
         sum_ = 1.0 + x
         return tl.log(sum_) + (x - (sum_ - 1.0)) / sum_
     z = x / (2.0 + x)

@@ -1,4 +1,4 @@
-"""How Triton kernels are compiled and launched, and how each begins."""
+"""Compilation and launches of Triton kernels, and the bounds that each begins with."""
 
 import inspect
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class TritonKernel:
                 return
             programs = grid if len(grid) == 3 else (*grid, 1) if len(grid) == 2 else (*grid, 1, 1)
             hooks = knobs.runtime.launch_enter_hook
-            if _TESTED and not getattr(hooks, "calls", hooks):  # no profiler wants to know
+            if _TESTED and not getattr(hooks, "calls", hooks):  # no profiler listens
                 stream = torch._C._cuda_getCurrentRawStream(device)
                 code, metadata = compiled.function, compiled.packed_metadata
                 compiled.run(*programs, stream, code, metadata, None, None, None, *arguments)
@@ -77,9 +77,9 @@ def list_bounds(offsets, query):
 
 @triton.jit
 def tile_bounds(offsets, tile_queries, tile_starts):
-    """Return the query of a program's tile, where in it the tile starts, and :func:`list_bounds`.
+    """Return the query of a program's tile, the start of the tile in it, and :func:`list_bounds`.
 
-    A table of tiles may end with tiles that start behind the end of their query: there is nothing to do for these.
+    A table of tiles may end with empty tiles, which start behind the end of their query.
     """
     query = tl.load(tile_queries + tl.program_id(0))
     first = tl.load(offsets + query)

@@ -17,9 +17,11 @@ def count_before(keys, size, mine, key, step: tl.constexpr):
     """Count for each document of a tile those of its list before it; equal keys stay in row order."""
     places = tl.arange(0, step)[:, None] * 0 + mine[None, :] * 0
     for begin in range(0, size, step):
-        others = begin + tl.arange(0, step)
-        other = tl.load(keys + others, mask=others < size, other=float("-inf"))[:, None]
-        places += ((other > key[None, :]) | ((other == key[None, :]) & (others[:, None] < mine[None, :]))).to(tl.int32)
+        candidates = begin + tl.arange(0, step)
+        candidate_key = tl.load(keys + candidates, mask=candidates < size, other=float("-inf"))[:, None]
+        places += (
+            (candidate_key > key[None, :]) | ((candidate_key == key[None, :]) & (candidates[:, None] < mine[None, :]))
+        ).to(tl.int32)
     return tl.sum(places, 0)
 
 

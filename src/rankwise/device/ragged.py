@@ -18,14 +18,14 @@ TILE = 32
 _FULL = 8192
 """Target number of warps: four times what an H100-class GPU holds at once."""
 _BEHIND = tl.constexpr(2**30)
-"""Where a tile starts that has no documents."""
+"""The start of a tile without documents."""
 _MANY = 2**14
-"""Queries from which the host makes the table of tiles, as every program would count those of all queries before."""
+"""From so many queries on the host makes the table of tiles: a device's programs each count the tiles of all before."""
 
 
 @triton_kernel
 def _fill_rows(offsets, starts, rows, block: tl.constexpr):
-    """Fill the rows of the documents of a query, which begin at a given row."""
+    """Fill the rows of the documents of a query, from its first row on."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
     start = tl.load(starts + query)
@@ -57,15 +57,15 @@ def _fill_tiles(offsets, tile_queries, tile_starts, n_queries, most, tile: tl.co
 
 @lru_cache(maxsize=64)
 def numbers(count: int, device: torch.device) -> Tensor:
-    """Return the numbers from 0 on, one tensor for all who ask."""
+    """Return the numbers from 0 on; all callers share one tensor."""
     return torch.arange(count, device=device)
 
 
 class Ragged:
-    """Where the documents of queries begin and end, on a device.
+    """The ranges of queries in flat tensors, on a device.
 
-    Offsets that the host has are read there, so that the launches are shaped by them. Offsets that only the device has
-    are not copied, as the host would have to wait: shapes then follow from the number of documents and of queries.
+    If the host has the offsets, they determine the shapes of launches. Offsets that only the device has are not copied,
+    as the host would have to wait: shapes then follow from the numbers of documents and queries.
 
     A *tile* is a range of one query, at most ``block`` documents long. One program works on one tile, so that long
     lists are shared among multiprocessors and short ones waste little.
@@ -75,7 +75,7 @@ class Ragged:
         self.offsets, self.device, self._host = offsets, offsets.device, host
         self.n_queries, self.n_docs = offsets.numel() - 1, n_docs
         self.once = host is None
-        """Whether they are used once: tables are then made quickly, rather than to be read quickly."""
+        """Whether they are used once: tables that are quick to make are then better than those quick to read."""
         self._tiles: dict[int, tuple[Tensor, Tensor]] = {}
         self._pair_shapes: dict[int, tuple[int, int]] = {}
 
@@ -100,7 +100,7 @@ class Ragged:
 
     @cached_property
     def longest(self) -> int:
-        """An upper bound of the sizes, and of 1: the largest, or all documents where the host does not know it."""
+        """An upper bound of the sizes, and of 1: the largest, if the host has the offsets."""
         if self._host is None:
             return max(self.n_docs - self.n_queries + 1, 1)
         return int((self._host[1:] - self._host[:-1]).max(initial=1))
@@ -113,7 +113,7 @@ class Ragged:
         return self.longest
 
     def tiles(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return the query of each tile, and where in that query it begins; the longest queries come first.
+        """Return the query of each tile, and its start in that query; the longest queries come first.
 
         A long query that comes last would keep one multiprocessor busy while the others are idle.
         """
@@ -132,7 +132,7 @@ class Ragged:
         return tile_queries, tile_starts
 
     def _device_tiles(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return a table of as many tiles as there may be; those that there are not start behind their query's end."""
+        """Return a table of the largest possible number of tiles; empty ones start behind the end of their query."""
         most = self.n_docs // block + self.n_queries
         tile_queries, tile_starts = torch.empty((2, most), dtype=torch.int32, device=self.device).unbind()
         _fill_tiles[(self.n_queries,)](
@@ -147,19 +147,19 @@ class Ragged:
 
     @cached_property
     def longest_first(self) -> Tensor:
-        """The queries by size: what takes long begins early."""
+        """The queries by size, the longest first, as they take longest."""
         if self.once:
             return torch.argsort(self.sizes, descending=True).to(torch.int32)
         return to_device(np.argsort(self.host[:-1] - self.host[1:], kind="stable").astype(np.int32), self.device)
 
     def pair_shape(self, reach: int | None = None) -> tuple[int, int]:
-        """How many others a block of pairs has for each document of a tile, and how many warps share it.
+        """Return the number of partners of each document in a block of pairs, and the number of warps of a tile.
 
-        ``reach``: of each pair one document is among the first so many, if not all pairs count.
+        ``reach``: if not all pairs count, one document of each pair is among this many first.
 
         A thread has pairs of one document alone, and adds them up in its registers; with several documents for a thread
-        every sum would go through shared memory. A tile has several warps, which take turns with the others, where one
-        warp with a tile of the longest query would still be at work when all others are done.
+        every sum would go through shared memory. A tile has several warps, which share the partners, if one warp with
+        a tile of the longest query would finish long after all others.
         """
         reach = self.longest if reach is None else min(reach, self.longest)
         if reach not in self._pair_shapes:
@@ -176,14 +176,14 @@ class Ragged:
         return self._pair_shapes[reach]
 
     def block(self, widest: int = 256) -> int:
-        """How many documents a program reads in one step along a query: a power of 2, no more than it needs."""
+        """Return the number of documents that a program reads in one step along a query: a power of 2."""
         return min(max(4, 1 << (self.typical - 1).bit_length()), widest)
 
     def spread(self, values: Tensor) -> Tensor:
         """Return the value of its query for each document."""
         return values.repeat_interleave(self.sizes, output_size=self.n_docs)
 
-    def rows(self, queries: NDArray[np.int64]) -> "Rows":
+    def rows(self, queries: NDArray[np.int64]) -> "SelectedRows":
         """Return the rows of the documents of some queries."""
         sizes = (self.host[1:] - self.host[:-1])[queries]
         offsets = offsets_of(sizes)
@@ -191,10 +191,10 @@ class Ragged:
         numbers, starts = to_device(np.stack((queries, self.host[:-1][queries])), self.device)
         rows = torch.empty(ragged.n_docs, dtype=torch.int64, device=self.device)
         _fill_rows[(ragged.n_queries,)](ragged.offsets, starts, rows, 256, num_warps=1)
-        return Rows(ragged, numbers, rows)
+        return SelectedRows(ragged, numbers, rows)
 
 
-class Rows(NamedTuple):
+class SelectedRows(NamedTuple):
     """Some of the queries of a ragged array."""
 
     ragged: Ragged

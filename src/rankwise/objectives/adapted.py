@@ -1,4 +1,4 @@
-"""A user's own function as an objective: here, and nowhere else.
+"""A user's own function as an objective.
 
 ``f(scores, labels, offsets)`` or ``f(scores, labels, offsets, stream)`` may return :class:`Derivatives`,
 ``(value, gradient, hessian)`` or ``(gradient, hessian)``.
@@ -27,7 +27,7 @@ _EXPECTED = (
 
 
 def as_objective(thing: object, wrapper: str = "") -> Objective:
-    """Return an objective as it is, and a function as one; an error names the ``wrapper`` that goes around it.
+    """Return an objective, or a function as one; an error names the ``wrapper`` around it.
 
     >>> def squares(scores, labels, offsets):
     ...     return scores - labels, np.ones_like(scores)
@@ -62,7 +62,7 @@ class Adapted(Objective):
         return bool(getattr(self.function, "estimator", False))
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Check the labels, and find out how the function is called."""
+        """Check the labels, and inspect the parameters of the function."""
         parameters = _parameters(self.function)
         checked, lists = checked_lists(labels, offsets)
         if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -85,16 +85,16 @@ class _PreparedFunction(Prepared):
 
     @property
     def own_numerator(self) -> bool:
-        """A function may return one."""
+        """True, as a function may return one."""
         return True
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
-        """Call the function, and copy what it returns."""
+        """Call the function, and copy its result."""
         random = (stream,) if self.streamed else ()
         result = self.objective.function(scores, self.labels, self.offsets, *random, **self.columns)
         parts = list(result) if isinstance(result, tuple | list) else []
         if len(parts) == 2:
-            parts.insert(0, np.full(self.n_queries, np.nan))  # it does not say what it minimises
+            parts.insert(0, np.full(self.n_queries, np.nan))  # a function without a value
         if len(parts) == 3:
             parts.append(parts[1])
         if len(parts) != 4:
@@ -131,12 +131,12 @@ class _PreparedFunction(Prepared):
 def _parameters(function: Callable[..., object]) -> Sequence[inspect.Parameter] | None:
     try:
         return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # compiled functions may not tell
+    except (TypeError, ValueError):  # compiled functions may have no signature
         return None
 
 
 def _takes_stream(parameters: Sequence[inspect.Parameter] | None) -> bool:
-    """Whether a function takes a fourth argument; one that does not tell is called with the first three."""
+    """Whether a function has a fourth parameter; one without a signature is called with three arguments."""
     if parameters is None:
         return False
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

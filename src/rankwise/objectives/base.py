@@ -29,13 +29,13 @@ class Objective(ABC):
     name: ClassVar[str] = ""
     """Its name in expressions."""
     paper: ClassVar[str] = ""
-    """The paper that it comes from."""
+    """Its paper."""
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
 
     @property
     def children(self) -> "tuple[Objective, ...]":
-        """The objectives that this one is made of: a wrapper's, or the terms of a sum."""
+        """The objectives inside: that of a wrapper, or the terms of a sum."""
         return ()
 
     @property
@@ -50,7 +50,7 @@ class Objective(ABC):
 
     @property
     def held_fixed(self) -> str:
-        """What depends on the scores and is held fixed when derivatives are taken."""
+        """The parts that depend on the scores but are held fixed when derivatives are taken."""
         return ", ".join(dict.fromkeys(child.held_fixed for child in self.children if child.held_fixed))
 
     @property
@@ -72,7 +72,7 @@ class Objective(ABC):
 
     @abstractmethod
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Check labels and do once what scores do not change.
+        """Check labels, and compute once what does not depend on scores.
 
         ``columns`` are further columns of documents, such as ``document_weights``; an objective rejects those that it
         does not take.
@@ -116,8 +116,8 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 def columns_for(child: Objective, parent: Objective, columns: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
     """Return the columns to pass on to a nested objective.
 
-    What the parent reads goes only to children that read it. All other columns go to every child, which rejects those
-    that it does not take.
+    Columns that the parent reads go only to children that read them. All other columns go to every child, which rejects
+    those that it does not take.
     """
     return {name: column for name, column in columns.items() if name not in parent.reads or name in child.reads}
 

@@ -1,4 +1,4 @@
-"""The contract's checks for an objective of one's own: what every trainer relies on, tried on small lists."""
+"""Checks of the contract of objectives, which every trainer relies on, on small lists."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ class Check(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveChecks:
-    """What the checks of an objective found; prints as a table."""
+    """The outcome of the checks of an objective; prints as a table."""
 
     objective: str
     checks: tuple[Check, ...]
@@ -56,7 +56,7 @@ class ObjectiveChecks:
 
 
 def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
-    """Try whether an objective of your own keeps the contract that every trainer and wrapper relies on.
+    """Check whether your own objective keeps the contract that every trainer and wrapper relies on.
 
     ``objective`` is a function, an object or an expression. Derivatives are held to finite differences at scores of
     ±1, ±5 and ±50, queries must not see each other, scores of ±4000 must stay finite. Each line says what was tried:
@@ -77,7 +77,7 @@ def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChec
 
 
 class _Example:
-    """An objective, and lists that hold what is special: one document, equal labels, nothing relevant."""
+    """An objective, and lists with all special cases: one document, equal labels, nothing relevant."""
 
     def __init__(self, objective: Objective, seed: int) -> None:
         self.objective = objective
@@ -94,7 +94,7 @@ class _Example:
         self.documents = {name: columns[name] for name in objective.reads if name in columns}
         self.ids = np.arange(len(_SIZES)) + 100
         self.stream = Stream(7, 0, self.ids)
-        # Apart from the draws above, so that these stay what they are whatever is tried besides.
+        # A generator of its own, so that further checks do not change the draws above.
         self._more = np.random.default_rng([seed, 1])
 
     @functools.cached_property
@@ -116,15 +116,15 @@ class _Example:
 
 
 def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
-    """Every check, the first ones first: without numbers of the right shape the others mean nothing."""
+    """Yield every check; without finite numbers of the right shape only the first."""
     name = "shapes and finite numbers"
     try:
-        found = example.at(example.scores)
+        derivatives = example.at(example.scores)
     except ValueError as wrong:
         yield name, FAILED, str(wrong)
         return
-    valued = not np.isnan(found.value).all()
-    bad = [part for part in ("value", "gradient", "hessian") if not np.isfinite(getattr(found, part)).all()]
+    valued = not np.isnan(derivatives.value).all()
+    bad = [part for part in ("value", "gradient", "hessian") if not np.isfinite(getattr(derivatives, part)).all()]
     bad = bad if valued else [part for part in bad if part != "value"]
     size = f"{example.scores.size} documents in {len(_SIZES)} queries"
     yield name, FAILED if bad else PASSED, f"not finite: {', '.join(bad)}" if bad else size
@@ -136,11 +136,11 @@ def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
         differences = {scale: _differences(example, scores) for scale, scores in spreads.items()}
     yield _gradient(example, differences, valued)
     yield _hessian(example, differences)
-    yield _independence(example, found)
+    yield _independence(example, derivatives)
     yield _extremes(example)
     yield _single(example)
-    yield _repeats(example, found)
-    yield _shift(example, found)
+    yield _repeats(example, derivatives)
+    yield _shift(example, derivatives)
     yield _sign(example, spreads)
 
 
@@ -206,7 +206,7 @@ def _plus_minus(scales: Iterable[float]) -> str:
 
 
 def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, Array]:
-    """Fourth-order central differences along each score: of the value, and of the gradient by the same score."""
+    """Return the derivatives, and fourth-order central differences of the value and of the gradient by each score."""
     by_value, by_gradient = np.empty_like(scores), np.empty_like(scores)
     for i in range(scores.size):
         sums = []
@@ -220,17 +220,17 @@ def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, 
     return example.at(scores), by_value, by_gradient
 
 
-def _independence(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+def _independence(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
     name = "queries do not see each other"
     for q in range(len(_SIZES)):
         alone = example.at(example.scores, slice(q, q + 1))
         if not np.allclose(
-            alone.gradient, found.gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12
+            alone.gradient, derivatives.gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12
         ):
             return name, FAILED, f"query {q} has another gradient when it is alone"
     turned = example.at(example.scores, slice(None, None, -1))
     rows = rows_of(np.arange(len(_SIZES))[::-1], example.offsets)[0]
-    if not np.allclose(turned.gradient, found.gradient[rows], rtol=1e-9, atol=1e-12):
+    if not np.allclose(turned.gradient, derivatives.gradient[rows], rtol=1e-9, atol=1e-12):
         return name, FAILED, "the gradient depends on the order of queries"
     return name, PASSED, "alone and in another order"
 
@@ -253,14 +253,14 @@ def _single(example: _Example) -> tuple[str, str, str]:
     return "one document: nothing to learn", NOTED, "gradient 0" if still else "it has a gradient: not a ranking loss"
 
 
-def _repeats(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+def _repeats(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
     again = example.at(example.scores)
-    same = np.array_equal(again.gradient, found.gradient) and np.array_equal(again.hessian, found.hessian)
+    same = np.array_equal(again.gradient, derivatives.gradient) and np.array_equal(again.hessian, derivatives.hessian)
     hint = "random numbers must come from the stream, and nothing may be kept between calls"
     return "the same call gives the same", PASSED if same else FAILED, "bit for bit" if same else hint
 
 
-def _shift(example: _Example, found: Derivatives) -> tuple[str, str, str]:
+def _shift(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
     moved = example.at(example.scores + 2.0)
-    blind = np.allclose(moved.gradient, found.gradient, rtol=1e-6, atol=1e-9)
+    blind = np.allclose(moved.gradient, derivatives.gradient, rtol=1e-6, atol=1e-9)
     return "blind to a constant", NOTED, "yes, at scores + 2" if blind else "no: scores mean more than their order"

@@ -1,8 +1,8 @@
-"""What to put in the place of a diagonal that Newton's method cannot use.
+"""Treatments of a diagonal Hessian that Newton's method cannot use.
 
 The exact diagonal of a ranking metric's second derivative is indefinite: a tree learner that divides by it steps the
-wrong way on every document where it is negative. These treatments, shared by all objectives that have the problem, act
-on one query's gradient and Hessian in place.
+wrong way on every document where it is negative. These treatments, shared by all such objectives, replace a query's
+Hessian in place.
 """
 
 from typing import Final
@@ -20,14 +20,14 @@ LEAST = 1e-6
 
 
 def choose(value: str, raw: str) -> str:
-    """Check the name of a treatment; ``raw`` is the objective's own word for leaving the diagonal as it is."""
+    """Return the checked name of a treatment; ``raw`` is the objective's name for none."""
     return check.choice("curvature", value, (raw, *TREATMENTS))
 
 
 def treat(
     treatment: str, offsets: NDArray[np.int64], gradient: NDArray[np.float64], hessian: NDArray[np.float64]
 ) -> None:
-    """Replace ``hessian`` in place: its size, a floor relative to its query's largest, ones, or the gradient's size."""
+    """Replace ``hessian`` by its size, a floor relative to the query's largest, ones, or the size of the gradient."""
     if treatment in TREATMENTS:
         over_queries(_treat, offsets, TREATMENTS.index(treatment), gradient, hessian)
 
@@ -47,7 +47,7 @@ def _treat(first, last, offsets, treatment, gradient, hessian):  # type: ignore[
                 for i in range(start, end):
                     hessian[i] = max(hessian[i], FLOOR_SHARE * largest) + LEAST
         elif treatment == 2:
-            # A list that teaches nothing must not weigh in a leaf.
+            # A list without gradient must not count in a leaf.
             flat = True
             for i in range(start, end):
                 flat = flat and gradient[i] == 0.0

@@ -1,7 +1,7 @@
 """The arithmetic of ``lists.py`` for tensors on a GPU: the same operations, in torch and Triton.
 
-No number is looked at on the host, so that the host never waits for the device. What the CPU would refuse (scores or
-labels that are not finite) makes the values NaN here.
+No number is read on the host, so that the host never waits for the device. Scores or labels that the CPU would reject,
+as they are not finite, make the values NaN.
 """
 
 import functools
@@ -26,7 +26,7 @@ from rankwise.objectives import device_kernels as kernels
 from rankwise.objectives.curvature import TREATMENTS
 from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random
 from rankwise.objectives.noise import NOISES, noise_streams
-from rankwise.objectives.wrappers.bounds import Bounds
+from rankwise.objectives.wrappers.bounds import BoundMaps
 from rankwise.stream import Stream
 
 _TILE, _BLOCK, _WIDE = 256, 256, 1024
@@ -39,24 +39,24 @@ class DeviceLists(Ragged, Lists):
         super().__init__(offsets, n_docs, host)
         self.dtype = dtype
         self.errors: Tensor | None = None
-        """What is added to the value of each query, if any: 0, or NaN if a label is not valid."""
+        """A number that is added to the value of each query, if any: 0, or NaN if a label is not valid."""
         self.none = _nothing(dtype, self.device)
         """A column without elements."""
 
     @classmethod
     def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
-        """Return lists on a device; offsets that are there stay there."""
+        """Return lists on a device; offsets on a device are not copied to the host."""
         place, dtype = torch.device(device), dtype or torch.float32
         width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
         if isinstance(offsets, Tensor) and offsets.device.type != "cpu":
             return cls(offsets.to(width), n_docs, None, dtype)
         host = check.offsets(offsets, n_docs)
-        there = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
-        return cls(there, n_docs, host, dtype)
+        copied = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
+        return cls(copied, n_docs, host, dtype)
 
     @classmethod
     def checked_labels(cls, labels: Tensor, offsets: Any) -> tuple[Tensor, Self]:
-        """Return labels that are on a device, and their lists; labels that are not valid make values NaN."""
+        """Return labels on a device, and their lists; labels that are not valid make values NaN."""
         labels = labels.detach() if labels.is_floating_point() else labels.to(torch.float32)
         lists = cls.at(offsets, labels.numel(), labels.device, labels.dtype)
         lists.once = True
@@ -65,7 +65,7 @@ class DeviceLists(Ragged, Lists):
         return labels, lists
 
     def column(self, values: Any) -> Any:
-        """Return a column on this device, floating-point numbers in its precision; what is no column as it is."""
+        """Return a column on this device, floating-point numbers in its precision; other values unchanged."""
         if isinstance(values, np.ndarray):
             return to_device(values, self.device, self.dtype)
         if isinstance(values, Tensor):
@@ -73,10 +73,10 @@ class DeviceLists(Ragged, Lists):
         return values
 
     def exact_column(self, values: Any) -> Any:
-        """Return a column on this device in the precision that it has."""
+        """Return a column on this device, in its own precision."""
         return to_device(values, self.device) if isinstance(values, np.ndarray) else values
 
-    # What `prepare` is written in.
+    # Operations of `prepare`.
 
     def empty_documents(self, *, integer: bool = False) -> Any:
         """Return an uninitialised column of documents."""
@@ -119,7 +119,7 @@ class DeviceLists(Ragged, Lists):
         return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
 
     def checked(self, what: str, values: Any, least: float | None = None) -> Any:
-        """Return a column of documents, whose numbers are not looked at."""
+        """Return a column of documents; its numbers are not checked."""
         column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
         if column.shape != (self.n_docs,):
             got = f"shape {tuple(column.shape)} for {self.n_docs} documents"
@@ -134,7 +134,7 @@ class DeviceLists(Ragged, Lists):
         """Return the scores of a teacher."""
         return self.checked("teacher scores", values).clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE)
 
-    # What `fill` is written in.
+    # Operations of `fill`.
 
     def checked_scores(self, scores: Any) -> tuple[Any, Any]:
         """Return scores with 0 for those that are not finite, as kernels rely on an order of documents; and flags."""
@@ -188,7 +188,7 @@ class DeviceLists(Ragged, Lists):
         return values
 
     def treat(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by what Newton's method can use (``curvature.py``)."""
+        """Replace the Hessian by one that Newton's method can use (``curvature.py``)."""
         if treatment == "absolute":
             out.hessian.abs_()
         elif treatment == "gradient":
@@ -212,7 +212,7 @@ class DeviceLists(Ragged, Lists):
             second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
         )  # fmt: skip
 
-    def map_values(self, bounds: Bounds, values: Any) -> tuple[Any, Any]:
+    def map_values(self, bounds: BoundMaps, values: Any) -> tuple[Any, Any]:
         """Map the value of each query in place; return the map's first and second derivative."""
         firsts, seconds = torch.empty_like(values), torch.empty_like(values)
         tables = (bounds.scale,) * 5 if bounds.tables is None else bounds.tables
@@ -241,7 +241,7 @@ class DeviceLists(Ragged, Lists):
                 total is out.gradient, _TILE, num_warps=2,
             )  # fmt: skip
 
-    # How both are moved.
+    # Selections and devices.
 
     def select(self, queries: NDArray[np.int64]) -> Any:
         """Return some of the queries, by number; one may occur several times."""

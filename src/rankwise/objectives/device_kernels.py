@@ -1,4 +1,4 @@
-"""Kernels of the operations that prepared objectives are written in: ``lists.py`` says what each computes."""
+"""Triton kernels of the operations of prepared objectives, which ``lists.py`` describes."""
 
 import triton
 import triton.language as tl
@@ -90,7 +90,7 @@ def chain(
 
 @triton_kernel
 def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):
-    """Replace the diagonal of a query by what depends on all of it: a floor below its largest, or ones."""
+    """Replace the Hessian of a query by one that depends on all of it: a floor below its largest, or ones."""
     first, size = list_bounds(offsets, tl.program_id(0))
     source = hessian if treatment == _FLOORED else gradient
     largest = tl.zeros([block], hessian.dtype.element_ty)
@@ -104,7 +104,7 @@ def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constex
         if treatment == _FLOORED:
             diagonal = tl.load(hessian + first + documents, mask=inside, other=0.0)
             diagonal = tl.where(top > 0.0, tl.maximum(diagonal, top * _FLOOR_SHARE) + _LEAST, diagonal)
-        else:  # a list that teaches nothing must not weigh in a leaf
+        else:  # a list without gradient must not count in a leaf
             diagonal = tl.zeros([block], hessian.dtype.element_ty) + tl.where(top > 0.0, 1.0, 0.0)
         tl.store(hessian + first + documents, diagonal, mask=inside)
 
@@ -114,7 +114,7 @@ def perturb(
     offsets, tile_queries, tile_starts, keys, words, scores, noisy, n_docs, scale: tl.float64, sharpness: tl.float64,
     noise: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Fill (scores + scale · noise) · sharpness for one sample; noise is made in double precision, as on the CPU."""
+    """Fill (scores + scale · noise) · sharpness for one sample; noise is drawn in double precision, as on the CPU."""
     query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     key = keys + 2 * tl.program_id(1)
     noisy += tl.program_id(1).to(tl.int64) * n_docs
@@ -161,7 +161,7 @@ def gather(
 
 @triton.jit
 def _below(values, low, high, limit):
-    """Return where the sorted values from ``low`` to ``high`` reach a limit."""
+    """Return the first place from ``low`` to ``high`` whose sorted value reaches a limit."""
     while low < high:
         middle = (low + high) // 2
         below = tl.load(values + middle) < limit
@@ -172,18 +172,18 @@ def _below(values, low, high, limit):
 
 @triton_kernel
 def map_values(
-    value, scales, shifts, slopes, which, starts, values, shares, gains, firsts, seconds, sign: tl.float64,
+    value, scales, shifts, slopes, which, offsets, values, shares, gains, firsts, seconds, sign: tl.float64,
     distribution: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Map the value of a query in place, and fill the map's derivatives (``Bounds.apply``)."""
+    """Map the value of a query in place, and fill the map's derivatives (``BoundMaps.apply``)."""
     query = tl.program_id(0)
     scale = tl.load(scales + query).to(tl.float64)
     metric = sign * tl.load(value + query).to(tl.float64) * scale
     if distribution:
         table = tl.load(which + query)
-        first, last = tl.load(starts + table), tl.load(starts + table + 1)
+        first, last = tl.load(offsets + table), tl.load(offsets + table + 1)
         gain = tl.load(gains + table)
-        # Sigmoids that are 0 or 1 to the last digit are not looked at one by one.
+        # Sigmoids that are 0 or 1 to the last digit are not computed one by one.
         low = _below(values, first, last, metric - _SATURATED / gain)
         high = _below(values, low, last, metric + _SATURATED / gain)
         sums = tl.zeros([block], tl.float64)
@@ -198,13 +198,13 @@ def map_values(
             sums_1 += chance * s * (1.0 - s)
             sums_2 += chance * s * (1.0 - s) * (1.0 - 2.0 * s)
         mapped = tl.sum(sums) + tl.load(shares + low - 1, mask=low > first, other=0.0)
-        slope = tl.maximum(gain * tl.sum(sums_1), _LEAST_SLOPE)
-        bend = gain * gain * tl.sum(sums_2)
+        first_derivative = tl.maximum(gain * tl.sum(sums_1), _LEAST_SLOPE)
+        second_derivative = gain * gain * tl.sum(sums_2)
     else:
-        slope = tl.load(slopes + query).to(tl.float64)
-        mapped = slope * (metric - tl.load(shifts + query))
-        bend = slope * 0.0
+        first_derivative = tl.load(slopes + query).to(tl.float64)
+        mapped = first_derivative * (metric - tl.load(shifts + query))
+        second_derivative = first_derivative * 0.0
     alive = scale > 0.0
     tl.store(value + query, tl.where(alive, sign * mapped, 0.0).to(value.dtype.element_ty))
-    tl.store(firsts + query, tl.where(alive, slope * scale, 0.0).to(value.dtype.element_ty))
-    tl.store(seconds + query, tl.where(alive, sign * bend * scale * scale, 0.0).to(value.dtype.element_ty))
+    tl.store(firsts + query, tl.where(alive, first_derivative * scale, 0.0).to(value.dtype.element_ty))
+    tl.store(seconds + query, tl.where(alive, sign * second_derivative * scale * scale, 0.0).to(value.dtype.element_ty))

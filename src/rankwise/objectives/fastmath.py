@@ -2,7 +2,7 @@
 
 The C library's functions are calls, and a loop with a call in it runs one element at a time. These are straight lines
 of arithmetic, accurate to about 1e-15 (relative), so that a loop around them runs several elements at once. They are
-meant to be called from other kernels; on a single number the library's own are as good.
+for calls from other kernels; for a single number the library's functions are as good.
 
 They are compiled with "contract" alone (a multiplication and an addition may fuse), whatever their caller allows: the
 reductions of the argument below would not survive reordering.
@@ -29,8 +29,8 @@ def exp(x):
     """e^x; below the smallest normal number, about 2e-308, it is 0."""
     inside = min(max(x, _SMALLEST), _LARGEST)
     rounded = inside * _LOG2_E + ROUNDER
-    whole = rounded - ROUNDER
-    r = (inside - whole * _LN2_HIGH) - whole * _LN2_LOW
+    exponent = rounded - ROUNDER
+    r = (inside - exponent * _LN2_HIGH) - exponent * _LN2_LOW
     # Taylor's series on |r| ≤ log(2)/2; the next term is below 2e-17.
     high = 1.0 / 40320 + r * (
         1.0 / 362880 + r * (1.0 / 3628800 + r * (1.0 / 39916800 + r * (1.0 / 479001600 + r / 6227020800)))
@@ -39,7 +39,7 @@ def exp(x):
         1.0
         + r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * high))))))
     )
-    # Multiply by 2^whole in two steps, as 2^1024 has no float of its own.
+    # Multiply by 2^exponent in two steps, as 2^1024 is not a float.
     bits = np.float64(rounded).view(np.int64) - np.float64(ROUNDER).view(np.int64)
     half = bits >> 1
     first = np.int64((half + BIAS) << MANTISSA).view(np.float64)
@@ -85,11 +85,11 @@ def log1p(x):
     # What rounding 1 + x lost; it matters where x is small.
     lost = x - (sum_ - 1.0) if x < 1.0 else 1.0 - (sum_ - x)
     bits = np.float64(sum_).view(np.int64) - _SQRT_HALF_BITS
-    exponent = bits >> MANTISSA
+    power = bits >> MANTISSA
     mantissa = np.int64((bits & _MANTISSA_MASK) + _SQRT_HALF_BITS).view(np.float64)
     z = (mantissa - 1.0) / (mantissa + 1.0)
-    whole = np.float64(exponent)
-    result = whole * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + (whole * _LN2_LOW + lost / sum_))
+    exponent = np.float64(power)
+    result = exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + (exponent * _LN2_LOW + lost / sum_))
     return x if x == np.inf else result
 
 

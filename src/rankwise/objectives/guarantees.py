@@ -1,4 +1,4 @@
-"""What a loss guarantees about a metric: lower bounds that hold for every list and for the mean.
+"""Guarantees of a loss about a metric: lower bounds that hold for every list and for the mean.
 
 Cross entropy is not only correlated with ranking quality, it bounds it. On binary labels exp(−SoftmaxCE) is at most the
 list's reciprocal rank and at most its NDCG (Bruch et al. 2019, theorems 1 to 3); on graded labels exp(−XENDCG) − 1/IDCG
@@ -34,7 +34,7 @@ class Guarantee(NamedTuple):
 
 
 def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list[Guarantee]:
-    """Give every lower bound that applies: the binary ones only where all labels are 0 or 1.
+    """Return every lower bound that applies: the binary ones only if all labels are 0 or 1.
 
     They hold for every order of tied documents.
 
@@ -51,10 +51,10 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
     scored = total > 0.0
     if not scored.any():
         raise check.error("no list has a relevant document, so there is nothing to guarantee")
-    found = []
+    bounds = []
     if np.isin(checked, (0.0, 1.0)).all():
         loss = SoftmaxCE()(scores, checked, lists.offsets).value
-        found += [
+        bounds += [
             _guarantee("rr", "SoftmaxCE, theorems 1 and 2 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
             _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
         ]
@@ -66,11 +66,11 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
         )
         mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
         source = "XENDCG with tight gamma, theorem 1 (2021)"
-        found.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
+        bounds.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
         loss = XENDCG(gamma="one")(scores, checked, lists.offsets).value
         bound = share * np.exp(-loss)
-        found.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
-    return found
+        bounds.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
+    return bounds
 
 
 def _guarantee(metric: str, source: str, bound: Array, mean: float, scored: NDArray[np.bool_]) -> Guarantee:

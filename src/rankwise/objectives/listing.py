@@ -1,8 +1,8 @@
-"""What objectives there are, told by the objectives themselves: one source for the command line, README and docs.
+"""Listings of all objectives and wrappers, for the command line, README and docs.
 
 Names come from the table of objectives, everything else from the classes: fields are arguments, the docstring's first
-sentence is the description, and the flags are asked of objects. ``python -m rankwise.objectives.listing README.md
-docs/objectives.md`` rewrites the tables that stand between markers in these files.
+sentence is the description, and flags are attributes of objects. ``python -m rankwise.objectives.listing README.md
+docs/objectives.md`` rewrites the tables between markers in these files.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.plain import Keywords
 
 INSIDE = "as inside"
-"""Stands for a wrapper's answer where it is that of the objective inside."""
+"""The value of a wrapper's flag that is that of the objective inside."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Entry:
+class ListingEntry:
     """One objective or wrapper."""
 
     name: str
-    """What it is called in expressions: ``rw.objective(name)``."""
+    """Its name in expressions: ``rw.objective(name)``."""
     kind: str
     """"objective" or "wrapper"."""
     class_name: str
@@ -45,7 +45,7 @@ class Entry:
     """Whether it is unbiased over draws but not differentiable draw by draw, or :data:`INSIDE`."""
 
     def hessian(self) -> str:
-        """Say in words how exact the Hessian is."""
+        """Return in words how exact the Hessian is."""
         if isinstance(self.exact_hessian, str):
             return self.exact_hessian
         word = "unbiased" if self.estimator else "exact"
@@ -54,12 +54,12 @@ class Entry:
         return f"{word} with {self.exact_with}" if self.exact_with else f"not {word}"
 
     def defaults(self) -> str:
-        """The arguments as one would write them."""
+        """Return arguments and defaults as in an expression."""
         return ", ".join(f"{name}={grammar.word(value)}" for name, value in self.arguments.items())
 
 
-def entries() -> list[Entry]:
-    """List every objective, then every wrapper, in the order of the table.
+def entries() -> list[ListingEntry]:
+    """Return every objective, then every wrapper, in the order of the table.
 
     >>> for entry in entries()[:2]:
     ...     print(f"{entry.name:10}  {entry.paper:17}  {entry.hessian()}  {entry.defaults()}")
@@ -72,37 +72,41 @@ def entries() -> list[Entry]:
     ]
 
 
-def registered() -> list[Entry]:
-    """List the objectives of users' own that are registered."""
-    found = []
+def registered() -> list[ListingEntry]:
+    """Return the objectives that users have registered."""
+    rows = []
     for name, thing in registry.of("objective").items():
         if isinstance(thing, type):
             wraps = any(item.name == "inner" for item in dataclasses.fields(thing))
-            found.append(_entry(name, "wrapper" if wraps else "objective", thing))
+            rows.append(_entry(name, "wrapper" if wraps else "objective", thing))
             continue
-        made = as_objective(thing)
-        about: Keywords = {"class_name": type(made).__name__, "description": _first_sentence(thing), "paper": ""}
-        about |= {"arguments": {}, "exact_with": ""}
-        exact, estimator = made.exact_hessian, made.estimator
-        found.append(Entry(name=name, kind="objective", exact_hessian=exact, estimator=estimator, **about))
-    return found
+        adapted = as_objective(thing)
+        description: Keywords = {
+            "class_name": type(adapted).__name__,
+            "description": _first_sentence(thing),
+            "paper": "",
+        }
+        description |= {"arguments": {}, "exact_with": ""}
+        exact, estimator = adapted.exact_hessian, adapted.estimator
+        rows.append(ListingEntry(name=name, kind="objective", exact_hessian=exact, estimator=estimator, **description))
+    return rows
 
 
-def _entry(name: str, kind: str, cls: Any) -> Entry:
+def _entry(name: str, kind: str, cls: Any) -> ListingEntry:
     exact: bool | str
     estimator: bool | str
     if kind == "wrapper":
         exact, estimator, exact_with = INSIDE, INSIDE, ""
         sure, unsure = cls(ApproxNDCG(curvature="exact")), cls(ApproxNDCG())
-        if sure.exact_hessian == unsure.exact_hessian:  # it does not ask what is inside
+        if sure.exact_hessian == unsure.exact_hessian:  # it does not depend on the objective inside
             exact = sure.exact_hessian
-        if unsure.estimator:  # though what is inside is none
+        if unsure.estimator:  # though the objective inside is none
             estimator = True
     else:
         plain = cls()
         exact, estimator = plain.exact_hessian, plain.estimator
         exact_with = "" if exact else next(_exact_settings(plain), "")
-    return Entry(
+    return ListingEntry(
         name=name,
         kind=kind,
         class_name=cls.__name__,
@@ -116,34 +120,36 @@ def _entry(name: str, kind: str, cls: Any) -> Entry:
 
 
 def _exact_settings(plain: Any) -> Iterator[str]:
-    """Try single settings: switches the other way round, and the curvatures that leave the Hessian alone."""
+    """Yield single settings that make the Hessian exact: switches flipped, and curvatures that do not replace it."""
     for item in dataclasses.fields(plain):
         value = getattr(plain, item.name)
-        others = (not value,) if isinstance(value, bool) else ("exact", "estimated") if item.name == "curvature" else ()
-        for other in others:
+        alternatives = (
+            (not value,) if isinstance(value, bool) else ("exact", "estimated") if item.name == "curvature" else ()
+        )
+        for other in alternatives:
             try:
                 changed = dataclasses.replace(plain, **{item.name: other})
-            except ValueError:  # not a word that this objective knows
+            except ValueError:  # not a value of this objective
                 continue
             if changed.exact_hessian:
                 yield f"{item.name}={grammar.word(other)}"
 
 
 def _first_sentence(cls: Any) -> str:
-    """The docstring up to its first full stop, without citations: papers have a column of their own."""
+    """Return the docstring up to its first full stop, without citations: papers have a column of their own."""
     paragraph = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
     without = re.sub(r" \((?:[^()]*\b\d{4}\b[^()]*|thesis[^()]*)\)", "", paragraph)
     return re.split(r"(?<=[.:])(?<!et al\.) (?=[A-Z\"“]|$)", without)[0].rstrip(".:").replace("``", "`")
 
 
 def overview() -> str:
-    """The Markdown table of README: what there is, in a line each."""
+    """Return the Markdown table of README, one line for each objective and wrapper."""
     rows = [(f"`{e.name}`", e.description, e.paper or "–", e.hessian()) for e in entries()]
     return _markdown(("name", "what it is", "paper", "Hessian"), rows)
 
 
 def arguments() -> str:
-    """The Markdown table of arguments and defaults."""
+    """Return the Markdown table of arguments and defaults."""
     rows = [
         (f"`{e.name}`", f"`{e.class_name}`", f"`{e.defaults()}`" if e.defaults() else "–", _yes(e.estimator))
         for e in entries()
@@ -165,8 +171,8 @@ TABLES: dict[str, Callable[[], str]] = {"objectives": overview, "arguments": arg
 
 
 def rewritten(text: str, name: str = "the text") -> str:
-    """Give ``text`` with every table between markers made anew; markers that do not pair up are an error."""
-    found = 0
+    """Return ``text`` with every table between markers rewritten; unpaired markers are an error."""
+    n_tables = 0
     for table, make in TABLES.items():
         begin, end = f"<!-- {table}:begin -->", f"<!-- {table}:end -->"
         if text.count(begin) != text.count(end):
@@ -175,9 +181,9 @@ def rewritten(text: str, name: str = "the text") -> str:
             )
         parts = re.split(f"({re.escape(begin)}.*?{re.escape(end)})", text, flags=re.DOTALL)
         parts[1::2] = [f"{begin}\n\n{make()}\n\n{end}"] * (len(parts) // 2)
-        found += len(parts) // 2
+        n_tables += len(parts) // 2
         text = "".join(parts)
-    if not found:
+    if not n_tables:
         raise check.error(f"{name} has no place for a table", hint="write <!-- objectives:begin --> and …:end -->")
     return text
 

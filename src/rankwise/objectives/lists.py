@@ -1,7 +1,6 @@
-"""Ragged lists on the CPU: where the documents of queries lie, and the arithmetic of prepared objectives.
+"""Ragged lists on the CPU: the ranges of queries in flat arrays, and the arithmetic of prepared objectives.
 
-``device.py`` has the same operations for tensors on a GPU. What is written against them, such as every wrapper,
-is written once.
+``device.py`` has the same operations for tensors on a GPU, so that every wrapper is written once, for both.
 """
 
 import functools
@@ -24,7 +23,7 @@ from rankwise.stream import Stream
 from rankwise.threads import Kernel, over_queries
 
 if TYPE_CHECKING:
-    from rankwise.objectives.wrappers.bounds import Bounds
+    from rankwise.objectives.wrappers.bounds import BoundMaps
 
 Values = Any
 """A NumPy array, or a torch tensor on a device."""
@@ -38,7 +37,7 @@ class Derivatives(NamedTuple):
     gradient: Values
     """(n_docs,) d value / d score."""
     hessian: Values
-    """(n_docs,) diagonal of the second derivative, or what replaces it (see ``exact_hessian``); empty if left out."""
+    """(n_docs,) diagonal of the second derivative, or its replacement (see ``exact_hessian``); empty if left out."""
     numerator: Values
     """(n_docs,) what trees divide by the Hessian; the gradient itself unless there is a better Newton step."""
 
@@ -68,11 +67,11 @@ class Random(NamedTuple):
 Launch = Callable[..., None]
 """A kernel's launch on a device: ``launch(lists, scores, arguments, random, out)``."""
 DeviceKernel = str | Launch
-"""A launch, or where it is, ``"package.module:function"``, so that it is imported at first use; empty for none."""
+"""A launch, or its address ``"package.module:function"``, imported at first use; empty for none."""
 FIRST = ("first", "last", "offsets", "scores")
 """The first parameters of every kernel."""
 NO_RANDOM = Random(read_only(np.zeros(1, np.uint64)), read_only(np.empty(0, np.uint64)))
-"""Stands for the arguments of a kernel that draws, where it does not."""
+"""The arguments of a kernel that can draw, for calls without draws."""
 
 
 class Lists:
@@ -97,7 +96,7 @@ class Lists:
         """An upper bound of the sizes, and of 1."""
         return int(self.sizes.max(initial=1))
 
-    # What `prepare` is written in.
+    # Operations of `prepare`.
 
     def empty_documents(self, *, integer: bool = False) -> Values:
         """Return an uninitialised column of documents: floating-point numbers, or 32-bit integers."""
@@ -157,20 +156,20 @@ class Lists:
         """Return the checked scores of a teacher."""
         return check.teacher_scores(values, self.offsets)
 
-    # What `fill` is written in.
+    # Operations of `fill`.
 
     def checked_scores(self, scores: ArrayLike) -> tuple[Values, Values]:
-        """Return finite scores as float64 that is not written to, and what :meth:`mark_invalid` needs."""
+        """Return checked scores as read-only float64, and the flags of :meth:`mark_invalid`."""
         array = np.asarray(scores)
-        # The extremes show at once that all is well (no comparison holds for NaN). Not a product of arrays: BLAS's
-        # threads go on spinning after it, and take the tree learner a core.
+        # The extremes are a quick check (no comparison holds for NaN). Not a product of arrays: BLAS's threads go on
+        # spinning after it, and keep a core from the tree learner.
         plain = array.dtype == np.float64 and array.shape == (self.n_docs,) and array.size > 0
         with np.errstate(invalid="ignore"):
             fine = plain and array.min() > -check.LARGEST_SCORE and array.max() < check.LARGEST_SCORE
         return read_only(array if fine else check.loss_scores(array, self.offsets)), None
 
     def mark_invalid(self, flags: Values, out: Derivatives) -> None:
-        """Do nothing: scores that are not finite were rejected. A device, which cannot, makes the values NaN."""
+        """Do nothing: scores that are not finite were rejected; on a device they make the values NaN."""
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
         """Return uninitialised arrays for derivatives; without ``numerator`` that is the gradient's array."""
@@ -206,7 +205,7 @@ class Lists:
         return read_only(values)
 
     def treat(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by what Newton's method can use (``curvature.py``)."""
+        """Replace the Hessian by one that Newton's method can use (``curvature.py``)."""
         curvature.treat(treatment, self.offsets, out.gradient, out.hessian)
 
     def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
@@ -216,11 +215,11 @@ class Lists:
 
     def chain(self, out: Derivatives, first: Values, second: Values | None = None) -> None:
         """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
-        bends = UNWANTED if second is None or not second.any() else second
+        seconds = UNWANTED if second is None or not second.any() else second
         numerator = UNWANTED if out.numerator is out.gradient else out.numerator
-        over_queries(_chain, self.offsets, read_only(first), read_only(bends), out.gradient, out.hessian, numerator)
+        over_queries(_chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator)
 
-    def map_values(self, bounds: "Bounds", values: Values) -> tuple[Values, Values]:
+    def map_values(self, bounds: "BoundMaps", values: Values) -> tuple[Values, Values]:
         """Map the value of each query in place; return the map's first and second derivative."""
         values[:], first, second = bounds.apply(values)
         return first, second
@@ -237,14 +236,14 @@ class Lists:
     def gather(
         self, copies: "Selection", copy_offsets: Offsets, weights: Values, part: Derivatives, out: Derivatives
     ) -> None:
-        """Sum weighted derivatives of copies of queries into those of the queries; their copies follow each other."""
+        """Sum the weighted derivatives of the copies of each query, which follow each other."""
         out.value[:] = np.bincount(copies.queries, weights * part.value, self.n_queries)
         factors = copies.lists.spread(weights)
         rows = np.arange(self.n_docs)[copies.rows]
         for total, array in zip(out.columns, part.columns, strict=True):
             total[:] = np.bincount(rows, factors * array, self.n_docs)
 
-    # How both are moved.
+    # Selections and devices.
 
     def select(self, queries: NDArray[np.int64]) -> "Selection":
         """Return some of the queries, by number; one may occur several times."""
@@ -295,15 +294,15 @@ def _order(first, last, offsets, keys, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _chain(first, last, offsets, slopes, bends, gradient, hessian, numerator):  # type: ignore[no-untyped-def]
+def _chain(first, last, offsets, firsts, seconds, gradient, hessian, numerator):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        slope = slopes[q]
+        factor = firsts[q]
         for i in range(offsets[q], offsets[q + 1]):
             inner = gradient[i]
-            gradient[i] = slope * inner
+            gradient[i] = factor * inner
             if hessian.size:
-                hessian[i] = slope * hessian[i]
-                if bends.size:
-                    hessian[i] += bends[q] * (inner * inner)
+                hessian[i] = factor * hessian[i]
+                if seconds.size:
+                    hessian[i] += seconds[q] * (inner * inner)
             if numerator.size:
-                numerator[i] = slope * numerator[i]
+                numerator[i] = factor * numerator[i]

@@ -1,12 +1,12 @@
-"""Stochastic scores: scores with noise, as the wrapper ``stochastic`` trains on them, and the rankings that they make.
+"""Stochastic scores: the noisy scores that the wrapper ``stochastic`` trains on, and rankings by them.
 
 Algorithm 1 of Bruch et al. (2020) adds noise to scores s and normalises them: ŷ = softmax((s + β·G) / τ), where G is
-Gumbel noise. Two parameters, which do different things:
+Gumbel noise. Two parameters:
 
 - ``scale``, β: how far the noise reaches. Sorted, s + β·G is a ranking of the Plackett-Luce distribution of s / β: each
   next document by the softmax of the scores that are left (eq. 3, which calls β a temperature).
-- ``temperature``, τ: how sharp a sample ŷ of the Concrete distribution is (eq. 4). It divides scores and noise alike:
-  that changes no ranking, but what a loss makes of the scores. As τ goes to 0, ŷ is 1 for the first document, as in
+- ``temperature``, τ: how sharp a sample ŷ of the Concrete distribution is (eq. 4). It divides scores and noise alike,
+  which changes the loss of the scores, but no ranking. As τ goes to 0, ŷ is 1 for the first document, as in
   the Gumbel-Max method. Scores s / τ under noise of the scale β / τ give the same samples.
 """
 
@@ -44,10 +44,10 @@ def sample_scores(
     Args:
         scores: The scores of a model.
         offsets: Where the documents of each query begin, and where the last end.
-        stream: The random numbers: ``data.stream(seed)``, or ``rw.Stream(seed)``. Those of a query go by its id.
-        samples: How many to draw.
-        scale: Of the noise, in units of the scores: β. 0 adds none.
-        temperature: What scores and noise are divided by: τ. It changes no order.
+        stream: The random numbers: ``data.stream(seed)``, or ``rw.Stream(seed)``, keyed by query id.
+        samples: Number of samples.
+        scale: Scale of the noise, in units of the scores: β. 0 adds none.
+        temperature: Divisor of scores and noise: τ. It changes no order.
         noise: ``"gumbel"``, ``"logistic"`` or ``"gaussian"``.
 
     >>> sample_scores([2.0, 1.0, 0.0], [0, 3], Stream(seed=1), samples=2).round(2)
@@ -57,15 +57,15 @@ def sample_scores(
     array([[0.18, 0.67, 0.16],
            [0.31, 0.44, 0.25]])
     """
-    cuts, values = _lists(scores, offsets)
+    checked, values = _lists(scores, offsets)
     check.integer("samples", samples, least=1)
     check_noise(scale, noise)
     check.number("temperature", temperature, least=0.0, open_ends=True)
     _check_stream(stream)
     drawn = np.empty((samples, values.size))
     for sample, row in enumerate(drawn):
-        perturb(values, cuts, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
-        over_queries(_normalise, read_only(cuts), row)
+        perturb(values, checked, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
+        over_queries(_normalise, read_only(checked), row)
     return drawn
 
 
@@ -95,7 +95,7 @@ def sample_rankings(
     array([[0, 0],
            [0, 0]])
     """
-    cuts, values = _lists(scores, offsets)
+    checked, values = _lists(scores, offsets)
     check.integer("samples", samples, least=1)
     check_noise(scale, noise)
     _check_stream(stream)
@@ -103,14 +103,18 @@ def sample_rankings(
         with np.errstate(over="ignore"):
             shares = values / scale
         if np.isfinite(shares).all():
-            return plackett_luce.sample(shares, cuts, stream, samples, cutoff)
-    sizes = np.diff(cuts)
+            return plackett_luce.sample(shares, checked, stream, samples, cutoff)
+    sizes = np.diff(checked)
     ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    queries, starts, ends = np.repeat(np.arange(sizes.size), sizes), np.repeat(cuts[:-1], sizes), offsets_of(ranks)
-    drawn, noisy = np.empty((samples, int(ends[-1])), np.int64), np.empty(values.size)
+    queries, starts, rank_offsets = (
+        np.repeat(np.arange(sizes.size), sizes),
+        np.repeat(checked[:-1], sizes),
+        offsets_of(ranks),
+    )
+    drawn, noisy = np.empty((samples, int(rank_offsets[-1])), np.int64), np.empty(values.size)
     shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
     for sample, row in enumerate(drawn):
-        perturb(values, cuts, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
+        perturb(values, checked, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
         row[:] = (np.lexsort((-noisy, queries)) - starts)[shown]
     return drawn
 
@@ -132,7 +136,7 @@ def perturb(
     temperature: float,
     noise: str,
 ) -> None:
-    """Fill ``noisy`` with (scores + scale · noise) / temperature, by the numbers of a sample."""
+    """Fill ``noisy`` with (scores + scale · noise) / temperature, from the random numbers of a sample."""
     queries = read_only(stream.queries(offsets.size - 1))
     settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
     over_queries(_perturb, read_only(offsets), noise_streams(stream, sample + 1)[-1].key, queries, *settings)
@@ -152,9 +156,9 @@ def _perturb(first, last, offsets, key, queries, noise, scale, sharpness, scores
 
 @kernel(fastmath=FUSED)
 def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
-    """Fill ``noisy`` with (scores + scale · noise) · sharpness for one query; ``noise`` is a place in ``NOISES``."""
+    """Fill ``noisy`` with (scores + scale · noise) · sharpness for one query; ``noise`` is an index of ``NOISES``."""
     if noise < 2:
-        fill_uniforms(key, query, noisy)  # loops of their own are vectorised better than one that does it all
+        fill_uniforms(key, query, noisy)  # separate loops are vectorised better than one
     if noise == 0:
         for i in range(scores.size):
             noisy[i] = (scores[i] - scale * log(-log(noisy[i]))) * sharpness
@@ -169,7 +173,7 @@ def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: i
 
 @kernel
 def _normalise(first, last, offsets, row):  # type: ignore[no-untyped-def]
-    """Take the logarithm of the sum of exponentials off every list."""
+    """Subtract the log of the sum of exponentials from the scores of every list."""
     for q in range(first, last):
         mine = row[offsets[q] : offsets[q + 1]]
         top = mine.max()
@@ -177,8 +181,8 @@ def _normalise(first, last, offsets, row):  # type: ignore[no-untyped-def]
 
 
 def _lists(scores: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.int64], Array]:
-    cuts = check.offsets(offsets, int(np.size(scores)))
-    return cuts, check.document_values("scores", scores, cuts)
+    checked = check.offsets(offsets, int(np.size(scores)))
+    return checked, check.document_values("scores", scores, checked)
 
 
 def _check_stream(stream: object) -> None:

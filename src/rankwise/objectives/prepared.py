@@ -1,8 +1,8 @@
 """Objectives that have seen the labels: a tree of dataclasses over lists, on the CPU or on a device.
 
-Everything that scores do not change is done once, in :meth:`Objective.prepare`. What is left are the nodes here:
+Everything that does not depend on scores is computed once, in :meth:`Objective.prepare`. The nodes of the tree are
 kernels with their arguments, and wrappers around them. Each fills the derivatives at some scores into arrays that its
-caller owns. Taking a mini-batch and moving to a device are maps over the fields of the tree.
+caller owns. Selecting a mini-batch and moving to a device are maps over the fields of the tree.
 """
 
 import functools
@@ -59,14 +59,14 @@ class Prepared(ABC):
 
     @property
     def children(self) -> "tuple[Prepared, ...]":
-        """The prepared objectives that this one is made of."""
+        """The prepared objectives inside."""
         values = [getattr(self, field.name) for field in fields(self)]
         flat = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
         return tuple(part for part in flat if isinstance(part, Prepared))
 
     @property
     def own_numerator(self) -> bool:
-        """Whether trees divide something better than the gradient."""
+        """Whether trees divide a numerator of its own instead of the gradient."""
         return any(child.own_numerator for child in self.children)
 
     def __call__(
@@ -97,7 +97,7 @@ class Prepared(ABC):
     def select(self, selection: Selection) -> Self:
         """Return the same for a selection of the queries."""
 
-        def taken(value: Any, role: str) -> Any:
+        def selected(value: Any, role: str) -> Any:
             if role == "document":
                 return None if value is None else selection.per_document(value)
             if role == "query":
@@ -106,7 +106,7 @@ class Prepared(ABC):
                 return selection.lists
             return value.select(selection) if isinstance(value, Prepared) else value
 
-        part: Self = mapped(self, taken)
+        part: Self = mapped(self, selected)
         return part
 
     def to(self, device: Any, dtype: Any = None) -> Self:
@@ -158,18 +158,18 @@ def _role(hint: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedKernel(Prepared):
-    """A kernel with its arguments, but for the scores.
+    """A kernel with all its arguments but the scores.
 
     The kernel's parameters are ``first, last, offsets, scores``, then the fields of ``arguments`` by name, ``keys`` and
     ``queries`` if it draws random numbers, and ``value, gradient, hessian``, possibly ``numerator``. It fills every
-    element of these outputs for the queries ``first`` to ``last``. A Hessian or numerator of size 0 is not wanted.
+    element of these outputs for the queries ``first`` to ``last``. A Hessian or numerator of size 0 is left out.
     """
 
     objective: object
     """The objective, for messages."""
     kernel: Kernel
     arguments: Any
-    """A named tuple: what the kernel reads beside the scores, on the CPU and on a device."""
+    """A named tuple of the kernel's arguments beside the scores, on the CPU and on a device."""
     device_kernel: DeviceKernel = ""
     """The same computation on a device: a launch, or ``"package.module:function"``."""
     streams: Callable[[Stream], Sequence[Stream]] | None = None
@@ -213,7 +213,7 @@ class PreparedKernel(Prepared):
 
 @functools.cache
 def _check_parameters(kernel: Any, arguments: Any) -> None:
-    """Raise if a kernel does not read the arguments that it is given, in their order."""
+    """Raise if the parameters of a kernel are not the fields of its arguments, in their order."""
     expected = (*FIRST, *arguments._fields)
     rest = [*_OUTPUTS, "numerator"]
     names = parameters(kernel)
@@ -261,10 +261,10 @@ def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:
     return read_only(check.labels(labels, checked)), Lists(read_only(checked))
 
 
-def reject_columns(who: object, columns: Mapping[str, ArrayLike], taken: tuple[str, ...] = ()) -> None:
-    """Raise if there is a column of documents that an objective does not take."""
+def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tuple[str, ...] = ()) -> None:
+    """Raise if a column of documents is not among those that an objective accepts."""
     for name in columns:
-        if name not in taken:
+        if name not in accepted:
             takers = {column.name: column.objectives for column in taken_by_objectives()}
             takers["document_rewards"] = "PLRank"
             known = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())

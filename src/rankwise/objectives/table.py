@@ -44,7 +44,7 @@ WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bo
 
 
 def objective(expression: ObjectiveLike) -> Objective:
-    """Build an objective from its expression, adapt a function, or give back what is an objective already.
+    """Return an objective: from its expression, from a function, or the objective itself.
 
     >>> objective("0.7*xendcg + 0.3*approx_ndcg(eta=5)")
     0.7*xendcg + 0.3*approx_ndcg(eta=5)
@@ -59,7 +59,7 @@ def objective(expression: ObjectiveLike) -> Objective:
 
 
 def makers() -> dict[str, Callable[..., Objective]]:
-    """Return what makes an objective of each name: ours, and those that are registered."""
+    """Return the constructor of each name: of our objectives, and of registered ones."""
     registered = {
         name: thing if isinstance(thing, type) else functools.partial(Adapted, thing)
         for name, thing in registry.of("objective").items()
@@ -68,10 +68,10 @@ def makers() -> dict[str, Callable[..., Objective]]:
 
 
 def native(expression: ObjectiveLike) -> str | None:
-    """Name the objective of a library itself that ``"native:…"`` stands for; None where it is one of ours.
+    """Return the name of a library's own objective in ``"native:…"``; None for one of ours.
 
     >>> native("native:rank_xendcg"), native("xendcg")
     ('rank_xendcg', None)
     """
-    known = isinstance(expression, str) and expression.startswith("native:")
-    return str(expression).removeprefix("native:") if known else None
+    is_native = isinstance(expression, str) and expression.startswith("native:")
+    return str(expression).removeprefix("native:") if is_native else None

@@ -1,8 +1,7 @@
 """Objectives as losses of torch: one autograd function for all of them.
 
-An objective computes each query's loss and its derivative by each score in one call, so the forward pass computes both
-and the backward pass multiplies. On the CPU tensors and arrays share memory. On a device with kernels (Triton) nothing
-is copied to the host: labels that are there are prepared there. An objective without a device kernel, such as a user's
+On the CPU tensors and arrays share memory. On a device with kernels (Triton) nothing is copied to the host: labels on
+the device are prepared there. An objective without a device kernel, such as a user's
 function, is computed on the CPU, with one warning.
 """
 
@@ -11,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Column, offsets_of, read_only
+from rankwise.objectives.autograd import query_losses, total_loss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, Prepared, checked_lists, has_kernels
 from rankwise.objectives.table import ObjectiveLike
@@ -50,7 +50,7 @@ class TorchLoss(torch.nn.Module):
         self.seed, self.step = check.integer("seed", seed, least=0), 0
         self._stream = Stream(self.seed)
         self._trainer: tuple[Any, int, int] = (None, 0, 0)
-        """The trainer that called last: its state, its step, and how many batches of that step there were."""
+        """The trainer that called last: its state, its step, and the number of batches of that step."""
 
     def next_stream(self) -> Stream:
         """Return the random numbers of this step; a module that is training continues with the next.
@@ -62,7 +62,7 @@ class TorchLoss(torch.nn.Module):
         if state is None:
             stream = self._stream.at(self.step)
             if self.training:
-                self.__dict__["step"] += 1  # not by nn.Module's way, which looks for parameters
+                self.__dict__["step"] += 1  # nn.Module's __setattr__ would look for parameters
             return stream
         last, step, batches = self._trainer
         batches = batches if state is last and state.global_step == step else 0
@@ -95,7 +95,7 @@ class TorchLoss(torch.nn.Module):
         return self._prepare(labels, offsets, columns, scores)(scores, weights, stream)
 
     def prepare(self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike) -> "PreparedLoss":
-        """Look at labels once, for a loop that comes back to the same lists: ``prepared.take(queries)(scores)``."""
+        """Prepare labels once, for a loop over the same lists: ``prepared.take(queries)(scores)``."""
         return self._prepare(labels, offsets, columns, None)
 
     def _prepare(
@@ -127,7 +127,7 @@ class TorchLoss(torch.nn.Module):
     ) -> Tensor:
         """Return the loss of a padded batch: one row per query, ``mask`` True where there is a document.
 
-        Padding is never looked at, and its gradient is exactly 0.
+        Padding is never read, and its gradient is exactly 0.
         """
         scores, inside = _tensor(scores), _tensor(mask)
         padded = {"scores": scores, "labels": labels, **columns}
@@ -143,7 +143,7 @@ class TorchLoss(torch.nn.Module):
 def _trainer_state() -> Any:
     """Return the state of the Hugging Face trainer that is calling, or None.
 
-    Trainers hand a loss nothing but data: the only way to their step is up the stack.
+    Trainers pass nothing but data to a loss: their step can only be found up the stack.
     """
     trainer: Any = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
     frame = None if trainer is None else inspect.currentframe()
@@ -159,7 +159,7 @@ def _trainer_state() -> Any:
 class PreparedLoss:
     """A loss that has seen the labels: ``prepared(scores, weights=None, stream=None)``.
 
-    It is copied to the device of the scores when it is first called with such; a mini-batch is taken there.
+    It is copied to the device of the scores at its first call with such; mini-batches are selected there.
     """
 
     def __init__(self, loss: TorchLoss, prepared: Prepared) -> None:
@@ -189,22 +189,21 @@ class PreparedLoss:
             stream = self.loss.next_stream()
         if weights is None and self.loss.reduction != "none":
             factor = 1.0 / max(lists.n_queries, 1) if self.loss.reduction == "mean" else 1.0
-            total: Tensor = _Total.run(scores, self, stream, factor)[0]
-            return total
+            return total_loss(scores, self, stream, factor)
         sizes = _tensor(lists.sizes).to(scores.device)
-        value: Tensor = _Loss.run(scores, sizes, self, stream)[0]
+        value = query_losses(scores, sizes, self, stream)
         return value if weights is None else _weighted(value, weights, self.loss.reduction, lists.n_docs)
 
     def take(self, queries: ArrayLike) -> "PreparedLoss":
         """Return the loss of some of the queries, by number: a mini-batch."""
-        return _Part(self, queries)
+        return LossPart(self, queries)
 
     def prepared(self) -> Prepared:
         """Return the prepared objective on the CPU, or where its labels were."""
         return self._cpu_or_first
 
     def on(self, scores: Tensor) -> Prepared | None:
-        """Return the prepared objective where the scores are, in their precision; None if the CPU has to compute it."""
+        """Return the prepared objective on the scores' device, in their precision; None if only the CPU has kernels."""
         if not has_kernels(scores.device.type):
             return None
         key = scores.device, _precision(scores)
@@ -239,7 +238,7 @@ class PreparedLoss:
             return lists.reduce(flags, out, factor, moved), out.gradient
 
     def differentiate(self, scores: Tensor, stream: Stream | None) -> tuple[Tensor, Tensor]:
-        """Return value and gradient where the scores are, in single precision at least."""
+        """Return value and gradient on the device of the scores, in single precision at least."""
         prepared = self.on(scores)
         if prepared is None:
             value, gradient = self._on_cpu(scores, stream)
@@ -260,29 +259,29 @@ class PreparedLoss:
         return value, gradient
 
     def _back(self, numbers: Array, scores: Tensor) -> Tensor:
-        """Return numbers of the CPU as a tensor where the scores are."""
+        """Return an array as a tensor on the device of the scores."""
         precision = _precision(scores)
         tensor = torch.from_numpy(numbers.astype(_NUMPY[precision], copy=False))
         return tensor if scores.device.type == "cpu" else tensor.to(scores.device)
 
 
-class _Part(PreparedLoss):
-    """A mini-batch of a loss, taken where the whole is by then."""
+class LossPart(PreparedLoss):
+    """A mini-batch of a loss, selected on the device of the scores."""
 
-    def __init__(self, whole: PreparedLoss, queries: ArrayLike) -> None:
-        self.loss, self._whole, self._queries = whole.loss, whole, queries
+    def __init__(self, full: PreparedLoss, queries: ArrayLike) -> None:
+        self.loss, self._full, self._queries = full.loss, full, queries
         self._on: dict[tuple[torch.device, torch.dtype], Prepared | None] = {}
 
     def prepared(self) -> Prepared:
         """Return the prepared objective on the CPU, or where its labels were."""
         if "_cpu_or_first" not in self.__dict__:
-            self._cpu_or_first = self._whole.prepared().take(self._queries)
+            self._cpu_or_first = self._full.prepared().take(self._queries)
         return self._cpu_or_first
 
     def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
-        whole = self._whole.on(scores)
+        full = self._full.on(scores)
         with _on(scores):
-            return None if whole is None else whole.take(self._queries)
+            return None if full is None else full.take(self._queries)
 
 
 class _on:  # noqa: N801 (a context, as torch.cuda.device)
@@ -317,7 +316,7 @@ def _warn_of_copies(objective: Objective, device: str) -> None:
 
 @torch.compiler.disable
 def _uncompiled(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call a function between two graphs of torch.compile, which cannot look into kernels.
+    """Call a function between two graphs of torch.compile, which cannot trace kernels.
 
     Without compilation the decorator is avoided, as it takes longer than the loss of a few lists.
     """
@@ -332,11 +331,11 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _unpadded(name: str, column: Tensor, inside: Tensor) -> Tensor:
     """Return the documents of a padded column, row after row."""
     if inside.dtype != torch.bool or inside.ndim != 2 or column.shape != inside.shape:
-        made = "make the mask with positions < sizes[:, None]; it is True where there is a document"
+        mask_hint = "make the mask with positions < sizes[:, None]; it is True where there is a document"
         raise check.error(
             f"a padded batch needs {name} and mask of one shape, queries times documents, and a mask of True and False",
             got=f"{name} of shape {tuple(column.shape)}, mask of shape {tuple(inside.shape)} and {inside.dtype}",
-            hint="pass mask.bool()" if inside.dtype != torch.bool and column.shape == inside.shape else made,
+            hint="pass mask.bool()" if inside.dtype != torch.bool and column.shape == inside.shape else mask_hint,
         )
     return torch.masked_select(column, inside.to(column.device))
 
@@ -353,87 +352,6 @@ def _weighted(value: Tensor, weights: TensorLike, reduction: str, n_docs: int) -
         return weighted.sum()
     total = factors.sum()
     return weighted.sum() / torch.where(total == 0, 1, total)
-
-
-class _Function(torch.autograd.Function):
-    """A function that is called without torch's binding of arguments, which takes as long as a small loss."""
-
-    @classmethod
-    def run(cls, *arguments: Any) -> Any:
-        """Call the function, by torch's own way where ``torch.func`` transforms it."""
-        if torch._C._are_functorch_transforms_active():
-            return cls.apply(*arguments)  # type: ignore[no-untyped-call]
-        return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
-
-
-class _Loss(_Function):
-    """The loss of each query; its gradient is computed with it and waits for the backward pass."""
-
-    @staticmethod
-    def forward(scores: Tensor, _sizes: Tensor, prepared: PreparedLoss, stream: Stream | None) -> tuple[Tensor, Tensor]:
-        return prepared.differentiate(scores, stream)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        scores, sizes = inputs[:2]
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, output[1], sizes)
-
-    @staticmethod
-    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
-        if factors is None:
-            return None, None, None, None
-        scores, gradient, sizes = ctx.saved_tensors
-        spread = factors.repeat_interleave(sizes, output_size=gradient.numel())
-        return _Gradient.of(spread, scores, gradient), None, None, None
-
-
-class _Total(_Function):
-    """The losses of all queries in one number: all gradients have one factor."""
-
-    @staticmethod
-    def forward(scores: Tensor, prepared: PreparedLoss, stream: Stream | None, factor: float) -> tuple[Tensor, Tensor]:
-        return prepared.total(scores, stream, factor)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(inputs[0], output[1])
-
-    @staticmethod
-    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
-        if factor is None:
-            return None, None, None, None
-        return _Gradient.of(factor, *ctx.saved_tensors), None, None, None
-
-
-class _Gradient(_Function):
-    """The gradient, which raises on a second derivative instead of returning zeros."""
-
-    @classmethod
-    def of(cls, factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
-        """Multiply; a graph is made only for those who keep one."""
-        if torch.is_grad_enabled():
-            return cls.run(factors, scores, gradient)  # type: ignore[no-any-return]
-        return (factors * gradient).to(scores.dtype)
-
-    @staticmethod
-    def forward(factors: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
-        return (factors * gradient).to(scores.dtype)
-
-    @staticmethod
-    def setup_context(ctx: object, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(_ctx: object, _: Tensor) -> NoReturn:
-        raise check.error(
-            "the loss of an objective can be differentiated once",
-            got="a derivative of its gradient",
-            hint="leave create_graph=True out; an objective's own call gives the diagonal of the Hessian",
-        )
 
 
 def _tensor(values: TensorLike) -> Tensor:

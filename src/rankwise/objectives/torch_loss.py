@@ -1,4 +1,4 @@
-"""Objectives as losses of torch, for those who keep their own training loop."""
+"""Objectives as losses of torch, for your own training loop."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def torch_loss(objective: "ObjectiveLike", reduction: str = "mean", seed: int = 0) -> "TorchLoss":
-    """Give an objective, or its expression, as a loss for torch: a module that is called with flat, ragged tensors.
+    """Return an objective, or its expression, as a loss of torch: a module that is called with flat, ragged tensors.
 
     ``loss(scores, labels, offsets, weights=None, stream=None)`` takes the scores of all documents in one row;
     ``offsets`` says where each query starts, so nothing is padded. ``loss.padded(scores, labels, mask)`` is for data

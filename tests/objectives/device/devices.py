@@ -62,9 +62,9 @@ def on_device(text, lists, dtype=torch.float32, scores=None, hessian=True, **col
     return moved(torch.tensor(scores, dtype=dtype, device=DEVICE), lists.stream, hessian=hessian)
 
 
-def assert_same(found: rw.Derivatives, expected: rw.Derivatives, tolerance: float) -> None:
+def assert_same(actual: rw.Derivatives, expected: rw.Derivatives, tolerance: float) -> None:
     """Every number within ``tolerance`` of the largest of its kind."""
-    for name, numbers, wanted in zip(found._fields, found, expected, strict=True):
+    for name, numbers, reference in zip(actual._fields, actual, expected, strict=True):
         if len(numbers):
-            limit = tolerance * np.abs(wanted).max(initial=1e-30)
-            np.testing.assert_allclose(numbers.cpu().double(), wanted, rtol=0.0, atol=limit, err_msg=name)
+            limit = tolerance * np.abs(reference).max(initial=1e-30)
+            np.testing.assert_allclose(numbers.cpu().double(), reference, rtol=0.0, atol=limit, err_msg=name)

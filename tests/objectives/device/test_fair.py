@@ -23,16 +23,16 @@ TEXTS = [
     [*((text, torch.float64) for text in TEXTS), (TEXTS[2], torch.float32), (TEXTS[3], torch.float32)],
 )
 def test_the_numbers_are_those_of_the_cpu(text, dtype):
-    wanted = rw.objective(text)(LISTS.scores, LISTS.labels, LISTS.offsets, LISTS.stream, groups=GROUPS)
-    assert_same(on_device(text, LISTS, dtype, groups=GROUPS), wanted, TOLERANCE[dtype])
+    reference = rw.objective(text)(LISTS.scores, LISTS.labels, LISTS.offsets, LISTS.stream, groups=GROUPS)
+    assert_same(on_device(text, LISTS, dtype, groups=GROUPS), reference, TOLERANCE[dtype])
 
 
-def test_taken_lists():
+def test_selected_queries():
     queries = np.array([3, 1, 3])
     rows = np.concatenate([np.arange(LISTS.offsets[q], LISTS.offsets[q + 1]) for q in queries])
     prepared = rw.objective(TEXTS[0]).prepare(LISTS.labels, LISTS.offsets, groups=GROUPS)
     stream = LISTS.stream.take(queries, LISTS.n_queries)
-    wanted = prepared.take(queries)(LISTS.scores[rows], stream)
+    reference = prepared.take(queries)(LISTS.scores[rows], stream)
     moved = prepared.to(DEVICE, torch.float64).take(queries)
-    found = moved(torch.tensor(LISTS.scores[rows], device=DEVICE), stream)
-    assert_same(found, wanted, TOLERANCE[torch.float64])
+    actual = moved(torch.tensor(LISTS.scores[rows], device=DEVICE), stream)
+    assert_same(actual, reference, TOLERANCE[torch.float64])

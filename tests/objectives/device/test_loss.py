@@ -26,7 +26,7 @@ def lists():
 
 
 @pytest.fixture
-def no_travel(monkeypatch):
+def no_copies(monkeypatch):
     """The CPU prepares, and is asked nothing more."""
 
     def refuse(*_: object) -> None:
@@ -49,23 +49,23 @@ def expected(text, lists, queries=None):
 
 @pytest.mark.parametrize("text", FEW)
 def test_value_and_gradient(lists, text, request):
-    _, wanted = expected(text, lists)
-    request.getfixturevalue("no_travel")
+    _, reference = expected(text, lists)
+    request.getfixturevalue("no_copies")
     weights = np.array([1.0, 0.5, 2.0, 0.0, 3.0])
     scores = tensor(lists.scores)
     value = rw.torch_loss(text, "none")(scores, lists.labels, lists.offsets, weights, lists.stream)
     value.sum().backward()
     assert value.device == scores.device
-    np.testing.assert_allclose(value.detach().cpu(), weights * wanted.value, rtol=1e-5, atol=1e-6)
-    wanted_gradient = np.repeat(weights, np.diff(lists.offsets)) * wanted.gradient
+    np.testing.assert_allclose(value.detach().cpu(), weights * reference.value, rtol=1e-5, atol=1e-6)
+    wanted_gradient = np.repeat(weights, np.diff(lists.offsets)) * reference.gradient
     np.testing.assert_allclose(scores.grad.cpu(), wanted_gradient, rtol=0.0, atol=1e-5 * np.abs(wanted_gradient).max())
 
 
 @pytest.mark.parametrize("text", FEW)
 def test_batches(lists, text, request):
     first, second = np.array([3, 1, 2]), np.array([1, 0])
-    rows, wanted = expected(text, lists, first[second])
-    request.getfixturevalue("no_travel")
+    rows, reference = expected(text, lists, first[second])
+    request.getfixturevalue("no_copies")
     part = rw.torch_loss(text, "none").prepare(lists.labels, lists.offsets).take(first).take(second)
     stream = lists.stream.take(first[second], lists.n_queries)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-11), (torch.float32, 1e-5)):
@@ -73,12 +73,12 @@ def test_batches(lists, text, request):
         value = part(scores, stream=stream)
         value.sum().backward()
         assert value.dtype == scores.grad.dtype == dtype
-        np.testing.assert_allclose(value.detach().cpu(), wanted.value, rtol=tolerance)
-        limit = tolerance * np.abs(wanted.gradient).max()
-        np.testing.assert_allclose(scores.grad.cpu(), wanted.gradient, rtol=0.0, atol=limit)
+        np.testing.assert_allclose(value.detach().cpu(), reference.value, rtol=tolerance)
+        limit = tolerance * np.abs(reference.gradient).max()
+        np.testing.assert_allclose(scores.grad.cpu(), reference.gradient, rtol=0.0, atol=limit)
 
 
-def test_half_precision_is_widened(lists, no_travel):
+def test_half_precision_is_widened(lists, no_copies):
     scores = tensor(lists.scores, torch.bfloat16)
     value = rw.torch_loss("softmax_ce")(scores, lists.labels, lists.offsets)
     value.backward()
@@ -86,7 +86,7 @@ def test_half_precision_is_widened(lists, no_travel):
     assert scores.grad.dtype == torch.bfloat16
 
 
-def test_scores_in_strides(lists, no_travel):
+def test_scores_in_strides(lists, no_copies):
     wide = torch.tensor(np.stack((lists.scores, lists.labels), 1), dtype=torch.float32, device=DEVICE)
     loss = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
     assert loss(wide[:, 0]) == loss(wide[:, 0].contiguous())
@@ -94,12 +94,12 @@ def test_scores_in_strides(lists, no_travel):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("text", ["softmax_ce", "lambdarank"])
-def test_scores_that_are_not_finite_give_no_number(lists, text, bad, no_travel):
+def test_scores_that_are_not_finite_give_nan(lists, text, bad, no_copies):
     scores = tensor(np.where(np.arange(lists.scores.size) == 7, bad, lists.scores))
     assert rw.torch_loss(text)(scores, lists.labels, lists.offsets).isnan()
 
 
-def test_it_is_moved_once(lists, monkeypatch):
+def test_a_loss_is_copied_to_a_device_once(lists, monkeypatch):
     calls, to = [], prepared.Prepared.to
 
     def counted(self, device, dtype):
@@ -107,11 +107,11 @@ def test_it_is_moved_once(lists, monkeypatch):
         return to(self, device, dtype)
 
     monkeypatch.setattr(prepared.Prepared, "to", counted)
-    whole = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
-    whole(torch.zeros(lists.labels.size, device=DEVICE))
+    full = rw.torch_loss("softmax_ce").prepare(lists.labels, lists.offsets)
+    full(torch.zeros(lists.labels.size, device=DEVICE))
     for batch in (np.array([0, 1]), np.array([2]), np.array([4, 3])):
         sizes = np.diff(lists.offsets)[batch]
-        whole.take(batch)(torch.zeros(int(sizes.sum()), device=DEVICE))
+        full.take(batch)(torch.zeros(int(sizes.sum()), device=DEVICE))
     assert calls == [(DEVICE, torch.float32)]
 
 
@@ -127,9 +127,9 @@ def test_a_function_goes_through_the_cpu(lists, objective):
         warnings.simplefilter("ignore")  # on a device that is not the CPU it is said once
         value = rw.torch_loss(objective, "sum")(scores, lists.labels, lists.offsets)
     value.backward()
-    wanted = rw.objective(objective)(lists.scores, lists.labels, lists.offsets)
-    np.testing.assert_allclose(value.item(), wanted.value.sum(), rtol=1e-5)
-    np.testing.assert_allclose(scores.grad.cpu(), wanted.gradient, rtol=1e-5, atol=1e-5)
+    reference = rw.objective(objective)(lists.scores, lists.labels, lists.offsets)
+    np.testing.assert_allclose(value.item(), reference.value.sum(), rtol=1e-5)
+    np.testing.assert_allclose(scores.grad.cpu(), reference.gradient, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ from rankwise.objectives.prepared import NoDeviceKernelError  # isort: skip
 
 def contract(sizes) -> Lists:
     """Lists of one document, with equal labels, and without relevant documents among them."""
-    made = Lists(sizes)
-    made.labels[made.offsets[2] : made.offsets[3]] = 2.0
-    made.labels[made.offsets[4] : made.offsets[5]] = 0.0
-    return made
+    lists = Lists(sizes)
+    lists.labels[lists.offsets[2] : lists.offsets[3]] = 2.0
+    lists.labels[lists.offsets[4] : lists.offsets[5]] = 0.0
+    return lists
 
 
 INTERPRETED = DEVICE.type == "cpu"
@@ -59,19 +59,19 @@ def expected(text, lists, scores=None) -> rw.Derivatives:
 
 @pytest.mark.parametrize("text", PLAIN + WRAPPED[:: 3 if INTERPRETED else 1])
 def test_the_numbers_are_those_of_the_cpu(text):
-    found, wanted = on_device(brief(text), SMALL), expected(text, SMALL)
+    actual, reference = on_device(brief(text), SMALL), expected(text, SMALL)
     if "method=distribution" in text:
         # The sigmoids of a distribution see the last digits of single precision: their slope and bend are as far off.
-        assert_same(found, wanted, 1e-3)
-        found = found._replace(hessian=found.hessian[:0])
-    assert_same(found, wanted, TOLERANCE[torch.float32])
+        assert_same(actual, reference, 1e-3)
+        actual = actual._replace(hessian=actual.hessian[:0])
+    assert_same(actual, reference, TOLERANCE[torch.float32])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", KINDS if INTERPRETED else PLAIN)
 def test_without_a_hessian(text):
-    found, again = (on_device(brief(text), LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
-    assert_same(found, expected(text, LONGER), TOLERANCE[torch.float64])
+    actual, again = (on_device(brief(text), LONGER, torch.float64, hessian=hessian) for hessian in (True, False))
+    assert_same(actual, expected(text, LONGER), TOLERANCE[torch.float64])
     assert again.hessian.numel() == 0
     assert again.numerator is again.gradient
     assert_same(again._replace(numerator=again.hessian), expected(text, LONGER), TOLERANCE[torch.float64])
@@ -90,56 +90,60 @@ def test_extreme_scores(text):
     n_docs = SMALL.scores.size
     spread = (np.random.default_rng(1).permutation(n_docs) * (8000.0 / n_docs) - 4000.0).astype(np.float32)
     for scores in (spread.astype(float), np.zeros(n_docs)):
-        wanted = expected(text, SMALL, scores)
+        reference = expected(text, SMALL, scores)
         # A floor is relative to what may underflow in single precision; a difference of exponents is rounded at 1e-12.
         floored = getattr(rw.objective(text), "curvature", "") == "floored"
         least = 2e-6 if floored else 1e-10 if "listmle" in text else 0.0
-        wanted = wanted._replace(hessian=np.where(wanted.hessian < least, 0.0, wanted.hessian)) if least else wanted
-        assert_same(on_device(brief(text), SMALL, scores=scores), wanted, TOLERANCE[torch.float32])
+        reference = (
+            reference._replace(hessian=np.where(reference.hessian < least, 0.0, reference.hessian))
+            if least
+            else reference
+        )
+        assert_same(on_device(brief(text), SMALL, scores=scores), reference, TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("text", KINDS if INTERPRETED else PLAIN + WRAPPED)
-def test_taken_lists(text):
+def test_selected_queries(text):
     # In another order, one of them twice: as a net with several members takes them.
     queries = np.array([3, 0, 4, 3])
     rows = np.concatenate([np.arange(SMALL.offsets[q], SMALL.offsets[q + 1]) for q in queries])
     prepared = brief(text).prepare(SMALL.labels, SMALL.offsets)
     stream = SMALL.stream.take(queries, SMALL.n_queries)
-    wanted = prepared.take(queries)(SMALL.scores[rows], stream)
+    reference = prepared.take(queries)(SMALL.scores[rows], stream)
     moved = prepared.to(DEVICE, torch.float64).take(queries.tolist())
-    found = moved(torch.tensor(SMALL.scores[rows], device=DEVICE), stream)
-    assert_same(found, wanted, TOLERANCE[torch.float64])
+    actual = moved(torch.tensor(SMALL.scores[rows], device=DEVICE), stream)
+    assert_same(actual, reference, TOLERANCE[torch.float64])
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["host", "device"])
+@pytest.mark.parametrize("host_offsets", [True, False], ids=["host", "device"])
 @pytest.mark.parametrize("text", [text for text in PLAIN if text in KINDS or not INTERPRETED])
-def test_labels_on_a_device_are_prepared_there(text, known):
-    """``known``: whether the host has the offsets; if not, nothing is copied to it."""
-    objective, wanted = brief(text), expected(text, LONGER)
+def test_labels_on_a_device_are_prepared_there(text, host_offsets):
+    """``host_offsets``: whether the host has the offsets; if not, nothing is copied to it."""
+    objective, reference = brief(text), expected(text, LONGER)
     assert objective.prepares_on_device
     offsets = torch.tensor(LONGER.offsets, dtype=torch.int32, device=DEVICE)
-    lists = LONGER.on_device() if known else DeviceLists(offsets, LONGER.scores.size, None, torch.float64)
+    lists = LONGER.on_device() if host_offsets else DeviceLists(offsets, LONGER.scores.size, None, torch.float64)
     prepared = objective.prepare(torch.tensor(LONGER.labels, device=DEVICE), lists)  # type: ignore[arg-type]
-    found = prepared(torch.tensor(LONGER.scores, device=DEVICE), LONGER.stream)
-    assert_same(found, wanted, TOLERANCE[torch.float64])
+    actual = prepared(torch.tensor(LONGER.scores, device=DEVICE), LONGER.stream)
+    assert_same(actual, reference, TOLERANCE[torch.float64])
 
 
 @pytest.mark.parametrize("gain", ["exponential", "linear", (0.0, 5.0, 5.0, 1.0, 2.0)])
 @pytest.mark.parametrize("cutoff", [None, 3])
-@pytest.mark.parametrize("whole", [True, False])
-def test_ideal_dcg_on_a_device(gain, cutoff, whole):
-    labels = LONGER.labels if whole else LONGER.labels + 0.25
-    if not whole and not isinstance(gain, str):
-        return  # a table has gains of whole labels alone
-    wanted = CPULists(LONGER.offsets).gains_and_ideal(labels, gain, cutoff)
-    found: tuple[Any, ...] = LONGER.on_device().gains_and_ideal(torch.tensor(labels, device=DEVICE), gain, cutoff)
-    for one, other in zip(found, wanted, strict=True):
+@pytest.mark.parametrize("integer", [True, False])
+def test_ideal_dcg_on_a_device(gain, cutoff, integer):
+    labels = LONGER.labels if integer else LONGER.labels + 0.25
+    if not integer and not isinstance(gain, str):
+        return  # a table has gains of integer labels alone
+    reference = CPULists(LONGER.offsets).gains_and_ideal(labels, gain, cutoff)
+    actual: tuple[Any, ...] = LONGER.on_device().gains_and_ideal(torch.tensor(labels, device=DEVICE), gain, cutoff)
+    for one, other in zip(actual, reference, strict=True):
         np.testing.assert_allclose(one.cpu(), other, rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("text", ["softmax_ce", "lambdarank", "approx_ndcg"])
-def test_labels_that_are_no_grades_give_no_number(text, bad, monkeypatch):
+def test_invalid_labels_give_nan(text, bad, monkeypatch):
     monkeypatch.setattr("rankwise.objectives.prepared.KERNEL_DEVICES", {DEVICE.type})
     labels = torch.tensor(SMALL.labels, device=DEVICE)
     labels[5] = bad
@@ -156,12 +160,12 @@ def test_curvature(treatment):
 @pytest.mark.parametrize("text", ["softmax_ce", "xendcg", "lambdarank", "lambdarank(metric=map)", "clickwise(ranknet)"])
 def test_document_weights(text):
     weights = np.random.default_rng(2).random(SMALL.scores.size) + 0.5
-    wanted = rw.objective(text)(SMALL.scores, SMALL.labels, SMALL.offsets, SMALL.stream, document_weights=weights)
-    assert_same(on_device(text, SMALL, document_weights=weights), wanted, TOLERANCE[torch.float32])
+    reference = rw.objective(text)(SMALL.scores, SMALL.labels, SMALL.offsets, SMALL.stream, document_weights=weights)
+    assert_same(on_device(text, SMALL, document_weights=weights), reference, TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("text", ["lambdarank", "lambdarank(truncation=2)", "lambdarank(metric=mrr)", "ranknet"])
-def test_pairs_of_lists_that_are_one_program_each(text, monkeypatch):
+def test_pairs_with_one_program_per_list(text, monkeypatch):
     monkeypatch.setattr(pairwise, "MANY", 0)
     assert_same(on_device(text, LONGER, torch.float64), expected(text, LONGER), TOLERANCE[torch.float64])
     assert_same(on_device(text, SMALL), expected(text, SMALL), TOLERANCE[torch.float32])

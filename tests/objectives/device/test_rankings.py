@@ -18,8 +18,8 @@ def both(objective, lists, scores=None, **documents) -> None:
     """Hold a device in double precision to the CPU, without changing what is drawn."""
     scores = lists.scores if scores is None else scores
     prepared = objective.prepare(lists.labels, lists.offsets, **documents)
-    found = prepared.to(DEVICE, torch.float64)(torch.tensor(scores, device=DEVICE), lists.stream)
-    assert_same(found, prepared(scores, lists.stream), TOLERANCE[torch.float64])
+    actual = prepared.to(DEVICE, torch.float64)(torch.tensor(scores, device=DEVICE), lists.stream)
+    assert_same(actual, prepared(scores, lists.stream), TOLERANCE[torch.float64])
 
 
 @pytest.mark.parametrize("draws", ["independent", "antithetic", "latin"])
@@ -43,7 +43,7 @@ def test_plrank_takes_rewards_below_zero():
 
 
 @pytest.mark.slow
-def test_plrank_draws_again_what_it_has_placed():
+def test_plrank_draws_again_if_a_document_is_placed_already():
     lists = Lists([60, 3], gap=0.1)  # so peaked that the first documents are drawn several times
     both(rw.PLRank(samples=2, cutoff=35, metric="dcg", curvature="estimated"), lists)
 
@@ -84,9 +84,9 @@ def test_softmax_of_lists_that_several_programs_share(text, monkeypatch):
     lists = Lists([40, 3, 17, 1])
     lists.labels[40:43] = 0.0  # nothing to learn for softmax_ce
     lists.scores[3] += 30.0
-    found = on_device(text, lists)
+    actual = on_device(text, lists)
     expected = rw.objective(text)(lists.scores, lists.labels, lists.offsets, lists.stream)
-    assert_same(found, expected, TOLERANCE[torch.float32])
+    assert_same(actual, expected, TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("text", ["distil", "distil(temperature=2.5)", "margin_mse", "0.5*distil + 0.5*margin_mse"])
@@ -95,11 +95,11 @@ def test_teachers(text):
     expected = rw.objective(text)(TINY.scores, TINY.labels, TINY.offsets, teacher_scores=teacher)
     assert_same(on_device(text, TINY, teacher_scores=teacher), expected, TOLERANCE[torch.float32])
     both(rw.objective(text), TINY, teacher_scores=teacher)
-    taken = np.array([2, 0])
+    selected = np.array([2, 0])
     prepared = rw.objective(text).prepare(TINY.labels, TINY.offsets, teacher_scores=teacher)
     rows = np.concatenate((np.arange(TINY.offsets[2], TINY.offsets[3]), [0]))
-    found = prepared.to(DEVICE, torch.float64).take(taken)(torch.tensor(TINY.scores[rows], device=DEVICE))
-    assert_same(found, prepared.take(taken)(TINY.scores[rows]), TOLERANCE[torch.float64])
+    actual = prepared.to(DEVICE, torch.float64).take(selected)(torch.tensor(TINY.scores[rows], device=DEVICE))
+    assert_same(actual, prepared.take(selected)(TINY.scores[rows]), TOLERANCE[torch.float64])
 
 
 @pytest.mark.parametrize("name", ["approx_ndcg", "smooth_ap", "smooth_rbp"])

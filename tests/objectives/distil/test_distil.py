@@ -18,8 +18,8 @@ ALL = TEXTS + MIXED
 TEACHER = np.random.default_rng(9).normal(scale=2.0, size=OFFSETS[-1])
 
 
-def at(text: str, scores, teacher=TEACHER, **others):
-    return rw.objective(text)(scores, example()[1], OFFSETS, stream(), teacher_scores=teacher, **others)
+def at(text: str, scores, teacher=TEACHER, **columns):
+    return rw.objective(text)(scores, example()[1], OFFSETS, stream(), teacher_scores=teacher, **columns)
 
 
 def softmax(values):
@@ -30,33 +30,33 @@ def softmax(values):
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 4.0])
 def test_distil_is_the_cross_entropy_written_out(temperature):
     scores, _ = example()
-    found = at(f"distil(temperature={temperature})", scores)
+    actual = at(f"distil(temperature={temperature})", scores)
     for q in range(len(SIZES)):
         part = slice(OFFSETS[q], OFFSETS[q + 1])
         phi, rho = softmax(TEACHER[part] / temperature), softmax(scores[part] / temperature)
-        np.testing.assert_allclose(found.value[q], -(temperature**2) * (phi * np.log(rho)).sum(), atol=1e-12)
-        np.testing.assert_allclose(found.gradient[part], temperature * (rho - phi), atol=1e-12)
-        np.testing.assert_allclose(found.hessian[part], rho * (1.0 - rho), atol=1e-12)
+        np.testing.assert_allclose(actual.value[q], -(temperature**2) * (phi * np.log(rho)).sum(), atol=1e-12)
+        np.testing.assert_allclose(actual.gradient[part], temperature * (rho - phi), atol=1e-12)
+        np.testing.assert_allclose(actual.hessian[part], rho * (1.0 - rho), atol=1e-12)
 
 
 def test_margin_mse_is_the_mean_over_all_pairs():
     scores, _ = example()
-    found = at("margin_mse", scores)
+    actual = at("margin_mse", scores)
     for q, size in enumerate(SIZES):
         gap = (scores - TEACHER)[OFFSETS[q] : OFFSETS[q + 1]]
         pairs = [(gap[i] - gap[j]) ** 2 for i in range(size) for j in range(i)]
-        np.testing.assert_allclose(found.value[q], np.mean(pairs) if pairs else 0.0, atol=1e-12)
+        np.testing.assert_allclose(actual.value[q], np.mean(pairs) if pairs else 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("text", ALL)
 def test_derivatives_are_differences(text):
     scores, _ = example()
-    found = at(text, scores)
+    actual = at(text, scores)
     expected = differences(lambda s: at(text, s).value.sum(), scores)
-    np.testing.assert_allclose(found.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(actual.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
     if rw.objective(text).exact_hessian:
         expected = np.diag(differences(lambda s: at(text, s).gradient, scores))
-        np.testing.assert_allclose(found.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
+        np.testing.assert_allclose(actual.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -87,8 +87,8 @@ def test_extremes_stay_finite_and_one_document_is_nothing(text):
             for part in at(text, student * scores, teacher * scores):
                 assert np.isfinite(part).all()
                 assert np.isfinite(part.astype(np.float32)).all()
-    found = rw.objective(text)([4000.0], [2.0], [0, 1], rw.Stream(1), teacher_scores=[-4000.0])
-    for part in found:
+    actual = rw.objective(text)([4000.0], [2.0], [0, 1], rw.Stream(1), teacher_scores=[-4000.0])
+    for part in actual:
         np.testing.assert_array_equal(part, 0.0)
 
 
@@ -97,19 +97,19 @@ def test_queries_threads_and_batches_change_nothing(text, monkeypatch):
     monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
     scores, _ = example(3)
     with threads.use_threads(2):
-        whole = at(text, scores)
+        full = at(text, scores)
     turned = np.array([3, 7, 0, 2, 6, 4, 1, 5])
     rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in turned])
     prepared = rw.objective(text).prepare(example()[1], OFFSETS, teacher_scores=TEACHER).take(turned)
     with threads.use_threads(1):
         other = prepared(scores[rows], rw.Stream(5, 0, IDS[turned]))
-    np.testing.assert_array_equal(other.value, whole.value[turned])
+    np.testing.assert_array_equal(other.value, full.value[turned])
     for name in ("gradient", "hessian", "numerator"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(whole, name)[rows])
+        np.testing.assert_array_equal(getattr(other, name), getattr(full, name)[rows])
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_text_and_object_are_one_and_the_public_checks_pass(text):
+def test_expressions_read_back_and_the_public_checks_pass(text):
     objective = rw.objective(text)
     assert rw.objective(repr(objective)) == objective
     assert objective.reads == ("teacher_scores",)
@@ -120,10 +120,10 @@ def test_text_and_object_are_one_and_the_public_checks_pass(text):
 def test_long_lists(name):
     rng = np.random.default_rng(0)
     scores, teacher = rng.normal(size=(2, 100_000))
-    found = rw.objective(name)(scores, np.zeros(100_000), [0, 100_000], teacher_scores=teacher)
-    for part in found:
+    actual = rw.objective(name)(scores, np.zeros(100_000), [0, 100_000], teacher_scores=teacher)
+    for part in actual:
         assert np.isfinite(part).all()
-    assert np.abs(found.gradient).max() > 0
+    assert np.abs(actual.gradient).max() > 0
 
 
 def test_a_high_temperature_is_margin_mse():
@@ -134,28 +134,28 @@ def test_a_high_temperature_is_margin_mse():
     np.testing.assert_allclose(4.0 * hot * sizes, margins * (sizes - 1), atol=1e-2)
 
 
-def test_a_sum_hands_each_term_what_it_reads():
+def test_a_sum_passes_columns_to_the_terms_that_read_them():
     scores, labels = example()
     groups = np.arange(OFFSETS[-1]) % 2
     columns = {"teacher_scores": TEACHER, "groups": groups}
     text = "0.5*distil + 0.25*fair(0.5*margin_mse + lambdarank, weight=0.0) + xendcg(gamma=one)"
     objective = rw.objective(text)
     assert objective.reads == ("teacher_scores", "groups")
-    found = objective(scores, labels, OFFSETS, stream(), **columns)
+    actual = objective(scores, labels, OFFSETS, stream(), **columns)
     parts = [
         0.5 * at("distil", scores).gradient,
         0.125 * at("margin_mse", scores).gradient,
         0.25 * rw.LambdaRank()(scores, labels, OFFSETS).gradient,
         rw.XENDCG(gamma="one")(scores, labels, OFFSETS).gradient,
     ]
-    np.testing.assert_allclose(found.gradient, sum(parts), atol=1e-12)
+    np.testing.assert_allclose(actual.gradient, sum(parts), atol=1e-12)
     with pytest.raises(ValueError, match="lambdarank takes no teacher_scores.*go to Distil and MarginMSE"):
         rw.objective("lambdarank + softmax_ce")(scores, labels, OFFSETS, teacher_scores=TEACHER)
     with pytest.raises(ValueError, match="distil takes no groups"):
         rw.objective("distil + softmax_ce")(scores, labels, OFFSETS, **columns)
 
 
-def test_errors_say_what_where_and_what_to_do():
+def test_errors():
     scores, labels = example()
     for text in ("distil", "margin_mse", "0.5*distil + lambdarank"):
         with pytest.raises(

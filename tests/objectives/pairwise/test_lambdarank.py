@@ -68,7 +68,7 @@ def test_values_and_derivatives_are_those_of_the_loss_with_frozen_weights(object
 
 
 @pytest.mark.parametrize("name", ["ndcg", "map", "mrr"])
-def test_a_pair_is_weighed_by_what_the_metric_itself_says_about_the_swap(name):
+def test_the_weight_of_a_pair_is_the_change_of_the_metric_by_the_swap(name):
     metric = rw.metric({"ndcg": "ndcg", "map": "ap", "mrr": "rr"}[name])
     rng = np.random.default_rng(3)
     for _ in range(20):
@@ -172,7 +172,7 @@ def test_far_scores_in_any_order(objective, spread):
         np.testing.assert_allclose(d.gradient.sum(), 0.0, atol=1e-11)
 
 
-def test_narrow_and_wide_lists_go_through_the_same_mathematics():
+def test_narrow_and_wide_lists_give_the_same_numbers():
     # One far document switches to ratios taken pair by pair; the others must not notice, but for their ranks.
     scores, labels, _ = random_lists(seed=2, sizes=(30,))
     near = LambdaRank(norm=False, truncation=None)(np.append(scores, -500.0), np.append(labels, 0), [0, 31])
@@ -182,7 +182,7 @@ def test_narrow_and_wide_lists_go_through_the_same_mathematics():
 
 
 @pytest.mark.parametrize("metric", ["ndcg", "map", "mrr"])
-def test_lists_that_teach_nothing(metric):
+def test_lists_without_information_give_zeros(metric):
     scores, labels, offsets = [1.0, 2.0, 0.0, 1.0, 3.0, 3.0], [4, 0, 0, 2, 2, 2], [0, 1, 3, 6]
     d = LambdaRank(metric=metric)(scores, labels, offsets)
     assert all((part == 0).all() for part in d)
@@ -224,7 +224,7 @@ def test_threads_order_and_split_do_not_matter():
     assert alone.value[0] == one.value[q]
 
 
-def dense(objective, scores, labels, heavy):
+def dense(objective, scores, labels, document_weights):
     """One list by NumPy, all pairs at once: value, gradient and Hessian without norm."""
     pairs = objective if isinstance(objective, Pairwise) else objective.pairs()
     rank = np.argsort(np.argsort(-scores, kind="stable"), kind="stable")
@@ -241,7 +241,7 @@ def dense(objective, scores, labels, heavy):
         drop = np.where(apart > 0, discount[apart - 1] - discount[apart], 0.0)
         swap = np.abs(discount[rank][:, None] - discount[rank][None, :])
         weight = counted * (gain[:, None] - gain[None, :]) * (share * swap + distance_share * drop)
-    weight *= heavy[:, None]
+    weight *= document_weights[:, None]
     margin = pairs.sigma * (scores[:, None] - scores[None, :])
     wrong = 1.0 / (1.0 + np.exp(margin))
     pull, bend = weight * wrong, weight * wrong * (1.0 - wrong)
@@ -267,17 +267,19 @@ def test_lists_of_lengths_around_those_that_kernels_work_in(text):
     weights = np.random.default_rng(10).uniform(0.5, 3.0, scores.size)
     columns = [{}] if text == "ranknet" else [{}, {"document_weights": weights}]
     for documents in columns:
-        found = objective(scores, labels, offsets, **documents)
+        actual = objective(scores, labels, offsets, **documents)
         for q, (start, stop) in enumerate(itertools.pairwise(offsets.tolist())):
             if np.ptp(labels[start:stop]) == 0:
                 continue
-            heavy = weights[start:stop] if documents else np.ones(stop - start)
-            value, gradient, hessian = dense(objective, scores[start:stop], labels[start:stop].astype(float), heavy)
-            np.testing.assert_allclose(found.value[q], value, rtol=1e-12)
-            np.testing.assert_allclose(
-                found.gradient[start:stop], gradient, rtol=1e-10, atol=1e-12 * abs(gradient).max()
+            document_weights = weights[start:stop] if documents else np.ones(stop - start)
+            value, gradient, hessian = dense(
+                objective, scores[start:stop], labels[start:stop].astype(float), document_weights
             )
-            np.testing.assert_allclose(found.hessian[start:stop], hessian, rtol=1e-10, atol=1e-12 * hessian.max())
+            np.testing.assert_allclose(actual.value[q], value, rtol=1e-12)
+            np.testing.assert_allclose(
+                actual.gradient[start:stop], gradient, rtol=1e-10, atol=1e-12 * abs(gradient).max()
+            )
+            np.testing.assert_allclose(actual.hessian[start:stop], hessian, rtol=1e-10, atol=1e-12 * hessian.max())
 
 
 def test_gain_tables_and_relevance():

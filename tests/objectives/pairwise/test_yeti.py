@@ -38,13 +38,13 @@ def lists(seed: int, sizes=(1, 2, 3, 30, 5, 4, 40)):
 def test_every_number_is_that_of_swapping_neighbours_by_hand(objective):
     stream = rw.Stream(seed=3)
     scores, labels, offsets = lists(0)
-    found = objective(scores, labels, offsets, stream)
+    actual = objective(scores, labels, offsets, stream)
     parts = drawn(objective, scores, labels, offsets, stream)
     values = np.array([derivatives(objective, scores, one)[0] for one in parts])
-    np.testing.assert_allclose(found.value, values, atol=1e-13)
+    np.testing.assert_allclose(actual.value, values, atol=1e-13)
     _, gradient, hessian = derivatives(objective, scores, itertools.chain(*parts))
-    np.testing.assert_allclose(found.gradient, gradient, atol=1e-13)
-    np.testing.assert_allclose(found.hessian, hessian, atol=1e-13)
+    np.testing.assert_allclose(actual.gradient, gradient, atol=1e-13)
+    np.testing.assert_allclose(actual.hessian, hessian, atol=1e-13)
     assert np.abs(gradient).max() > 0.01
 
 
@@ -69,9 +69,9 @@ def assert_unbiased(objective, scores, labels, probabilities, slack=0.0):
     """Draw for many queries with the same list: the mean is that of listing, with a standard error under 2%."""
     n, repeats = scores.size, 4_000
     offsets = np.arange(0, n * repeats + 1, n)
-    found = objective(np.tile(scores, repeats), np.tile(labels, repeats), offsets, rw.Stream(seed=8))
+    actual = objective(np.tile(scores, repeats), np.tile(labels, repeats), offsets, rw.Stream(seed=8))
     shapes = ((repeats, 1), (repeats, n), (repeats, n))
-    for part, shape, right in zip(found[:3], shapes, expected(objective, scores, labels, probabilities), strict=True):
+    for part, shape, right in zip(actual[:3], shapes, expected(objective, scores, labels, probabilities), strict=True):
         values = part.reshape(shape)
         error, size = values.std(axis=0, ddof=1) / np.sqrt(repeats), np.linalg.norm(right)
         assert np.linalg.norm(error) < 0.02 * size
@@ -110,8 +110,8 @@ def test_three_documents_with_a_pencil():
 @pytest.mark.parametrize("metric", ["ndcg", "map", "mrr"])
 def test_two_documents_are_those_of_lambdarank(metric):
     # They have one pair, which every ranking holds.
-    given, settings = ([0.3, -0.4], [1, 3], [0, 2]), {"metric": metric, "sigma": 1.5, "relevant": 2.0}
-    ours, theirs = rw.Yeti(**settings)(*given, rw.Stream(1)), rw.LambdaRank(norm=False, **settings)(*given)
+    example, settings = ([0.3, -0.4], [1, 3], [0, 2]), {"metric": metric, "sigma": 1.5, "relevant": 2.0}
+    ours, theirs = rw.Yeti(**settings)(*example, rw.Stream(1)), rw.LambdaRank(norm=False, **settings)(*example)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
 
@@ -120,17 +120,17 @@ def test_numbers_go_by_query_ids_whatever_the_threads_the_order_and_the_batch(mo
     monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
     scores, labels, offsets = lists(1)
     ids, objective = np.array([f"q{k}" for k in range(offsets.size - 1)]), rw.Yeti()
-    whole = objective(scores, labels, offsets, rw.Stream(4, 2, ids))
+    full = objective(scores, labels, offsets, rw.Stream(4, 2, ids))
     with threads.use_threads(3):
-        for one, other in zip(whole, objective(scores, labels, offsets, rw.Stream(4, 2, ids)), strict=True):
+        for one, other in zip(full, objective(scores, labels, offsets, rw.Stream(4, 2, ids)), strict=True):
             np.testing.assert_array_equal(one, other)
     batch = np.array([6, 0, 3])
     rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
     part = objective.prepare(labels, offsets).take(batch)(scores[rows], rw.Stream(4, 2, ids[batch]))
-    np.testing.assert_array_equal(part.gradient, whole.gradient[rows])
-    np.testing.assert_array_equal(part.value, whole.value[batch])
+    np.testing.assert_array_equal(part.gradient, full.gradient[rows])
+    np.testing.assert_array_equal(part.value, full.value[batch])
     for stream in (rw.Stream(5, 2, ids), rw.Stream(4, 3, ids)):
-        assert (objective(scores, labels, offsets, stream).gradient != whole.gradient).any()
+        assert (objective(scores, labels, offsets, stream).gradient != full.gradient).any()
 
 
 def test_more_permutations_are_less_noise():
@@ -142,13 +142,13 @@ def test_more_permutations_are_less_noise():
 
 
 @pytest.mark.parametrize("objective", VARIANTS, ids=repr)
-def test_certain_rankings_need_no_luck(objective):
+def test_rankings_without_noise_do_not_depend_on_the_seed(objective):
     # Scores so far apart that noise cannot reorder them: every draw is the ranking by score, right or wrong.
     labels = np.array([3.0, 2.0, 1.0, 0.0])
     for scores in (np.array([4000.0, 2000.0, -2000.0, -4000.0]), np.array([-4000.0, -2000.0, 2000.0, 4000.0])):
-        found = objective(scores, labels, [0, 4], rw.Stream(0))
+        actual = objective(scores, labels, [0, 4], rw.Stream(0))
         right = derivatives(objective, scores, list(pairs(objective, np.argsort(-scores).tolist(), labels)))
-        for part, one in zip(found[:3], right, strict=True):
+        for part, one in zip(actual[:3], right, strict=True):
             np.testing.assert_allclose(part, np.atleast_1d(one), atol=1e-12)
 
 
@@ -176,7 +176,7 @@ def test_a_descent_along_the_gradient_raises_the_metric():
         ({"gain": "square"}, "gain"),
     ],
 )
-def test_wrong_settings_are_refused(options, message):
+def test_wrong_settings_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
         rw.Yeti(**options)
 

@@ -52,12 +52,12 @@ def drawn(objective: rw.Yeti, scores, labels, offsets, stream):
     lists = []
     for start, stop in itertools.pairwise(np.asarray(offsets).tolist()):
         ranked = np.argsort(-noisy[:, start:stop], axis=1, kind="stable")
-        found = (pair for one in ranked for pair in pairs(objective, one, labels[start:stop]))
-        lists.append([(start + i, start + j, w / objective.permutations) for i, j, w in found])
+        actual = (pair for one in ranked for pair in pairs(objective, one, labels[start:stop]))
+        lists.append([(start + i, start + j, w / objective.permutations) for i, j, w in actual])
     return lists
 
 
 def frozen(objective: rw.Yeti, scores, labels, offsets, stream):
-    """Give the loss as a function of the scores, with draws and weights held at those of the given ``scores``."""
+    """Return the loss as a function of the scores, with draws and weights held at those of ``scores``."""
     lists = drawn(objective, scores, labels, offsets, stream)
     return lambda at: np.array([derivatives(objective, at, parts)[0] for parts in lists])

@@ -29,21 +29,21 @@ def keys(stream):
 
 def chances(scores, cutoff):
     """The probability of every ranking, by definition."""
-    found = {}
+    actual = {}
     for ranked in itertools.permutations(range(len(scores)), min(cutoff, len(scores))):
         left, log = list(range(len(scores))), 0.0
         for d in ranked:
             rest = np.array([scores[i] for i in left])
             log += scores[d] - rest.max() - np.log(np.exp(rest - rest.max()).sum())
             left.remove(d)
-        found[ranked] = np.exp(log)
-    return found
+        actual[ranked] = np.exp(log)
+    return actual
 
 
-def exact(scores, rewards, theta):
+def exact(scores, rewards, discount_weights):
     """Minus E[R] and its derivatives by listing: E[R·∂log π] and E[R·((∂log π)² + ∂²log π)], not by the paper."""
     value, gradient, hessian = 0.0, np.zeros(len(scores)), np.zeros(len(scores))
-    for ranked, chance in chances(scores, len(theta)).items():
+    for ranked, chance in chances(scores, len(discount_weights)).items():
         slope, bend, left = np.zeros(len(scores)), np.zeros(len(scores)), np.ones(len(scores), bool)
         for d in ranked:
             p = np.where(left, np.exp(scores - np.max(np.array(scores)[left])), 0.0)
@@ -52,7 +52,7 @@ def exact(scores, rewards, theta):
             slope[d] += 1.0
             bend -= p * (1.0 - p)
             left[d] = False
-        reward = sum(theta[k] * rewards[d] for k, d in enumerate(ranked))
+        reward = sum(discount_weights[k] * rewards[d] for k, d in enumerate(ranked))
         value -= chance * reward
         gradient -= chance * reward * slope
         hessian -= chance * reward * (slope**2 + bend)
@@ -62,15 +62,15 @@ def exact(scores, rewards, theta):
 def rankings(sampler, scores, cutoff, n_queries, samples=1, draws="independent", which=0):
     """Sample number ``which`` of many queries with the same scores."""
     scores = np.array(scores)
-    numbers, whole, batch, at = working_memory(scores.size)
+    floats, integers, batch, at = working_memory(scores.size)
     head = min(cutoff, scores.size)
     key = keys(rw.Stream(seed=5))
     out = np.empty((n_queries, head), np.int64)
     for q in range(n_queries):
-        steep = tabulate(scores, scores, head, numbers, whole)
-        settings = (samples, DRAWS.index(draws), scores.size, head, numbers, whole, batch, at)
+        steep = tabulate(scores, scores, head, floats, integers)
+        settings = (samples, DRAWS.index(draws), scores.size, head, floats, integers, batch, at)
         draw(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
-        out[q] = whole[PLACE, at[which * head : (which + 1) * head]]
+        out[q] = integers[PLACE, at[which * head : (which + 1) * head]]
     return out
 
 
@@ -135,10 +135,15 @@ CASES = [
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_value_gradient_and_hessian_are_unbiased(case, sampler, draws, baseline):
-    scores, rewards, theta = (np.array(part) for part in CASES[case])
+    scores, rewards, discount_weights = (np.array(part) for part in CASES[case])
     n, repeats = scores.size, 6_000
     plrank = rw.PLRank(
-        discounts=tuple(theta), samples=60, sampler=sampler, draws=draws, baseline=baseline, curvature="estimated"
+        discounts=tuple(discount_weights),
+        samples=60,
+        sampler=sampler,
+        draws=draws,
+        baseline=baseline,
+        curvature="estimated",
     )
     d = plrank(
         np.tile(scores, repeats),
@@ -147,8 +152,8 @@ def test_value_gradient_and_hessian_are_unbiased(case, sampler, draws, baseline)
         rw.Stream(seed=1),
         document_rewards=np.tile(rewards, repeats),
     )
-    found = d.value[:, None], d.gradient.reshape(repeats, n), d.hessian.reshape(repeats, n)
-    for got, expected in zip(found, exact(scores, rewards, theta), strict=True):
+    actual = d.value[:, None], d.gradient.reshape(repeats, n), d.hessian.reshape(repeats, n)
+    for got, expected in zip(actual, exact(scores, rewards, discount_weights), strict=True):
         error = got.std(axis=0) / np.sqrt(repeats)
         assert np.linalg.norm(error) < 0.02 * np.linalg.norm(expected)
         assert (np.abs(got.mean(axis=0) - expected) < 4.0 * error + 1e-12).all()
@@ -158,13 +163,13 @@ def total(terms: Iterable[Decimal]) -> Decimal:
     return sum(terms, Decimal(0))
 
 
-def ranking_terms(scores, rewards, theta, ranked):
+def ranking_terms(scores, rewards, discount_weights, ranked):
     """Gradient and Hessian of the reward from one ranking: the paper's sums in long decimals, in both forms."""
     with localcontext() as context:
         context.prec, context.Emin = 60, -(10**9)
         s = [Decimal(float(x)) for x in scores]
         e, rho = [(x - max(s)).exp() for x in s], [Decimal(float(r)) for r in rewards]
-        t = [Decimal(float(x)) for x in theta][: len(ranked)]
+        t = [Decimal(float(x)) for x in discount_weights][: len(ranked)]
         z = [total(e[d] for d in range(len(s)) if d not in ranked[:k]) for k in range(len(ranked))]
         pr = [total(t[x] * rho[ranked[x]] for x in range(k, len(ranked))) for k in range(len(ranked) + 1)]
         gradient, simple, printed = [], [], []
@@ -186,11 +191,11 @@ def ranking_terms(scores, rewards, theta, ranked):
 
 
 def test_the_papers_hessian_and_the_shorter_form_have_the_same_mean():
-    for scores, rewards, theta in CASES[:2]:
+    for scores, rewards, discount_weights in CASES[:2]:
         sums = np.zeros((3, len(scores)))
-        for ranked, chance in chances(scores, len(theta)).items():
-            sums += chance * np.array(ranking_terms(scores, rewards, theta, ranked))
-        _, gradient, hessian = exact(scores, rewards, theta)
+        for ranked, chance in chances(scores, len(discount_weights)).items():
+            sums += chance * np.array(ranking_terms(scores, rewards, discount_weights, ranked))
+        _, gradient, hessian = exact(scores, rewards, discount_weights)
         np.testing.assert_allclose(sums, [-gradient, -hessian, -hessian], atol=1e-12)
 
 
@@ -247,12 +252,12 @@ def test_one_rank_is_a_softmax():
 
 
 def test_every_stratum_is_used_once_per_rank():
-    _, whole, batch, _ = working_memory(30)
+    _, integers, batch, _ = working_memory(30)
     for samples in (1, 7, 64):
         key = keys(rw.Stream(seed=0))
-        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, whole[STRATUM], whole[STRIDE])
+        plackett_luce._lay_strata(key[2], np.uint64(4), 5, samples, integers[STRATUM], integers[STRIDE])
         plackett_luce._fill_uniforms(
-            key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, whole, batch[UNIFORM]
+            key, np.uint64(4), 0, samples, samples, DRAWS.index("latin"), 5, integers, batch[UNIFORM]
         )
         uniforms = batch[UNIFORM, : 5 * samples].reshape(5, samples)
         assert (np.sort(np.floor(uniforms * samples), axis=1) == np.arange(samples)).all()
@@ -266,11 +271,11 @@ def lists(n_queries=40, seed=0, spread=1.0) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def test_strata_and_baseline_lower_the_noise():
-    given = lists(spread=2.0)
-    best = rw.PLRank(samples=20_000, curvature="estimated")(*given, rw.Stream(seed=9))
+    example = lists(spread=2.0)
+    best = rw.PLRank(samples=20_000, curvature="estimated")(*example, rw.Stream(seed=9))
 
     def noise(**options):
-        parts = [rw.PLRank(curvature="estimated", **options)(*given, rw.Stream(seed=seed)) for seed in range(5)]
+        parts = [rw.PLRank(curvature="estimated", **options)(*example, rw.Stream(seed=seed)) for seed in range(5)]
         return [np.mean([((getattr(part, name) - getattr(best, name)) ** 2).sum() for part in parts])
                 for name in ("gradient", "hessian")]  # fmt: skip
 
@@ -286,22 +291,22 @@ def test_results_depend_on_ids_alone(sampler, draws):
     ids = np.array([f"q{k}" for k in range(40)])
     plrank = rw.PLRank(sampler=sampler, draws=draws, samples=70, cutoff=7)
     with rw.use_threads(1):
-        whole = plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids))
+        full = plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids))
     with rw.use_threads(2):
-        for one, other in zip(whole, plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids)), strict=True):
+        for one, other in zip(full, plrank(scores, labels, offsets, rw.Stream(seed=4, query_ids=ids)), strict=True):
             assert (one == other).all()
     order = np.random.default_rng(1).permutation(40)[:25]
     rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in order])
     cuts = np.concatenate(([0], np.cumsum(np.diff(offsets)[order])))
     part = plrank(scores[rows], labels[rows], cuts, rw.Stream(seed=4, query_ids=ids[order]))
-    assert (part.value == whole.value[order]).all()
-    assert (part.gradient == whole.gradient[rows]).all()
-    assert (part.hessian == whole.hessian[rows]).all()
-    assert (plrank(scores, labels, offsets, rw.Stream(seed=5, query_ids=ids)).gradient != whole.gradient).any()
+    assert (part.value == full.value[order]).all()
+    assert (part.gradient == full.gradient[rows]).all()
+    assert (part.hessian == full.hessian[rows]).all()
+    assert (plrank(scores, labels, offsets, rw.Stream(seed=5, query_ids=ids)).gradient != full.gradient).any()
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_lists_that_teach_nothing_give_zeros(sampler):
+def test_lists_without_information_give_zeros(sampler):
     d = rw.PLRank(sampler=sampler)([1.0, 2.0, 0.5, 3.0, 4.0], [0, 0, 0, 2, 1], [0, 3, 4, 5], rw.Stream(seed=0))
     np.testing.assert_array_equal(d.value, [0.0, -1.0, -1.0])  # a single relevant document is an ideal ranking
     assert not d.gradient.any()
@@ -328,8 +333,8 @@ def test_rewards_of_documents_may_be_negative_and_stand_for_labels():
     stream = rw.Stream(seed=0)
     plrank = rw.PLRank(metric="dcg", curvature="estimated")
     graded = plrank(scores, labels, offsets, stream)
-    given = plrank(scores, np.zeros_like(labels), offsets, stream, document_rewards=2.0**labels - 1.0)
-    np.testing.assert_array_equal(graded.gradient, given.gradient)
+    example = plrank(scores, np.zeros_like(labels), offsets, stream, document_rewards=2.0**labels - 1.0)
+    np.testing.assert_array_equal(graded.gradient, example.gradient)
     turned = plrank(scores, labels, offsets, stream, document_rewards=1.0 - 2.0**labels)
     np.testing.assert_allclose(turned.gradient, -graded.gradient)
     np.testing.assert_allclose(turned.hessian, -graded.hessian)
@@ -340,21 +345,21 @@ def test_rewards_of_documents_may_be_negative_and_stand_for_labels():
 
 
 def test_curvature_treats_the_estimated_hessian():
-    given, stream = lists(), rw.Stream(seed=0)
-    raw = rw.PLRank(curvature="estimated")(*given, stream)
+    example, stream = lists(), rw.Stream(seed=0)
+    raw = rw.PLRank(curvature="estimated")(*example, stream)
     assert (raw.hessian < 0).any()
     assert rw.PLRank(curvature="estimated").exact_hessian
     assert not rw.PLRank().exact_hessian
     assert rw.PLRank.estimator
-    np.testing.assert_array_equal(rw.PLRank(curvature="absolute")(*given, stream).hessian, abs(raw.hessian))
-    np.testing.assert_array_equal(rw.PLRank(curvature="gradient")(*given, stream).hessian, abs(raw.gradient))
+    np.testing.assert_array_equal(rw.PLRank(curvature="absolute")(*example, stream).hessian, abs(raw.hessian))
+    np.testing.assert_array_equal(rw.PLRank(curvature="gradient")(*example, stream).hessian, abs(raw.gradient))
     for name in ("floored", "ones"):
-        d = rw.PLRank(curvature=name)(*given, stream)
+        d = rw.PLRank(curvature=name)(*example, stream)
         np.testing.assert_array_equal(d.gradient, raw.gradient)
         assert (d.hessian >= 0).all()
 
 
-def test_text_and_object_are_one():
+def test_expressions_read_back():
     plrank = rw.PLRank(metric="rbp", p=0.8, discounts=(1.0, 0.5), draws="antithetic", gain=(0, 1, 5), baseline=False)
     assert rw.objective(repr(plrank)) == plrank
     assert repr(rw.PLRank()) == "plrank"
@@ -375,12 +380,12 @@ def test_text_and_object_are_one():
         ({"curvature": "exact"}, "unknown curvature: got 'exact'"),
     ],
 )
-def test_wrong_settings_are_named(options, sentence):
+def test_wrong_settings_are_errors(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         rw.PLRank(**options)
 
 
-def test_wrong_input_is_named():
+def test_wrong_input_is_an_error():
     plrank, stream = rw.PLRank(), rw.Stream(seed=0)
     with pytest.raises(ValueError, match="plrank draws random numbers and needs a stream"):
         plrank([0.0, 1.0], [0, 1], [0, 2])

@@ -50,11 +50,11 @@ def test_sweeps_give_the_sums_over_pairs(name, decimals, n):
     scores, labels = rng.normal(size=n).round(decimals), rng.integers(0, 4, n).astype(float)
     labels[:2] = 0.0, 2.0
     for eta in (0.3, 1.0, 10.0):
-        found = rw.objective(f"{name}(kernel=laplace, curvature=exact, eta={eta})")(scores, labels, [0, n])
+        actual = rw.objective(f"{name}(kernel=laplace, curvature=exact, eta={eta})")(scores, labels, [0, n])
         value, gradient, hessian = by_hand(name, eta, scores, labels)
-        np.testing.assert_allclose(found.value, [value], rtol=1e-12)
-        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-12, atol=1e-13 * np.abs(gradient).max())
-        np.testing.assert_allclose(found.hessian, hessian, rtol=1e-12, atol=1e-13 * max(np.abs(hessian).max(), 1.0))
+        np.testing.assert_allclose(actual.value, [value], rtol=1e-12)
+        np.testing.assert_allclose(actual.gradient, gradient, rtol=1e-12, atol=1e-13 * np.abs(gradient).max())
+        np.testing.assert_allclose(actual.hessian, hessian, rtol=1e-12, atol=1e-13 * max(np.abs(hessian).max(), 1.0))
 
 
 @given(st.permutations(range(7)), st.lists(st.integers(0, 3), min_size=7, max_size=7))
@@ -67,14 +67,14 @@ def test_steep_kernels_give_the_metric_itself(order, labels):
 
 def test_pencil_cases():
     # Equal scores: every comparison is 1/2, as with the sigmoid, and twice as steep.
-    found = rw.SmoothRBP(kernel="laplace")([0, 0, 0], [1, 1, 0], [0, 3])
-    np.testing.assert_allclose(found.value, 1.0)
-    np.testing.assert_allclose(found.gradient, [-1 / 2, -1 / 2, 1])
+    actual = rw.SmoothRBP(kernel="laplace")([0, 0, 0], [1, 1, 0], [0, 3])
+    np.testing.assert_allclose(actual.value, 1.0)
+    np.testing.assert_allclose(actual.gradient, [-1 / 2, -1 / 2, 1])
     # A relevant document, log 2 below another one: 1 − 1/4; a quarter is the slope.
-    found = rw.SmoothRBP(kernel="laplace", curvature="exact")([0.0, np.log(2.0)], [1, 0], [0, 2])
-    np.testing.assert_allclose(found.value, 3 / 4)
-    np.testing.assert_allclose(found.gradient, [-1 / 4, 1 / 4])
-    np.testing.assert_allclose(found.hessian, [-1 / 4, -1 / 4])
+    actual = rw.SmoothRBP(kernel="laplace", curvature="exact")([0.0, np.log(2.0)], [1, 0], [0, 2])
+    np.testing.assert_allclose(actual.value, 3 / 4)
+    np.testing.assert_allclose(actual.gradient, [-1 / 4, 1 / 4])
+    np.testing.assert_allclose(actual.hessian, [-1 / 4, -1 / 4])
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -89,7 +89,7 @@ def test_far_documents_do_not_disturb_the_others(name):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-def test_all_relevant_or_none_teach_nothing():
+def test_lists_with_all_or_no_relevant_documents_have_no_gradient():
     for name, value in zip(METRICS, (-1.0, -1.0, 0.0), strict=True):
         objective = rw.objective(f"{name}(kernel=laplace)")
         one, none = objective([0.3], [1], [0, 1]), objective([0.3, 0.1], [0, 0], [0, 2])
@@ -107,9 +107,9 @@ def test_all_relevant_or_none_teach_nothing():
 def test_long_lists_take_no_matrix_of_pairs():
     n = 200_000  # with 100,000 relevant documents: 2e10 pairs
     rng = np.random.default_rng(0)
-    found = rw.ApproxNDCG(kernel="laplace")(rng.normal(size=n), rng.integers(0, 2, n).astype(float), [0, n])
-    assert np.isfinite(found.hessian).all()
-    assert abs(found.gradient.sum()) < 1e-9
+    actual = rw.ApproxNDCG(kernel="laplace")(rng.normal(size=n), rng.integers(0, 2, n).astype(float), [0, n])
+    assert np.isfinite(actual.hessian).all()
+    assert abs(actual.gradient.sum()) < 1e-9
 
 
 def test_the_kernel_is_part_of_the_expression():

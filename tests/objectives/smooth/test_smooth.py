@@ -21,14 +21,14 @@ def test_steep_sigmoids_give_the_metric_itself(order, labels):
 
 def test_pencil_cases():
     # Three documents at equal scores: every smooth rank is 1 + 1/2 + 1/2 = 2.
-    found = rw.ApproxNDCG(eta=1.0)([0, 0, 0], [1, 0, 0], [0, 3])
-    np.testing.assert_allclose(found.value, -1 / np.log2(3))
+    actual = rw.ApproxNDCG(eta=1.0)([0, 0, 0], [1, 0, 0], [0, 3])
+    np.testing.assert_allclose(actual.value, -1 / np.log2(3))
     # Two relevant ones: A = 1 + 1/2, R = 2, so AP = 3/4.
     np.testing.assert_allclose(rw.SmoothAP()([0, 0, 0], [1, 1, 0], [0, 3]).value, -3 / 4)
     # Eq. 2.12: (2 - 1) + (2 - 1) - 1 = 1, which is half of the 2 mixed pairs.
-    found = rw.SmoothRBP()([0, 0, 0], [1, 1, 0], [0, 3])
-    np.testing.assert_allclose(found.value, 1.0)
-    np.testing.assert_allclose(found.gradient, [-1 / 4, -1 / 4, 1 / 2])
+    actual = rw.SmoothRBP()([0, 0, 0], [1, 1, 0], [0, 3])
+    np.testing.assert_allclose(actual.value, 1.0)
+    np.testing.assert_allclose(actual.gradient, [-1 / 4, -1 / 4, 1 / 2])
 
 
 def test_equation_2_12_with_its_constant():
@@ -41,7 +41,7 @@ def test_equation_2_12_with_its_constant():
     np.testing.assert_allclose(rw.SmoothRBP()(scores, labels, [0, 9]).value, expected)
 
 
-def test_wide_and_narrow_lists_go_through_the_same_mathematics():
+def test_wide_and_narrow_lists_give_the_same_numbers():
     # A far outlier forces the path that does not take e^(ηs) of every document; it must not disturb the others.
     rng = np.random.default_rng(1)
     scores, labels = rng.normal(size=8), rng.integers(0, 3, 8).astype(float)
@@ -63,22 +63,22 @@ def test_curvature_treatments(name):
     rng = np.random.default_rng(2)
     scores, labels, offsets = rng.normal(size=20), rng.integers(0, 2, 20).astype(float), np.array([0, 12, 17, 20])
     labels[17:] = 0.0
-    found = {
+    actual = {
         word: rw.objective(f"{name}(curvature={word})")(scores, labels, offsets)
         for word in ("exact", "absolute", "floored", "ones", "gradient")
     }
-    exact = found["exact"]
+    exact = actual["exact"]
     assert (exact.hessian < 0).any(), "the exact diagonal is indefinite, or there would be nothing to treat"
-    for derivatives in found.values():
+    for derivatives in actual.values():
         np.testing.assert_array_equal(derivatives.gradient, exact.gradient)
         np.testing.assert_array_equal(derivatives.value, exact.value)
         np.testing.assert_array_equal(derivatives.hessian[17:], 0.0)  # nothing relevant: nothing to learn
-    np.testing.assert_array_equal(found["absolute"].hessian, np.abs(exact.hessian))
-    np.testing.assert_array_equal(found["gradient"].hessian, np.abs(exact.gradient))
-    np.testing.assert_array_equal(found["ones"].hessian[:17], 1.0)
+    np.testing.assert_array_equal(actual["absolute"].hessian, np.abs(exact.hessian))
+    np.testing.assert_array_equal(actual["gradient"].hessian, np.abs(exact.gradient))
+    np.testing.assert_array_equal(actual["ones"].hessian[:17], 1.0)
     for start, end in ((0, 12), (12, 17)):
         own = exact.hessian[start:end]
-        np.testing.assert_allclose(found["floored"].hessian[start:end], np.maximum(own, np.abs(own).max() / 4) + 1e-6)
+        np.testing.assert_allclose(actual["floored"].hessian[start:end], np.maximum(own, np.abs(own).max() / 4) + 1e-6)
     assert rw.objective(f"{name}(curvature=exact)").exact_hessian
     assert not rw.objective(name).exact_hessian
     with pytest.raises(ValueError, match="unknown curvature: got 'estimated'. Hint: choose one of exact, absolute"):

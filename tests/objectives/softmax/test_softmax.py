@@ -30,10 +30,10 @@ def gamma_one_half(scores, labels, gamma):
 def test_pencil_cases():
     # Two documents at equal scores: rho = 1/2 each. Targets: (3/4, 1/4), (1, 0), (2/3, 1/3).
     labels = np.array([np.log(3.0), 0.0])
-    found = rw.ListNet(newton="diagonal")([0, 0], labels, [0, 2])
-    np.testing.assert_allclose(found.gradient, [-1 / 4, 1 / 4])
-    np.testing.assert_allclose(found.value, np.log(2))
-    np.testing.assert_allclose(found.hessian, 1 / 4)
+    actual = rw.ListNet(newton="diagonal")([0, 0], labels, [0, 2])
+    np.testing.assert_allclose(actual.gradient, [-1 / 4, 1 / 4])
+    np.testing.assert_allclose(actual.value, np.log(2))
+    np.testing.assert_allclose(actual.hessian, 1 / 4)
     np.testing.assert_allclose(rw.SoftmaxCE()([0, 0], [1, 0], [0, 2]).gradient, [-1 / 2, 1 / 2])
     np.testing.assert_allclose(rw.XENDCG(gamma="zero")([0, 0], [1, 0], [0, 2]).gradient, [1 / 2 - 2 / 3, 1 / 2 - 1 / 3])
     np.testing.assert_allclose(rw.XENDCG(gamma="one")([0, 0], [1, 0], [0, 2]).gradient, [-1 / 2, 1 / 2])
@@ -41,22 +41,22 @@ def test_pencil_cases():
 
 def test_equation_14_adds_epsilon_to_the_denominator():
     # e^0 + e^0 + 2 = 4: each document has a quarter, the rest is nobody's.
-    found = rw.SoftmaxCE(epsilon=2.0)([0, 0], [1, 0], [0, 2])
-    np.testing.assert_allclose(found.gradient, [1 / 4 - 1, 1 / 4])
-    np.testing.assert_allclose(found.value, np.log(4))
-    np.testing.assert_allclose(found.hessian, 3 / 16)
+    actual = rw.SoftmaxCE(epsilon=2.0)([0, 0], [1, 0], [0, 2])
+    np.testing.assert_allclose(actual.gradient, [1 / 4 - 1, 1 / 4])
+    np.testing.assert_allclose(actual.value, np.log(4))
+    np.testing.assert_allclose(actual.hessian, 3 / 16)
 
 
 @given(SCORES, st.data())
 def test_tight_gamma_beats_every_corner(scores, data):
     labels = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(scores), max_size=len(scores))), float)
-    found = rw.XENDCG(gamma="tight")(scores, labels, [0, len(scores)])
+    actual = rw.XENDCG(gamma="tight")(scores, labels, [0, len(scores)])
     # The bound is a ratio of functions linear in gamma, so its best value is at a corner of the cube.
     best = np.inf
     for corner in itertools.product((0.0, 1.0), repeat=len(scores)):
         if (2.0**labels - corner).sum() > 0:
             best = min(best, gamma_one_half(scores, labels, np.array(corner))[0])
-    np.testing.assert_allclose(found.value[0], best, atol=1e-9)
+    np.testing.assert_allclose(actual.value[0], best, atol=1e-9)
 
 
 def test_uniform_gamma_lies_between_the_corners_and_differs_by_round():
@@ -110,11 +110,11 @@ def test_with_one_click_the_best_scores_rank_by_chance_if_gamma_is_drawn_alike()
         loss = rw.XENDCG().prepare(labels, [0, 3])
         return np.mean([1 / 3 - loss(np.zeros(3), rw.Stream(0, number)).gradient for number in range(4000)], axis=0)
 
-    found = expected_target(chances, drawn)
-    assert (np.diff(found) < 0.0).all()
+    actual = expected_target(chances, drawn)
+    assert (np.diff(actual) < 0.0).all()
 
 
-def test_with_one_click_a_gamma_of_its_own_for_each_document_turns_the_order():
+def test_with_one_click_a_gamma_for_each_document_reverses_the_order():
     """By pencil: γ = (1, 0). A click on the first gives (1, 1)/2, on the second (0, 2)/2: .55, .45 give .275, .725."""
 
     def fixed(labels):
@@ -127,8 +127,8 @@ def test_the_gradient_is_two_lipschitz():
     rng = np.random.default_rng(1)
     for _ in range(100):
         n = int(rng.integers(2, 30))
-        found = rw.XENDCG()(rng.normal(size=n) * 5, rng.integers(0, 5, n), [0, n], rw.Stream(2))
-        assert np.abs(found.gradient).sum() <= 2.0
+        actual = rw.XENDCG()(rng.normal(size=n) * 5, rng.integers(0, 5, n), [0, n], rw.Stream(2))
+        assert np.abs(actual.gradient).sum() <= 2.0
 
 
 def test_equation_14_is_positive_definite_and_its_series_converges():
@@ -136,9 +136,9 @@ def test_equation_14_is_positive_definite_and_its_series_converges():
     for _ in range(50):
         n = int(rng.integers(2, 12))
         scores = rng.normal(size=n)
-        found = rw.SoftmaxCE(epsilon=0.5)(scores, np.ones(n), [0, n])
-        rho = found.gradient + 1.0 / n
-        hessian = np.diag(found.hessian) - (np.outer(rho, rho) - np.diag(rho**2))
+        actual = rw.SoftmaxCE(epsilon=0.5)(scores, np.ones(n), [0, n])
+        rho = actual.gradient + 1.0 / n
+        hessian = np.diag(actual.hessian) - (np.outer(rho, rho) - np.diag(rho**2))
         assert np.linalg.eigvalsh(hessian).min() > 0
         series = rho[None, :] / (1.0 - rho[:, None])
         np.fill_diagonal(series, 0.0)
@@ -149,25 +149,25 @@ def test_neumann_numerator_is_three_terms_of_the_series():
     rng = np.random.default_rng(3)
     n = 9
     scores, labels = rng.normal(size=n), rng.integers(0, 4, n)
-    found = rw.ListNet()(scores, labels, [0, n])
+    actual = rw.ListNet()(scores, labels, [0, n])
     rho = softmax(scores)
     # H = D(I - S) with D = diag(rho(1 - rho)) and S_ij = rho_j/(1 - rho_i): H^-1 g is about (I + S + S^2) D^-1 g.
     series = np.tile(rho, (n, 1)) / (1 - rho)[:, None]
     np.fill_diagonal(series, 0.0)
-    step = found.gradient / found.hessian
-    expected = found.hessian * (step + series @ step + series @ series @ step)
-    np.testing.assert_allclose(found.numerator, expected, atol=1e-13)
+    step = actual.gradient / actual.hessian
+    expected = actual.hessian * (step + series @ step + series @ series @ step)
+    np.testing.assert_allclose(actual.numerator, expected, atol=1e-13)
     assert rw.ListNet(newton="diagonal")(scores, labels, [0, n]).numerator is not None
 
 
 def test_inverse_propensities_multiply_gains():
     scores, labels = np.array([0.3, -0.2, 0.9]), np.array([1.0, 0.0, 1.0])
     weights = np.array([2.0, 5.0, 1.0])
-    found = rw.SoftmaxCE()(scores, labels, [0, 3], document_weights=weights)
-    np.testing.assert_allclose(found.gradient, softmax(scores) - np.array([2, 0, 1]) / 3)
-    found = rw.XENDCG(gamma="zero")(scores, labels, [0, 3], document_weights=weights)
+    actual = rw.SoftmaxCE()(scores, labels, [0, 3], document_weights=weights)
+    np.testing.assert_allclose(actual.gradient, softmax(scores) - np.array([2, 0, 1]) / 3)
+    actual = rw.XENDCG(gamma="zero")(scores, labels, [0, 3], document_weights=weights)
     phi = weights * (2.0**labels - 1) + 1  # the mass 1 - gamma stays unweighted
-    np.testing.assert_allclose(found.gradient, softmax(scores) - phi / phi.sum())
+    np.testing.assert_allclose(actual.gradient, softmax(scores) - phi / phi.sum())
     with pytest.raises(ValueError, match="listnet takes no document_weights"):
         rw.ListNet()(scores, labels, [0, 3], document_weights=weights)
     with pytest.raises(ValueError, match="document weights must be at least 0"):
@@ -192,17 +192,17 @@ def lightgbm_derivatives(scores, labels, sizes):
         "objective": "rank_xendcg", "num_leaves": 2, "min_data_in_leaf": 0, "min_sum_hessian_in_leaf": 0.0,
         "learning_rate": 1.0, "verbosity": -1, "num_threads": 1, "min_data_in_bin": 1, "feature_pre_filter": False,
     }  # fmt: skip
-    found = []
+    actual = []
     for i in range(n):
         alone = (np.arange(n) == i).astype(float)[:, None]
         data = lgb.Dataset(alone, labels, group=sizes, init_score=scores, params=settings, free_raw_data=False)
         one, two = (lgb.train({**settings, "lambda_l2": x}, data, 1).predict(alone)[i] for x in (0.01, 0.1))
         if one == two:  # splitting this document off gains nothing, so there is no leaf to read
-            found.append((np.nan, np.nan))
+            actual.append((np.nan, np.nan))
             continue
         hessian = (0.1 * two - 0.01 * one) / (one - two)
-        found.append((-one * (hessian + 0.01), hessian))
-    return np.array(found).T
+        actual.append((-one * (hessian + 0.01), hessian))
+    return np.array(actual).T
 
 
 def test_derivatives_are_lightgbms_own():
@@ -244,9 +244,9 @@ def test_trains_where_lightgbms_own_turns_to_nan(gap):
             return lgb.train(settings, data, 10).predict(features, raw_score=True)
 
     def ours(scores, data):
-        found = objective(scores, data.get_label(), offsets, rw.Stream(0))
-        assert all(np.isfinite(part).all() for part in found)
-        return found.numerator, np.maximum(found.hessian, 1e-6)
+        actual = objective(scores, data.get_label(), offsets, rw.Stream(0))
+        assert all(np.isfinite(part).all() for part in actual)
+        return actual.numerator, np.maximum(actual.hessian, 1e-6)
 
     assert np.ptp(trained("rank_xendcg")) == 0.0  # an empty model, without a word
     learned = trained(ours)
@@ -256,8 +256,8 @@ def test_trains_where_lightgbms_own_turns_to_nan(gap):
 
 
 def test_large_labels_stay_finite():
-    found = rw.XENDCG(gamma="zero")([0.0, 1.0, 2.0], [3000.0, 2999.0, 0.0], [0, 3])
-    np.testing.assert_allclose(found.gradient, softmax([0, 1, 2]) - np.array([2 / 3, 1 / 3, 0]), atol=1e-12)
+    actual = rw.XENDCG(gamma="zero")([0.0, 1.0, 2.0], [3000.0, 2999.0, 0.0], [0, 3])
+    np.testing.assert_allclose(actual.gradient, softmax([0, 1, 2]) - np.array([2 / 3, 1 / 3, 0]), atol=1e-12)
 
 
 def test_bad_settings():

@@ -16,10 +16,10 @@ METRICS = ["approx_ndcg", "smooth_ap", "smooth_rbp"]
 METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
 
 
-def forget():
-    """Be as a new process is."""
+def clear_caches():
+    """Clear the caches of distributions, as in a new process."""
     bounds._capped.cache_clear()
-    bounds._whole.cache_clear()
+    bounds._full.cache_clear()
 
 
 def sharp(text):
@@ -28,7 +28,7 @@ def sharp(text):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_best_worst_and_mean_go_where_the_equations_say(metric):
+def test_best_worst_and_mean_are_mapped_as_in_the_equations(metric):
     labels = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
     best, worst = np.arange(5.0, 0, -1), np.arange(5.0)
     sign = 1.0 if metric == "smooth_rbp" else -1.0
@@ -59,14 +59,14 @@ def test_a_bounded_gradient_is_a_positive_multiple_of_the_inner_one(metric, meth
     scores, labels = np.array([s for s, _ in documents]), np.array([y for _, y in documents], float)
     offsets = [0, len(documents)]
     inner = rw.objective(metric)
-    plain, found = inner(scores, labels, offsets), rw.bounded(inner, method=method)(scores, labels, offsets)
+    plain, actual = inner(scores, labels, offsets), rw.bounded(inner, method=method)(scores, labels, offsets)
     some = np.abs(plain.gradient) > 1e-12
     seen = metric_orderings(inner, labels, np.array(offsets)).extremes()
     if seen.most[0] - seen.least[0] <= 1e-12:
-        for part in found:
+        for part in actual:
             np.testing.assert_array_equal(part, 0.0)
     elif some.any():
-        ratios = found.gradient[some] / plain.gradient[some]
+        ratios = actual.gradient[some] / plain.gradient[some]
         assert ratios.min() > 0
         np.testing.assert_allclose(ratios, ratios[0], rtol=1e-6)
 
@@ -82,9 +82,9 @@ def test_expectation_doubles_min_max_for_rbp():
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("labels", [[0, 0, 0], [1, 1, 1], [1]])
-def test_lists_with_one_worth_teach_nothing(metric, method, labels):
-    found = rw.bounded(rw.objective(metric), method=method)(np.arange(len(labels)), labels, [0, len(labels)])
-    for part in found:
+def test_lists_of_equal_gains_give_zeros(metric, method, labels):
+    actual = rw.bounded(rw.objective(metric), method=method)(np.arange(len(labels)), labels, [0, len(labels)])
+    for part in actual:
         np.testing.assert_array_equal(part, 0.0)
 
 
@@ -103,22 +103,22 @@ def test_the_capped_gain_keeps_a_slope_up_to_the_ideal_and_the_thesis_gain_does_
     n, p = 75, 25
     labels = np.array([1.0] * p + [0.0] * (n - p))
     inner = rw.ApproxNDCG(eta=50.0, curvature="exact")
-    found = {
+    actual = {
         gain: rw.bounded(inner, method="distribution", gain=gain, orderings=20_000) for gain in ("capped", "thesis")
     }
     scores = np.linspace(3, -3, n)
     scores[[p - 1, p]] = scores[[p, p - 1]]  # one swap away from ideal: NDCG about .99
     plain = np.abs(inner(scores, labels, [0, n]).gradient).max()
-    capped, thesis = (np.abs(o(scores, labels, [0, n]).gradient).max() for o in found.values())
+    capped, thesis = (np.abs(o(scores, labels, [0, n]).gradient).max() for o in actual.values())
     assert capped > 1e-3 * plain
     assert thesis < 1e-12 * plain
-    assert found["capped"].exact_hessian
-    assert not found["thesis"].exact_hessian
+    assert actual["capped"].exact_hessian
+    assert not actual["thesis"].exact_hessian
 
 
 def test_equation_3_13():
-    whole = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))  # 0, 1, 2
-    assert sigmoid_gain(whole, 0.0, 2.0, "thesis") == 3 / 2
+    full = distribution("discordance", np.array([1.0, 0.0, 0.0]), np.empty(0))  # 0, 1, 2
+    assert sigmoid_gain(full, 0.0, 2.0, "thesis") == 3 / 2
     # Numbers of discordant pairs lie 1 apart, however long the list.
     many = distribution("discordance", np.repeat([1.0, 0.0], 3_000), np.empty(0))
     assert sigmoid_gain(many, 0.0, 9e6, "thesis") == pytest.approx(1.0, abs=1e-3)
@@ -126,14 +126,14 @@ def test_equation_3_13():
 
 @pytest.mark.parametrize("gain", ["capped", "thesis"])
 def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch, gain):
-    made: list[str] = []
+    lists: list[str] = []
 
     def counted(kind, *arguments, **named):
-        made.append(kind)
+        lists.append(kind)
         return distribution(kind, *arguments, **named)
 
     monkeypatch.setattr(bounds, "distribution", counted)
-    forget()
+    clear_caches()
     objective = rw.bounded(rw.SmoothAP(), method="distribution", gain=gain)
     kinds = np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 0])
     for batch in ((0, 1), (1, 0), (0, 0, 1), (1,)):
@@ -142,7 +142,7 @@ def test_distributions_are_made_once_for_each_kind_of_list(monkeypatch, gain):
         prepared = objective.prepare(labels, np.concatenate(([0], np.cumsum(sizes))))
         for shift in (0.0, 1.0):
             assert (prepared(np.arange(labels.size) % 7 / 10 + shift).value < 0).all()
-    assert len(made) == 2
+    assert len(lists) == 2
 
 
 def every_share(values, chances, gain, x):
@@ -159,15 +159,15 @@ def test_the_thesis_gain_smooths_every_value_that_was_drawn(metric, favour):
     inner = rw.objective(metric)
     seen = metric_orderings(inner, labels, np.array([0, 60]))
     discounts = seen.discounts if seen.kind == "linear" else np.empty(0)
-    whole = distribution(seen.kind, seen.gains, discounts, orderings=draws, favour=favour)
-    gain = whole.different / (whole.values[-1] - whole.values[0])
-    x = np.linspace(whole.values[0], whole.values[-1], 301)
-    share, slope = every_share(whole.values, whole.chances, gain, x)
+    full = distribution(seen.kind, seen.gains, discounts, orderings=draws, favour=favour)
+    gain = full.different / (full.values[-1] - full.values[0])
+    x = np.linspace(full.values[0], full.values[-1], 301)
+    share, slope = every_share(full.values, full.chances, gain, x)
     wrapper = rw.bounded(inner, method="distribution", gain="thesis", orderings=draws, favour=favour)
     lists = np.tile(labels, x.size), np.arange(x.size + 1) * labels.size
     np.testing.assert_allclose(-wrapper.mapped(-x, *lists), share, atol=1e-9)
-    found = wrapper._bounds(*checked_lists(*lists)).apply(-x)[1]
-    np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-9 * slope.max())
+    actual = wrapper._bounds(*checked_lists(*lists)).apply(-x)[1]
+    np.testing.assert_allclose(actual, slope, rtol=1e-6, atol=1e-9 * slope.max())
 
 
 def test_fewer_orderings_bound_the_same_under_the_capped_gain():
@@ -195,7 +195,7 @@ def test_favoured_orderings_lower_the_share_of_a_good_one():
 def test_bounding_writes_nothing(tmp_path, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME", "RANKWISE_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
-    forget()
+    clear_caches()
     rw.bounded(rw.SmoothRBP(), method="distribution")([0.0, 1.0, 2.0], [1, 0, 0], [0, 3])
     assert list(tmp_path.iterdir()) == []
 
@@ -215,21 +215,21 @@ def test_bad_settings():
 
 @pytest.mark.parametrize("method", METHODS[:3])
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "precision", "rbp"])
-def test_plrank_is_bounded_by_what_certain_orders_are_worth(metric, method):
+def test_plrank_is_bounded_by_the_values_of_single_orderings(metric, method):
     # Scores so far apart that one order is certain: the expected reward is that order's, whatever is drawn.
     labels = np.array([2.0, 0.0, 1.0, 0.0])
     inner = rw.PLRank(metric=metric, cutoff=3)
     best, worst = np.array([300.0, 0.0, 200.0, 100.0]), np.array([0.0, 300.0, 100.0, 200.0])
     plain = np.array([-inner(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)])
-    found = np.array(
+    actual = np.array(
         [-rw.bounded(inner, method=method)(s, labels, [0, 4], rw.Stream(0)).value[0] for s in (best, worst)]
     )
     if method == "min_max":
-        np.testing.assert_allclose(found, [1.0, 0.0], atol=1e-9)
+        np.testing.assert_allclose(actual, [1.0, 0.0], atol=1e-9)
     elif method == "expectation":
-        np.testing.assert_allclose(found[0] / found[1], plain[0] / plain[1])
+        np.testing.assert_allclose(actual[0] / actual[1], plain[0] / plain[1])
     else:
-        np.testing.assert_allclose(found[0], 1.0)
+        np.testing.assert_allclose(actual[0], 1.0)
 
 
 def test_rank_weights_in_any_order():

@@ -24,8 +24,8 @@ def mean(objective, relevance, weights):
     """The mean over all patterns of value, gradient and Hessian."""
     total = [0.0, np.zeros(4), np.zeros(4)]
     for clicks, chance in patterns(relevance):
-        found = rw.objective(objective)(SCORES, clicks, [0, 4], document_weights=weights)
-        total = [one + chance * part for one, part in zip(total, found[:3], strict=True)]
+        actual = rw.objective(objective)(SCORES, clicks, [0, 4], document_weights=weights)
+        total = [one + chance * part for one, part in zip(total, actual[:3], strict=True)]
     return total
 
 
@@ -33,8 +33,8 @@ def full(objective, relevance):
     """What one would have with every document judged: each in a list where it alone is relevant."""
     total = [0.0, np.zeros(4), np.zeros(4)]
     for i, share in enumerate(relevance):
-        found = rw.objective(objective)(SCORES, np.eye(4)[i], [0, 4])
-        total = [one + share * part for one, part in zip(total, found[:3], strict=True)]
+        actual = rw.objective(objective)(SCORES, np.eye(4)[i], [0, 4])
+        total = [one + share * part for one, part in zip(total, actual[:3], strict=True)]
     return total
 
 
@@ -45,8 +45,8 @@ def cosine(one, other):
 @pytest.mark.parametrize("relevance", [np.array([1.0, 0.0, 1.0, 1.0]), np.array([0.1, 0.9, 0.5, 0.3])], ids=str)
 @pytest.mark.parametrize("inner", ANY)
 def test_the_mean_over_all_click_patterns_is_the_full_information(inner, relevance):
-    found = mean(f"clickwise({inner})", relevance, 1.0 / SEEN)
-    for one, expected in zip(found, full(inner, relevance), strict=True):
+    actual = mean(f"clickwise({inner})", relevance, 1.0 / SEEN)
+    for one, expected in zip(actual, full(inner, relevance), strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -83,7 +83,7 @@ def test_clipping_bounds_the_weights():
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_label_counts_clicks_and_lists_without_clicks_say_nothing():
+def test_a_label_counts_clicks_and_lists_without_clicks_give_zeros():
     offsets = [0, 4, 8]
     both = rw.clickwise(rw.LambdaRank())(np.tile(SCORES, 2), [0, 3, 0, 0, 0, 0, 0, 0], offsets)
     once = rw.clickwise(rw.LambdaRank())(SCORES, [0, 1, 0, 0], [0, 4])
@@ -96,13 +96,13 @@ def test_two_clicks_of_a_list_draw_different_numbers_and_batches_do_not_matter()
     scores, clicks = data.features[:, 0].astype(float), (data.labels > 0).astype(float)
     objective = rw.clickwise(rw.XENDCG())
     stream = rw.Stream(1, query_ids=[f"q{n}" for n in range(6)])
-    whole = objective(scores, clicks, data.offsets, stream)
+    complete = objective(scores, clicks, data.offsets, stream)
     queries = np.array([4, 1])
     part = objective.prepare(clicks, data.offsets).take(queries)
     rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in queries])
-    found = part(scores[rows], stream.take(queries, 6))
-    np.testing.assert_array_equal(found.value, whole.value[queries])
-    np.testing.assert_array_equal(found.gradient, whole.gradient[rows])
+    actual = part(scores[rows], stream.take(queries, 6))
+    np.testing.assert_array_equal(actual.value, complete.value[queries])
+    np.testing.assert_array_equal(actual.gradient, complete.gradient[rows])
     # With one noise for both, the chances of the two documents of a list to come first would add up to 1.
     noisy = rw.clickwise(rw.stochastic(rw.SoftmaxCE(), samples=1, scale=1.0))
     first, second = (noisy(np.zeros(2), labels, [0, 2], rw.Stream(5)).value[0] for labels in ([1, 0], [0, 1]))

@@ -30,11 +30,11 @@ def rankings(scores):
 
 
 def exposure(scores, cutoff):
-    theta = np.where(np.arange(len(scores)) < cutoff, discounts(len(scores)), 0.0)
-    found = np.zeros(len(scores))
+    discount_weights = np.where(np.arange(len(scores)) < cutoff, discounts(len(scores)), 0.0)
+    actual = np.zeros(len(scores))
     for order, chance in rankings(scores):
-        found[list(order)] += chance * theta
-    return found
+        actual[list(order)] += chance * discount_weights
+    return actual
 
 
 def disparity(scores, labels, groups, merit, cutoff):
@@ -50,7 +50,7 @@ def disparity(scores, labels, groups, merit, cutoff):
     return sum(part * (one - mean) ** 2 for part, one in zip(share, ratio, strict=True))
 
 
-def slope(function, scores, step=1e-4):
+def gradient_of(function, scores, step=1e-4):
     units = step * np.eye(len(scores))
     return np.array([(function(scores + unit) - function(scores - unit)) / (2.0 * step) for unit in units])
 
@@ -63,13 +63,13 @@ def test_value_and_gradient_are_unbiased_against_listing_all_rankings(groups, me
     inner = rw.PLRank(cutoff=cutoff, samples=12)
     offsets = np.arange(0, 4 * repeats + 1, 4)
     lists = np.tile(SCORES, repeats), np.tile(LABELS, repeats), offsets, rw.Stream(seed=3)
-    found = rw.fair(inner, weight=weight, merit=merit)(*lists, groups=np.tile(groups, repeats))
+    actual = rw.fair(inner, weight=weight, merit=merit)(*lists, groups=np.tile(groups, repeats))
     plain = inner(*lists)  # draws the same
-    value = found.value - plain.value
-    gradient = (found.gradient - plain.gradient).reshape(repeats, 4)
+    value = actual.value - plain.value
+    gradient = (actual.gradient - plain.gradient).reshape(repeats, 4)
     expected = weight * disparity(SCORES, LABELS, groups, merit, cutoff)
-    sloped = weight * slope(lambda s: disparity(s, LABELS, groups, merit, cutoff), SCORES)
-    for got, exact in ((value[:, None], np.array([expected])), (gradient, sloped)):
+    disparity_gradient = weight * gradient_of(lambda s: disparity(s, LABELS, groups, merit, cutoff), SCORES)
+    for got, exact in ((value[:, None], np.array([expected])), (gradient, disparity_gradient)):
         error = got.std(axis=0) / np.sqrt(repeats)
         assert np.linalg.norm(error) < 0.02 * np.linalg.norm(exact)
         assert (np.abs(got.mean(axis=0) - exact) < 4.0 * error + 1e-12).all()
@@ -104,12 +104,12 @@ def lists(n_queries=30, seed=0):
 def test_a_weight_of_0_is_the_inner_objective_bit_for_bit(inner):
     scores, labels, offsets, groups = lists()
     plain = rw.objective(inner)(scores, labels, offsets, rw.Stream(2))
-    found = rw.fair(rw.objective(inner), weight=0)(scores, labels, offsets, rw.Stream(2), groups=groups)
-    for one, other in zip(found, plain, strict=True):
+    actual = rw.fair(rw.objective(inner), weight=0)(scores, labels, offsets, rw.Stream(2), groups=groups)
+    for one, other in zip(actual, plain, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_lists_of_one_group_or_of_one_with_merit_are_left_alone():
+def test_lists_of_one_group_or_one_with_merit_have_no_disparity():
     scores = np.array([0.1, 0.5, -0.3, 2.0, 1.0, 0.3])
     cases = {
         "equal": (np.ones(6), ["a", "a", "a", "b", "b", "b"]),
@@ -117,18 +117,18 @@ def test_lists_of_one_group_or_of_one_with_merit_are_left_alone():
     }
     for merit, (labels, groups) in cases.items():
         plain = rw.PLRank()(scores, labels, [0, 3, 6], rw.Stream(1))
-        found = rw.fair(rw.PLRank(), weight=9.0, merit=merit)(scores, labels, [0, 3, 6], rw.Stream(1), groups=groups)
-        for one, other in zip(found, plain, strict=True):
+        actual = rw.fair(rw.PLRank(), weight=9.0, merit=merit)(scores, labels, [0, 3, 6], rw.Stream(1), groups=groups)
+        for one, other in zip(actual, plain, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_the_curvature_of_the_disparity_is_the_size_of_its_gradient():
     scores, labels, offsets, groups = lists()
     plain = rw.ListNet(newton="diagonal")(scores, labels, offsets)
-    found = rw.fair(rw.ListNet(newton="diagonal"), weight=3.0)(scores, labels, offsets, rw.Stream(1), groups=groups)
-    np.testing.assert_allclose(found.hessian - plain.hessian, np.abs(found.gradient - plain.gradient), atol=1e-12)
-    assert (found.hessian >= 0.0).all()
-    assert (found.gradient != plain.gradient).any()
+    actual = rw.fair(rw.ListNet(newton="diagonal"), weight=3.0)(scores, labels, offsets, rw.Stream(1), groups=groups)
+    np.testing.assert_allclose(actual.hessian - plain.hessian, np.abs(actual.gradient - plain.gradient), atol=1e-12)
+    assert (actual.hessian >= 0.0).all()
+    assert (actual.gradient != plain.gradient).any()
 
 
 def test_cutoff_and_samples_are_those_of_the_plrank_inside_unless_set():
@@ -148,10 +148,10 @@ def test_results_depend_on_ids_alone(text, monkeypatch):
     ids = np.array([f"q{k}" for k in range(30)])
     objective = rw.objective(text)
     with rw.use_threads(1):
-        whole = objective(scores, labels, offsets, rw.Stream(4, query_ids=ids), groups=groups)
+        full = objective(scores, labels, offsets, rw.Stream(4, query_ids=ids), groups=groups)
     with rw.use_threads(2):
         again = objective(scores, labels, offsets, rw.Stream(4, query_ids=ids), groups=groups)
-    for one, other in zip(whole, again, strict=True):
+    for one, other in zip(full, again, strict=True):
         np.testing.assert_array_equal(one, other)
     order = np.random.default_rng(1).permutation(30)[:17]
     rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in order])
@@ -162,9 +162,9 @@ def test_results_depend_on_ids_alone(text, monkeypatch):
         objective.prepare(labels, offsets, groups=groups).take(order)(scores[rows], stream),
     )
     for part in parts:
-        np.testing.assert_array_equal(part.value, whole.value[order])
-        np.testing.assert_array_equal(part.gradient, whole.gradient[rows])
-        np.testing.assert_array_equal(part.hessian, whole.hessian[rows])
+        np.testing.assert_array_equal(part.value, full.value[order])
+        np.testing.assert_array_equal(part.gradient, full.gradient[rows])
+        np.testing.assert_array_equal(part.hessian, full.hessian[rows])
 
 
 def test_a_loss_of_torch_takes_groups():
@@ -172,10 +172,10 @@ def test_a_loss_of_torch_takes_groups():
     scores, labels, offsets, groups = lists(4)
     expected = rw.fair(rw.PLRank())(scores, labels, offsets, rw.Stream(3), groups=groups)
     for column in (groups, torch.tensor(np.unique(groups, return_inverse=True)[1])):
-        given = torch.tensor(scores, requires_grad=True)
+        example = torch.tensor(scores, requires_grad=True)
         loss = rw.torch_loss(rw.fair(rw.PLRank()), "sum")
-        loss(given, torch.tensor(labels), torch.tensor(offsets), stream=rw.Stream(3), groups=column).backward()
-        np.testing.assert_array_equal(given.grad.numpy(), expected.gradient)
+        loss(example, torch.tensor(labels), torch.tensor(offsets), stream=rw.Stream(3), groups=column).backward()
+        np.testing.assert_array_equal(example.grad.numpy(), expected.gradient)
 
 
 def test_errors_say_what_is_missing():
@@ -227,16 +227,16 @@ CONTRACT = [
 @pytest.mark.parametrize("text", FAIR)
 @pytest.mark.parametrize("keeps", CONTRACT, ids=lambda keeps: keeps.__name__)
 def test_it_keeps_the_contract(keeps, text, monkeypatch):
-    found = rw.objective(text)
-    monkeypatch.setattr(rw, "objective", lambda _: Grouped(found))
+    actual = rw.objective(text)
+    monkeypatch.setattr(rw, "objective", lambda _: Grouped(actual))
     keeps(text)
 
 
 @pytest.mark.parametrize("text", FAIR)
 def test_it_keeps_the_rest_of_the_contract(text, monkeypatch):
-    contract.test_text_and_object_are_one(text)
-    found = rw.objective(text)
-    monkeypatch.setattr(rw, "objective", lambda _: Grouped(found))
+    contract.test_expressions_read_back(text)
+    actual = rw.objective(text)
+    monkeypatch.setattr(rw, "objective", lambda _: Grouped(actual))
     contract.test_threads_change_nothing(text, monkeypatch)
     for gap, order in itertools.product((37.0, 4000.0), ("right", "wrong", "random")):
         contract.test_extreme_scores_stay_finite(text, gap, order)

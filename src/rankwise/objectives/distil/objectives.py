@@ -101,7 +101,7 @@ class MarginMSE(Objective):
 
 
 class MarginArguments(NamedTuple):
-    """The scores to learn."""
+    """Arguments of the kernel of squared differences, beside the scores."""
 
     teacher: PerDocument
 

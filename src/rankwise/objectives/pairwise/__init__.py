@@ -1,1 +1,1 @@
-"""Losses of pairs: which pairs count, by how much, and what a pair in the wrong order costs."""
+"""Pairwise losses: any loss of a pair with any weight of a pair, and YetiLoss."""

@@ -1,11 +1,10 @@
 """The kernel of pairwise losses Σ w·ℓ(σ(s_better − s_worse)): any loss of a pair with any weight of a pair.
 
-What makes it fast: documents are ranked once; e^σs is taken once per document, not per pair; and the documents of a
-list are laid out by gain. Those among the first ranks, which are paired with all others, come first, from the largest
-gain to the least, then the rest, from the least to the largest. For one of the first, all worse documents then lie in
-one range, from behind its equals to before its equals among the rest, and the better ones of the rest in another, at
-the end; so no pair of equals is looked at, each pair once, and which of two is better never has to be asked. Ranges
-begin and end at vector boundaries: see ``tiles.py``.
+Documents are ranked once, and e^σs is computed once per document, not per pair. The documents of a list are laid out by
+gain: the first ranks, which are paired with all others, from the largest gain to the least, then the rest, from the
+least to the largest. For one of the first ranks, all documents of smaller gain then form one range, and those of the
+rest with larger gain another, at the end. So each pair is visited once, pairs of equal gain never, and the better of
+the two is known without a comparison. Ranges begin and end at vector boundaries: see ``tiles.py``.
 """
 
 from typing import NamedTuple
@@ -32,8 +31,8 @@ from rankwise.objectives.pairwise.weights import DISCOUNTED, RECIPROCAL_RANK, fi
 _BEYOND = 1e300  # the gain of places outside of a range: pairs have no weight there
 
 
-class Settings(NamedTuple):
-    """The settings of a loss, as the functions below share them (see ``PairArguments``)."""
+class PairSettings(NamedTuple):
+    """The settings of a loss, for the functions below; ``PairArguments`` describes them."""
 
     sigma: float
     truncation: int
@@ -50,7 +49,7 @@ def pairwise(
     weight, swap_share, distance_share, value, gradient, hessian,
 ):  # fmt: skip
     """Fill the derivatives of queries ``first`` to ``last``; ``rows`` are sorted by gain."""
-    settings = Settings(sigma, truncation, norm, loss, weight, swap_share, distance_share)
+    settings = PairSettings(sigma, truncation, norm, loss, weight, swap_share, distance_share)
     n = longest_of(first, last, offsets)
     tiles = np.empty((2, ((n + LANES) >> SHIFT) + 1), TILE)
     ranked, ranks, sorting = np.empty(n, np.int64), np.empty(n, np.int64), scratch_for(n)
@@ -82,11 +81,13 @@ def pairwise(
         # The norm's division is left out where all scores are equal, as in LightGBM.
         bias, slope = (NORM_BIAS, 1.0 / settings.sigma) if settings.norm and spread > 0.0 else (1.0, 0.0)
         wide = spread > WIDEST
-        total, pull = _pair_up(start, top, stop, bias, slope, wide, plain, weights.size > 0, distances, settings, tiles)
+        total, magnitude = _pair_up(
+            start, top, stop, bias, slope, wide, plain, weights.size > 0, distances, settings, tiles
+        )
         factor = 1.0
-        if settings.norm and pull > 0.0:
-            pull *= 2.0 * settings.sigma
-            factor = np.log1p(pull) / (pull * np.log(2.0))
+        if settings.norm and magnitude > 0.0:
+            magnitude *= 2.0 * settings.sigma
+            factor = np.log1p(magnitude) / (magnitude * np.log(2.0))
         value[q] = factor * total
         diagonal = hessian[mine] if hessian.size else hessian
         _scatter(start, stop, settings.sigma * factor, settings.sigma, tiles, gradient[mine], diagonal)
@@ -94,16 +95,16 @@ def pairwise(
 
 @kernel
 def _lay_out(start, reach, sigma, highest, scores, rows, gains, ranks, tiles):
-    """Assign a place to every document."""
+    """Fill the tiles with documents: the first ranks by falling gain, then the others by rising gain."""
     n, one = np.uint64(rows.size), np.uint64(1)
-    here, there = np.uint64(start), np.uint64(start) + n - one
+    front, back = np.uint64(start), np.uint64(start) + n - one
     for k in range(n):
         row = np.uint64(rows[k])
         rank = ranks[row]
         among_first = np.uint64(rank < reach)  # a number, as a branch would be guessed wrongly
-        place = there + among_first * (here - there)
-        here += among_first
-        there -= one - among_first
+        place = back + among_first * (front - back)
+        front += among_first
+        back -= one - among_first
         tile, j = tiles[0, np.uint64(place >> np.uint64(SHIFT))], place & np.uint64(SPAN - 1)
         tile.row[j], tile.rank[j] = row, rank
         tile.score[j], tile.value[j] = sigma * (scores[row] - highest), gains[row]
@@ -139,7 +140,7 @@ def _fill_tiles(start, top, stop, plain, discounts, tiles):
 @kernel
 def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, settings, tiles):
     """Pair each of the first documents with all of smaller gain, and with those of the rest of larger gain."""
-    total, pulls = 0.0, 0.0
+    total, magnitudes = 0.0, 0.0
     begin, end, after = start, start, stop
     while begin < top:  # documents of equal gain, from the largest to the least
         gain = _value(tiles, begin)
@@ -153,13 +154,13 @@ def _pair_up(start, top, stop, bias, slope, wide, plain, weighted, distances, se
         for side in range(2):
             first, last = (end, before) if side == 0 else (after, stop)
             if first < last:
-                loss, pull = _pair_range(
+                loss, magnitude = _pair_range(
                     begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles
                 )
                 total += loss
-                pulls += pull
+                magnitudes += magnitude
         begin = end
-    return total, pulls
+    return total, magnitudes
 
 
 @kernel
@@ -169,45 +170,45 @@ def _value(tiles, place):
 
 @kernel
 def _pair_range(begin, end, side, first, last, bias, slope, wide, plain, weighted, distances, settings, tiles):
-    """Pair documents of equal gain with a range of others."""
+    """Pair documents of equal gain with a range of partners."""
     sign = 1.0 - 2.0 * side
     gain = sign * _value(tiles, begin) if plain else 1.0
-    total, pulls = 0.0, 0.0
+    total, magnitude = 0.0, 0.0
     for number in range(first >> SHIFT, ((last - 1) >> SHIFT) + 1):
         at = number << SHIFT
         begins, ends = max(first - at, 0), min(last - at, SPAN)
         a, b = begins & -LANES, (ends + LANES - 1) & -LANES
-        others, tile = tiles[0, number], tiles[side, number]
+        partners, tile = tiles[0, number], tiles[side, number]
         if not plain:
             for j in range(a, begins):
                 tile.discount[j] = 0.0
             for j in range(ends, b):
                 tile.discount[j] = 0.0
         for place in range(begin, end):
-            own, i = tiles[0, place >> SHIFT], place & (SPAN - 1)
-            score, discount, power = sign * own.score[i], 0.0, 1.0
+            document_tile, i = tiles[0, place >> SHIFT], place & (SPAN - 1)
+            score, discount, power = sign * document_tile.score[i], 0.0, 1.0
             if plain:
-                discount = own.discount[i]
+                discount = document_tile.discount[i]
             else:
-                weigh(side, settings, weighted, distances, own, i, others, begins, ends, tile.discount)
+                weigh(side, settings, weighted, distances, document_tile, i, partners, begins, ends, tile.discount)
             if wide:
                 fill_powers(a, b, score, tile)
             else:
                 power = tiles[1 - side, place >> SHIFT].power[i]
             if settings.loss == LOGISTIC:
-                loss, pull, bend = logistic(a, b, score, gain, power, discount, 2.0 * bias, 2.0 * slope, tile)
+                loss, gradient, hessian = logistic(a, b, score, gain, power, discount, 2.0 * bias, 2.0 * slope, tile)
             else:
-                loss, pull, bend = by_margin(settings.loss, a, b, score, gain, discount, bias, slope, tile)
+                loss, gradient, hessian = by_margin(settings.loss, a, b, score, gain, discount, bias, slope, tile)
             total += loss
-            pulls += pull
-            own.own_gradient[i] -= sign * pull
-            own.own_hessian[i] += bend
-    return total, pulls
+            magnitude += gradient
+            document_tile.own_gradient[i] -= sign * gradient
+            document_tile.own_hessian[i] += hessian
+    return total, magnitude
 
 
 @kernel
 def _scatter(start, stop, scale, sigma, tiles, gradient, hessian):
-    """Add up each document's derivatives and put them into its row."""
+    """Fill the derivatives of each document, in its row."""
     for number in range(((stop - 1) >> SHIFT) + 1):
         at = number << SHIFT
         worse, better = tiles[0, number], tiles[1, number]

@@ -80,7 +80,7 @@ class Pairwise(Objective):
 
     @property
     def exact_hessian(self) -> bool:
-        """The norm's factors depend on the scores but are held fixed, and the hinge bends at one point alone."""
+        """The norm's factors depend on the scores but are held fixed, and the hinge has no second derivative."""
         return not self.norm and self.loss != "hinge"
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
@@ -146,7 +146,7 @@ class LambdaRank(Objective):
         return not self.norm
 
     def pairs(self) -> Pairwise:
-        """The loss and the weight of a pair that it stands for."""
+        """Return the same loss as a :class:`Pairwise`."""
         return Pairwise(
             weight=self.metric if self.weights == "lambda" else self.weights,
             sigma=self.sigma,
@@ -184,7 +184,7 @@ class RankNet(Objective):
         self.pairs()
 
     def pairs(self) -> Pairwise:
-        """The loss and the weight of a pair that it stands for."""
+        """Return the same loss as a :class:`Pairwise`."""
         return Pairwise(sigma=self.sigma)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
@@ -216,14 +216,14 @@ class BPR(Objective):
         reject_columns(self, columns)
         checked, lists = checked_lists(labels, offsets)
         relevant = lists.floats(checked > 0.0)
-        others = lists.sums(1.0 - relevant)
+        n_irrelevant = lists.sums(1.0 - relevant)
         pairs = _prepare(self, Pairwise(), relevant, lists, {})  # type: ignore[arg-type]
-        weights = lists.as_argument(1.0 / lists.positive_or_one(others))
+        weights = lists.as_argument(1.0 / lists.positive_or_one(n_irrelevant))
         return PreparedWeighted(lists=pairs.lists, inner=pairs, weights=weights)
 
 
 class PairArguments(NamedTuple):
-    """What the pairs of a list are made of, beside the scores."""
+    """Arguments of the kernel of pairwise losses, beside the scores."""
 
     rows: PerDocument
     """The documents of each query from the largest gain to the least; empty on a device, which does not need it."""
@@ -231,19 +231,19 @@ class PairArguments(NamedTuple):
     """Gains in units in which a swap of two documents changes the metric itself."""
     document_weights: PerDocument
     discounts: Array
-    """What the metric gives to each rank."""
+    """The discount of each rank in the metric."""
     distances: Array
     """The weight of a pair by how many ranks the two are apart."""
     sigma: float
     truncation: int
-    """Pairs count whose upper document is among this many first."""
+    """Only pairs whose upper document is among this many first count."""
     norm: bool
     loss: int
     weight: int
     swap_share: float
-    """The share of the metric's change in a pair's weight …"""
+    """The factor of the metric's change in the weight of a pair."""
     distance_share: float
-    """… and the share of the number that depends on the distance of their ranks (LambdaLoss, LambdaGap)."""
+    """The factor of the distance's weight in the weight of a pair (LambdaLoss, LambdaGap)."""
 
 
 def _prepare(

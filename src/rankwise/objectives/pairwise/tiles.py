@@ -2,7 +2,8 @@
 
 Documents lie in tiles, twice: as the worse ones of their pairs, and, with scores and gains negated, as the better
 ones. A pair then has the margin m = score − tile.score and the weight (gain − tile.gain)·|discount − tile.discount|,
-or none where that difference is negative. So ranges may be widened to vector boundaries: what lies there has no weight.
+or 0 where the difference of gains is negative. Ranges may thus be widened to vector boundaries: documents added there
+have no weight.
 
 A tile is a record because the distances of its columns are known when a loop over them is compiled. That loop needs no
 check for overlap before it starts, which would take as long as the loop itself for a few dozen documents; and records
@@ -29,8 +30,8 @@ TILE = np.dtype(
 )
 """``power`` is e^score; ``gradient`` and ``hessian`` add up over the pairs of the tile's documents.
 
-What a document has once lies with the worse ones: its row, rank and ``value``, its gain as it is; the parts of its
-weights (``weights.py``); and the derivatives of pairs in which it was the one against a range.
+Columns of a document, not of its pairs, are in the tile of the worse ones: its row, rank and gain (``value``); the
+parts of its weights (``weights.py``); and the derivatives of pairs in which it was the one against a range.
 """
 
 WIDEST = 300.0
@@ -56,21 +57,21 @@ def logistic(start, stop, score, gain, power, discount, bias, slope, tile):
         inverse = 1.0 / (a * t * b)  # the only division; what others would divide by is multiplied back
         z = small * (a * t * inverse)  # log(1 + e^−|m|) = 2·atanh(z)
         each = b * inverse  # 1/(t·a)
-        more = gain - tile.gain[j]
-        w = (more + abs(more)) * abs(discount - tile.discount[j]) * each  # twice the larger of more and 0
-        wrong = w * x
-        curve = wrong * (each * t)
-        loss += (w + wrong) * ((abs(m) - m) + 4.0 * z * atanh_ratio(z * z))
-        gradient += wrong
-        hessian += curve
-        tile.gradient[j] += wrong
-        tile.hessian[j] += curve
+        difference = gain - tile.gain[j]
+        w = (difference + abs(difference)) * abs(discount - tile.discount[j]) * each  # twice the larger of more and 0
+        first = w * x
+        second = first * (each * t)
+        loss += (w + first) * ((abs(m) - m) + 4.0 * z * atanh_ratio(z * z))
+        gradient += first
+        hessian += second
+        tile.gradient[j] += first
+        tile.hessian[j] += second
     return 0.5 * loss, gradient, hessian
 
 
 @kernel
 def by_margin(kind, start, stop, score, gain, discount, bias, slope, tile):
-    """Compute the same for the other losses, one pair after the other."""
+    """Return the same sums for the other losses, one pair after the other."""
     loss, gradient, hessian = 0.0, 0.0, 0.0
     for j in range(np.uint64(start), np.uint64(stop)):
         m = score - tile.score[j]

@@ -1,4 +1,4 @@
-"""What a document takes away from average precision or the reciprocal rank at its rank, and brings there."""
+"""Changes of average precision and the reciprocal rank by a document that leaves its rank, and by one that comes."""
 
 import torch
 import triton.language as tl
@@ -42,20 +42,20 @@ def _swaps(offsets, gains, upper, lower, reaches, truncation, weight: tl.constex
         for start in range(0, size, block):
             places = start + lanes
             hit = tl.load(gains + first + places, mask=places < size, other=0.0) > 0.0
-            here = tl.min(tl.where(hit, places, size))
-            next_hit = tl.min(tl.where(hit & (places != here), places, size))
-            second_hit = tl.minimum(second_hit, tl.where(first_hit < size, here, next_hit))
-            first_hit = tl.minimum(first_hit, here)
-        # of the reciprocal rank: 0 where there is no such document
+            block_hit = tl.min(tl.where(hit, places, size))
+            next_hit = tl.min(tl.where(hit & (places != block_hit), places, size))
+            second_hit = tl.minimum(second_hit, tl.where(first_hit < size, block_hit, next_hit))
+            first_hit = tl.minimum(first_hit, block_hit)
+        # of the reciprocal rank: 0 if there is no such document
         for start in range(0, size, block):
             places = start + lanes
             inside = places < size
             hit = tl.load(gains + first + places, mask=inside, other=0.0)
-            here = 1.0 / (places + 1).to(hit.dtype)
+            reciprocal = 1.0 / (places + 1).to(hit.dtype)
             best = 1.0 / (first_hit + 1).to(hit.dtype)
             second = tl.where(second_hit < size, 1.0 / (second_hit + 1).to(hit.dtype), 0.0)
-            comes = tl.where(hit > 0.0, 0.0, tl.maximum(here, second))
-            leaves = tl.where(places < first_hit, here - best, tl.where(places == first_hit, best, 0.0))
+            comes = tl.where(hit > 0.0, 0.0, tl.maximum(reciprocal, second))
+            leaves = tl.where(places < first_hit, reciprocal - best, tl.where(places == first_hit, best, 0.0))
             tl.store(upper + first + places, leaves, mask=inside)
             tl.store(lower + first + places, comes, mask=inside)
         tl.store(reaches + query, tl.minimum(tl.minimum(truncation, size), first_hit + 1))

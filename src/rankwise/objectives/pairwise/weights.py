@@ -1,4 +1,4 @@
-"""Weights of pairs: which there are, and how they are computed.
+"""Weights of pairs: their table, and how they are computed.
 
 Swapping two documents changes a metric by (difference of gains)·(upper − lower), where ``upper`` depends on the rank
 of the upper document and ``lower`` on that of the lower one. For a sum of gain · discount both are the discount.
@@ -12,7 +12,7 @@ from rankwise.metrics.gains import discounts as dcg_discounts
 from rankwise.objectives.pairwise.tiles import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
-"""How a kernel finds the weight of a pair: a change of Σ gain · discount, of another metric, or 1."""
+"""The weight of a pair in a kernel: a change of Σ gain · discount, of another metric, or 1."""
 WEIGHTS = {
     "none": (COUNT, 1.0, 0.0),
     "ndcg": (DISCOUNTED, 1.0, 0.0),
@@ -26,11 +26,11 @@ WEIGHTS = {
     "lambdagap_s": (DISCOUNTED, 0.0, 1.0),
     "lambdagap_x": (DISCOUNTED, 0.0, 1.0),
 }
-"""Each weight: how the kernel finds it, the share of the metric's change, the share of the rank distance."""
+"""By name: the kernel's weight, the factor of the metric's change, the factor of the rank distance's weight."""
 
 
 def rank_weights(weight: str, cutoff: int, longest: int) -> Array:
-    """Return what a metric gives to each rank: the discount, 1 up to the cutoff, or minus the ranks behind it.
+    """Return the discount of each rank in a metric: DCG's, 1 up to the cutoff, or minus the ranks behind it.
 
     >>> rank_weights("recall", 2, 4), rank_weights("arp", 2, 4)
     (array([1., 1., 0., 0.]), array([ 0.,  0., -1., -2.]))
@@ -55,7 +55,7 @@ def distance_weights(weight: str, cutoff: int, longest: int) -> Array:
 
 @kernel
 def fill_swaps(weight, first, last, weights, discounts, tiles, upper, lower):
-    """Fill what the weights of pairs are made of, for documents at the places ``first`` to ``last``.
+    """Fill the parts of the weights of pairs, for documents at the places ``first`` to ``last``.
 
     ``weights`` are those of documents by row, or empty; ``upper`` and ``lower`` are scratch for one number per rank.
     """
@@ -81,7 +81,7 @@ def _swaps_of_precision(n, upper, lower):
     """Turn relevance by rank, 0 or 1, into the parts of average precision.
 
     Let c be the number of relevant documents down to rank r. One that leaves r takes c/r away, one that comes to r
-    brings (c + 1)/r, and relevant ones at the ranks r between the two gain or lose 1/r each.
+    adds (c + 1)/r, and relevant ones at the ranks r between the two gain or lose 1/r each.
     """
     c, between = 0.0, 0.0
     for k in range(n):
@@ -100,7 +100,7 @@ def _swaps_of_reciprocal_rank(n, upper, lower):
     """Turn relevance by rank, 0 or 1, into the parts of the reciprocal rank.
 
     A document above the first relevant one changes places with any relevant one; or the first relevant one with one
-    below it, and then what counts is where it comes to or the second relevant one.
+    below it, and then the earlier of its new rank and the second relevant one counts.
     """
     count, first, second = 0, 0.0, 0.0
     for k in range(n):
@@ -108,9 +108,9 @@ def _swaps_of_reciprocal_rank(n, upper, lower):
             count += 1
             first, second = (1.0 / (k + 1.0), 0.0) if count == 1 else (first, 1.0 / (k + 1.0))
     for k in range(n):
-        here = 1.0 / (k + 1.0)
-        lower[k] = 0.0 if upper[k] > 0.0 else max(here, second)
-        upper[k] = here - first if here > first else (first if here == first else 0.0)
+        reciprocal = 1.0 / (k + 1.0)
+        lower[k] = 0.0 if upper[k] > 0.0 else max(reciprocal, second)
+        upper[k] = reciprocal - first if reciprocal > first else (first if reciprocal == first else 0.0)
 
 
 @kernel
@@ -124,29 +124,34 @@ def first_relevant(gains, ranks):
 
 
 @kernel(fastmath=FUSED)
-def weigh(side, settings, weighted, distances, own, i, others, first, last, weights):
-    """Fill the weights of the pairs of one document with a range of others; the others are better on side 1.
+def weigh(side, settings, weighted, distances, document_tile, i, partners, first, last, weights):
+    """Fill the weights of the pairs of one document with a range of partners, which are better on side 1.
 
-    ``distances`` has what a pair weighs by how many ranks the two are apart, where that counts.
+    ``distances`` are weights by the number of ranks between the two, where that counts.
     """
-    first, last = np.uint64(first), np.uint64(last)  # no index is negative: loops need not ask
-    value, rank, upper, lower = own.value[i], own.rank[i], own.upper[i], own.lower[i]
+    first, last = np.uint64(first), np.uint64(last)  # no index is negative, so that loops need no check
+    value, rank, upper, lower = (
+        document_tile.value[i],
+        document_tile.rank[i],
+        document_tile.upper[i],
+        document_tile.lower[i],
+    )
     if settings.weight == COUNT:
         for j in range(first, last):
             weights[j] = 1.0
     elif settings.distance_share > 0.0:
         for j in range(first, last):
-            apart = distances[np.uint64(abs(rank - others.rank[j]))]
-            swap = settings.swap_share * abs(upper - others.upper[j]) + settings.distance_share * apart
-            weights[j] = abs(value - others.value[j]) * swap
+            apart = distances[np.uint64(abs(rank - partners.rank[j]))]
+            swap = settings.swap_share * abs(upper - partners.upper[j]) + settings.distance_share * apart
+            weights[j] = abs(value - partners.value[j]) * swap
     else:
         for j in range(first, last):
-            above = rank < others.rank[j]
-            leaves = upper if above else others.upper[j]
-            swap = leaves - (others.lower[j] if above else lower)
+            above = rank < partners.rank[j]
+            leaves = upper if above else partners.upper[j]
+            swap = leaves - (partners.lower[j] if above else lower)
             if settings.weight == RECIPROCAL_RANK and leaves == 0.0:
                 swap = 0.0
-            weights[j] = abs(value - others.value[j]) * swap
+            weights[j] = abs(value - partners.value[j]) * swap
     if weighted:
         for j in range(first, last):
-            weights[j] *= own.weight[i] if side == 0 else others.weight[j]
+            weights[j] *= document_tile.weight[i] if side == 0 else partners.weight[j]

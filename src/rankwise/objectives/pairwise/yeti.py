@@ -1,4 +1,4 @@
-"""YetiLoss: neighbours of rankings drawn around the scores, weighed by what swapping them does to a metric."""
+"""YetiLoss: pairs of neighbours in drawn rankings, weighed by the change of a metric when the two are swapped."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -87,7 +87,7 @@ class Yeti(Objective):
             device_kernel="rankwise.objectives.pairwise.yeti_triton:yeti",
             arguments=YetiArguments(
                 gains=lists.as_argument(self._gains(checked, lists)),
-                drops=lists.table(Yeti._drops, self),
+                discount_gaps=lists.table(_discount_gaps, self),
                 metric=METRICS.index(self.metric),
                 noise=NOISES.index(self.noise),
                 scale=float(self.scale),
@@ -108,23 +108,24 @@ class Yeti(Objective):
             relevant = relevant / lists.spread(lists.positive_or_one(lists.sums(relevant)))
         return relevant
 
-    def _drops(self, longest: int) -> Array:
-        """Return how much less each rank weighs than the one before it, as far down as pairs count."""
-        ranks = longest if self.cutoff is None else min(longest, self.cutoff + 1)
-        if self.metric == "classic":
-            return np.array((1.0 - self.decay) * self.decay ** np.arange(ranks - 1))
-        weights = discounts(ranks).copy() if self.metric == "ndcg" else 1.0 / np.arange(1.0, ranks + 1.0)
-        if self.cutoff is not None:
-            weights[self.cutoff :] = 0.0
-        return weights[:-1] - weights[1:]
+
+def _discount_gaps(yeti: Yeti, longest: int) -> Array:
+    """Return the discount of each rank minus that of the next, as far down as pairs count."""
+    ranks = longest if yeti.cutoff is None else min(longest, yeti.cutoff + 1)
+    if yeti.metric == "classic":
+        return np.array((1.0 - yeti.decay) * yeti.decay ** np.arange(ranks - 1))
+    weights = discounts(ranks).copy() if yeti.metric == "ndcg" else 1.0 / np.arange(1.0, ranks + 1.0)
+    if yeti.cutoff is not None:
+        weights[yeti.cutoff :] = 0.0
+    return weights[:-1] - weights[1:]
 
 
 class YetiArguments(NamedTuple):
-    """What the pairs of drawn rankings are made of, beside the scores."""
+    """Arguments of the kernel of YetiLoss, beside the scores."""
 
     gains: PerDocument
-    drops: Array
-    """How much less each rank weighs than the one before it."""
+    discount_gaps: Array
+    """The discount of each rank minus that of the next."""
     metric: int
     noise: int
     scale: float

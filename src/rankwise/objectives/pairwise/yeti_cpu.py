@@ -22,7 +22,21 @@ _NOISY, _SCORE, _GAIN, _WEIGHT, _LOSS, _GRADIENT, _HESSIAN, _ARRAYS = range(8)
 
 @kernel
 def yeti_kernel(
-    first, last, offsets, scores, gains, drops, metric, noise, scale, sigma, keys, queries, value, gradient, hessian
+    first,
+    last,
+    offsets,
+    scores,
+    gains,
+    discount_gaps,
+    metric,
+    noise,
+    scale,
+    sigma,
+    keys,
+    queries,
+    value,
+    gradient,
+    hessian,
 ):
     """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
@@ -31,9 +45,9 @@ def yeti_kernel(
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         n, score, gain = end - start, scores[start:end], gains[start:end]
-        slope, diagonal = gradient[start:end], hessian[start:end] if hessian.size else spare[: end - start]
-        slope[:] = 0.0
-        diagonal[:] = 0.0
+        list_gradient, list_hessian = gradient[start:end], hessian[start:end] if hessian.size else spare[: end - start]
+        list_gradient[:] = 0.0
+        list_hessian[:] = 0.0
         value[q] = 0.0
         if gain.min() == gain.max():
             continue
@@ -41,20 +55,22 @@ def yeti_kernel(
             noisy = places[_NOISY, :n]
             perturb_list(key, queries[q], noise, scale, 1.0, score, noisy)
             order_in(noisy, ranked[:n], sorting)
-            value[q] += _ranking(ranked[:n], score, gain, drops, metric, sigma, places, slope, diagonal)
+            value[q] += _ranking(
+                ranked[:n], score, gain, discount_gaps, metric, sigma, places, list_gradient, list_hessian
+            )
         value[q] /= keys.size
-        slope *= sigma / keys.size
-        diagonal *= sigma * sigma / keys.size
+        list_gradient *= sigma / keys.size
+        list_hessian *= sigma * sigma / keys.size
 
 
 @kernel
-def _ranking(ranked, score, gain, drops, metric, sigma, places, gradient, hessian):
+def _ranking(ranked, score, gain, discount_gaps, metric, sigma, places, gradient, hessian):
     """Add the pairs of one drawn ranking to the derivatives, but for the factors of σ, and return their loss."""
-    pairs = min(ranked.size - 1, drops.size)
+    pairs = min(ranked.size - 1, discount_gaps.size)
     for k in range(pairs + 1):
         row = np.uint64(ranked[k])
         places[_SCORE, k], places[_GAIN, k] = sigma * score[row], gain[row]
-    pairs = _weigh(pairs, metric, drops, places[_GAIN], places[_WEIGHT])
+    pairs = _weigh(pairs, metric, discount_gaps, places[_GAIN], places[_WEIGHT])
     _fill_losses(pairs, places[_SCORE], places[_WEIGHT], places[_LOSS], places[_GRADIENT], places[_HESSIAN])
     total, first, second = 0.0, 0.0, 0.0  # derivatives of the pair before
     for k in range(pairs):
@@ -69,11 +85,11 @@ def _ranking(ranked, score, gain, drops, metric, sigma, places, gradient, hessia
 
 
 @kernel
-def _weigh(pairs, metric, drops, gain, weight):
+def _weigh(pairs, metric, discount_gaps, gain, weight):
     """Fill the metric's loss by a swap of each pair, negative where it gains; return how many pairs count."""
     above = 0.0  # relevant documents above the pair
     for k in range(pairs):
-        weight[k] = (gain[k] - gain[k + 1]) * drops[k]
+        weight[k] = (gain[k] - gain[k + 1]) * discount_gaps[k]
         if metric == MAP:  # the one of the two that is relevant is relevant document number above + 1
             weight[k] *= 1.0 + above
             above += gain[k] > 0.0
@@ -90,8 +106,8 @@ def _fill_losses(pairs, score, weight, losses, gradients, hessians):
         sign = 1.0 if w > 0.0 else -1.0
         margin = sign * (score[k] - score[k + 1])
         small = exp(-abs(margin))
-        whole = 1.0 / (1.0 + small)
-        wrong = whole * (small if margin > 0.0 else 1.0)  # 1/(1 + e^margin)
+        inverse = 1.0 / (1.0 + small)
+        wrong = inverse * (small if margin > 0.0 else 1.0)  # 1/(1 + e^margin)
         losses[k] = abs(w) * (max(-margin, 0.0) + log1p_unit(small))
         gradients[k] = w * wrong
-        hessians[k] = abs(w) * (small * whole * whole)
+        hessians[k] = abs(w) * (small * inverse * inverse)

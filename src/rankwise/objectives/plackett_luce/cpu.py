@@ -9,13 +9,14 @@ document placed at rank r (or never: then r is the last rank and F_r counts as 0
     gradient  F_r + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k
     Hessian   F_r (1 − 2 e DN_r) + e Σ_{k≤r} (θ_k ρ_d − G_k) / Z_k + 2 e² Σ_{k≤r} (G_k − θ_k ρ_d) DN_k / Z_k
 
-of the expected reward, each in expectation over rankings. The Hessian is that of the paper in fewer terms. Seen as
-sums over ranks, both weigh F_k with a factor whose mean, given the documents placed before k, is zero. So anything
-that is known before rank k may be taken from F_k: the baseline takes the mean reward of the documents left, times the
-rank weights to come, and puts the expectation of θ_k ρ in the place of what rank k happened to get.
+of the expected reward, each in expectation over rankings, where θ_k is the discount of rank k and ρ_d the reward of d.
+The Hessian is that of the paper in fewer terms. As sums over ranks, both weigh F_k with a factor whose mean, given the
+documents placed before k, is zero. So any number that depends on the ranks before k alone may be subtracted from F_k:
+the baseline subtracts the mean reward of the documents left, times the discounts to come, and replaces the reward of
+rank k by its expectation.
 
-All sums are kept relative to the mass that is left, e / Z_k = p_k ≤ 1, and documents that a ranking does not place
-share their sums, so that a ranking costs as much as it has ranks and the list is gone through once.
+All sums are relative to the mass that is left, e / Z_k = p_k ≤ 1, and documents that a ranking does not place share
+their sums: a ranking costs time in its number of ranks, and there is one pass over the list.
 """
 
 import numpy as np
@@ -29,8 +30,8 @@ from rankwise.objectives.plackett_luce.table import (
     CHANCE,
     KEEP,
     PLACE,
+    REWARD,
     WEIGHT,
-    WORTH,
     samples_at_once,
     tabulate,
     working_memory,
@@ -47,47 +48,49 @@ def plrank_kernel(
 ):  # fmt: skip
     """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
-    numbers, whole, batch, at = working_memory(longest)
+    floats, integers, batch, at = working_memory(longest)
     sums, ranks, shared = np.empty((longest, SUMS)), np.empty((3, longest)), np.empty(4)
-    bends = hessian.size > 0
+    has_hessian = hessian.size > 0
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         n, reward = end - start, rewards[start:end]
         value[q] = 0.0
         gradient[start:end] = 0.0
-        if bends:
+        if has_hessian:
             hessian[start:end] = 0.0
         head = min(n, discounts.size)
         if n == 1:
             value[q] = -discounts[0] * reward[0]
         elif _any(reward):
-            steep = tabulate(scores[start:end], reward, head, numbers, whole)
+            steep = tabulate(scores[start:end], reward, head, floats, integers)
             sums[:n] = 0.0
             shared[:] = 0.0
             total = 0.0
             for i in range(0, samples, samples_at_once(head)):
                 count = min(samples_at_once(head), samples - i)
-                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, numbers, whole, batch, at)
-                total += _add(count, baseline, bends, head, discounts, numbers[WORTH], batch, at, sums, ranks, shared)
-            _finish(samples, n, numbers[WEIGHT], numbers[WORTH], sums, shared)
+                draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at)
+                total += _add(
+                    count, baseline, has_hessian, head, discounts, floats[REWARD], batch, at, sums, ranks, shared
+                )
+            _finish(samples, n, floats[WEIGHT], floats[REWARD], sums, shared)
             value[q] = -total / samples
             for j in range(n):
-                i = start + whole[PLACE, j]
+                i = start + integers[PLACE, j]
                 gradient[i] = -sums[j, PLACED_G]
-                if bends:
+                if has_hessian:
                     hessian[i] = -sums[j, PLACED_H]
 
 
 @kernel
 def _any(rewards):
-    found = False
+    result = False
     for reward in rewards:
-        found |= reward != 0.0
-    return found
+        result |= reward != 0.0
+    return result
 
 
 @kernel
-def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks, shared):
+def _add(count, baseline, has_hessian, head, discounts, document_rewards, batch, at, sums, ranks, shared):
     """Add a batch of samples to the sums of the documents they place, and to those shared by all that they do not."""
     chance, keep = batch[CHANCE], batch[KEEP]
     rewards, following, onward = ranks
@@ -96,30 +99,30 @@ def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks,
         row, mean, share = sample * head, batch[AFTER, sample], 1.0 / batch[BEFORE, sample]
         to_come, to_weigh = 0.0, 0.0
         for k in range(head - 1, -1, -1):
-            theta, reward = discounts[k], worth[np.uint64(at[row + k])]
+            discount, reward = discounts[k], document_rewards[np.uint64(at[row + k])]
             mean = chance[row + k] * reward + keep[row + k] * mean
-            earned, expected = theta * reward, theta * mean if baseline else theta * reward
+            earned, expected = discount * reward, discount * mean if baseline else discount * reward
             rewards[k] = reward
             following[k] = to_come - to_weigh * mean if baseline else to_come
             onward[k] = following[k] + expected
             total += expected
             to_come += earned
-            to_weigh += theta
+            to_weigh += discount
         # The paper's DN, DR, RI and the two sums of the Hessian, times Z_k (the Hessian's times Z_k²).
-        dn, dr, ri, a, b, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        dn, dr, ri, a, b, keep_before = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(head):
-            theta, reward, after, from_here, p = discounts[k], rewards[k], following[k], onward[k], chance[row + k]
-            dn = 1.0 + kept * dn
-            dr = theta + kept * dr
-            ri = from_here + kept * ri
-            if bends:
-                a = theta * dn + kept * kept * a
-                b = from_here * dn + kept * kept * b
-            kept = keep[row + k]
+            discount, reward, after, from_rank, p = discounts[k], rewards[k], following[k], onward[k], chance[row + k]
+            dn = 1.0 + keep_before * dn
+            dr = discount + keep_before * dr
+            ri = from_rank + keep_before * ri
+            if has_hessian:
+                a = discount * dn + keep_before * keep_before * a
+                b = from_rank * dn + keep_before * keep_before * b
+            keep_before = keep[row + k]
             step = p * (reward * dr - ri)
             mine = sums[np.uint64(at[row + k])]
             mine[PLACED_G] += after + step
-            if bends:
+            if has_hessian:
                 mine[PLACED_H] += after * (1.0 - 2.0 * p * dn) + step + 2.0 * p * p * (b - reward * a)
             mine[TIMES] += 1.0
         dr, ri, a, b = dr * share, ri * share, a * share * share, b * share * share
@@ -135,16 +138,16 @@ def _add(count, baseline, bends, head, discounts, worth, batch, at, sums, ranks,
 
 
 @kernel
-def _finish(samples, n, weight, worth, sums, shared):
-    """Add what documents get from samples that do not place them: all samples, apart from those that do."""
+def _finish(samples, n, weight, reward, sums, shared):
+    """Add the sums of the samples that do not place a document: those of all samples minus those that do."""
     dr, ri, a, b = shared
     for j in range(n):
         mine, e = sums[j], weight[j]
         # A document that is always placed has no such samples, and its sums may lie far above its share of them.
         if mine[TIMES] < samples:
-            step = e * (worth[j] * dr - ri - mine[APART_G])
+            step = e * (reward[j] * dr - ri - mine[APART_G])
             mine[PLACED_G] += step
-            mine[PLACED_H] += step + 2.0 * e * e * (b - worth[j] * a - mine[APART_H])
+            mine[PLACED_H] += step + 2.0 * e * e * (b - reward[j] * a - mine[APART_H])
         mine[PLACED_G] /= samples
         mine[PLACED_H] /= samples
 
@@ -197,10 +200,10 @@ def _likelihood(scores, rows, starts, stops, rest, gradient, hessian):
             score = scores[rows[k]]
             passed = np.exp(score + once)
             log_z = _log_add(score, rest[k])
-            picked, others = np.exp(score - log_z), np.exp(rest[k] - log_z)
+            picked, rest_share = np.exp(score - log_z), np.exp(rest[k] - log_z)
             total += _log_add(0.0, rest[k] - score)
-            gradient[rows[k]] = passed - others
-            hessian[rows[k]] = max(passed - np.exp(2.0 * score + twice), 0.0) + picked * others
+            gradient[rows[k]] = passed - rest_share
+            hessian[rows[k]] = max(passed - np.exp(2.0 * score + twice), 0.0) + picked * rest_share
         for k in range(start, stop):
             log_z = _log_add(scores[rows[k]], rest[k])
             once, twice = _log_add(once, -log_z), _log_add(twice, -2.0 * log_z)

@@ -1,12 +1,12 @@
 """Draw rankings from a Plackett-Luce distribution, exactly: each next document by the softmax of those that are left.
 
-Two samplers. ``sequence`` draws rank by rank from a table (see ``table.py``). A number below ``mass[h]``, h
-being the first position not yet taken, falls into the interval of one document: a guide finds it in the tail, a short
-search in the head; a document that is taken already is drawn again. What is left is always ``mass[h]`` less the few
-taken behind h, each lighter than document h, so that no step loses digits, however dominant the first documents are.
-``race`` gives every document an exponential waiting time and takes the first to arrive, in logs: it costs a number per
-document, needs no table, has no limits, and a GPU can repeat it draw by draw. It takes over where scores are so steep
-that a table would overflow.
+Two samplers. ``sequence`` draws rank by rank from a table (see ``table.py``). A number below ``mass[h]``, where h is
+the first position not yet placed, falls into the interval of one document: a guide finds it in the tail, a short search
+in the head; if that document is placed already, another number is drawn. The mass left is ``mass[h]`` minus the weights
+of the few placed behind h, each less than that of h, so that no step loses digits, however dominant the first documents
+are.
+``race`` draws an exponential waiting time for each document and places the first to arrive, in logs: it costs a number
+per document, needs no table, and has no limits. It is used where scores are so steep that a table would overflow.
 """
 
 from typing import Final
@@ -28,18 +28,18 @@ from rankwise.objectives.plackett_luce.table import (
     GUIDE,
     HEIGHT,
     KEEP,
+    LAST_SAMPLE,
     MASS,
     MERIT,
     ODD,
     PLACE,
+    REWARD,
     SHORT,
     STEEP,
     STRATUM,
     STRIDE,
-    TAKEN,
     UNIFORM,
     WEIGHT,
-    WORTH,
     samples_at_once,
     tabulate,
     working_memory,
@@ -67,43 +67,43 @@ def sample(
            [2, 1, 0, 1],
            [2, 1, 0, 1]])
     """
-    cuts = check.offsets(offsets, int(np.size(scores)))
-    values = read_only(check.document_values("scores", scores, cuts))
+    checked = check.offsets(offsets, int(np.size(scores)))
+    values = read_only(check.document_values("scores", scores, checked))
     n = check.integer("the number of rankings", n, least=1)
-    sizes = np.diff(cuts)
+    sizes = np.diff(checked)
     ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    starts = offsets_of(ranks)
-    drawn = np.empty((n, int(starts[-1])), np.int64)
+    rank_offsets = offsets_of(ranks)
+    drawn = np.empty((n, int(rank_offsets[-1])), np.int64)
     keys = read_only(np.array([child.key for child in draw_streams(stream)], np.uint64))
-    settings = (keys, read_only(stream.queries(sizes.size)), values, starts, drawn)
-    over_queries(_sample, read_only(cuts), *settings, work=20.0 * (sizes + n * ranks))
+    settings = (keys, read_only(stream.queries(sizes.size)), values, rank_offsets, drawn)
+    over_queries(_sample, read_only(checked), *settings, work=20.0 * (sizes + n * ranks))
     return drawn
 
 
 def draw_streams(stream: Stream) -> list[Stream]:
-    """Return the streams of the numbers that place documents, that draw again, and that lay out strata."""
+    """Return the streams of places, retries and strata."""
     return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
 
 
 @kernel
-def _sample(first, last, offsets, key, queries, scores, starts, drawn):
+def _sample(first, last, offsets, key, queries, scores, rank_offsets, drawn):
     n = drawn.shape[0]
-    numbers, whole, batch, at = working_memory(longest_of(first, last, offsets))
+    floats, integers, batch, at = working_memory(longest_of(first, last, offsets))
     for q in range(first, last):
         values = scores[offsets[q] : offsets[q + 1]]
-        head = starts[q + 1] - starts[q]
-        steep = tabulate(values, values, head, numbers, whole)
+        head = rank_offsets[q + 1] - rank_offsets[q]
+        steep = tabulate(values, values, head, floats, integers)
         for i in range(0, n, samples_at_once(head)):
             count = min(samples_at_once(head), n - i)
-            draw(steep, key, queries[q], i, count, n, 0, values.size, head, numbers, whole, batch, at)
+            draw(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
             for a in range(count):
                 for k in range(head):
-                    drawn[i + a, starts[q] + k] = whole[PLACE, at[a * head + k]]
+                    drawn[i + a, rank_offsets[q] + k] = integers[PLACE, at[a * head + k]]
 
 
 @kernel
 def _lay_strata(key, query, count, samples, stratum, stride):
-    """Give each of ``count`` coordinates a walk through all strata: a random start, a random stride coprime to them."""
+    """Fill a walk through all strata for each of ``count`` coordinates: a random start and a random coprime stride."""
     for c in range(count):
         u, v = uniform_pair(key, query, c, 0)
         stratum[c] = min(np.int64(u * samples), samples - 1)
@@ -121,26 +121,26 @@ def _divisor(a, b):
 
 
 @kernel
-def draw(race, key, query, first, count, samples, draws, n, head, numbers, whole, batch, at):
+def draw(race, key, query, first, count, samples, draws, n, head, floats, integers, batch, at):
     """Draw samples ``first`` to ``first + count``, after those before them.
 
-    Rank k of the a-th fills element a·head + k: ``at`` gets the position, CHANCE its probability given those before,
-    KEEP the share of the mass that it leaves. Element a of BEFORE gets the mass before the last rank, element a of
-    AFTER the mean reward of the documents left after it.
+    Element a·head + k is rank k of the a-th: ``at`` is the position, CHANCE its probability given those before, KEEP
+    the share of the mass left after it. Element a of BEFORE is the mass before the last rank, element a of AFTER the
+    mean reward of the documents left after it.
     """
     if first == 0 and draws == LATIN:
-        _lay_strata(key[2], query, n if race else head, samples, whole[STRATUM], whole[STRIDE])
+        _lay_strata(key[2], query, n if race else head, samples, integers[STRATUM], integers[STRIDE])
     if race:
         for a in range(count):
-            _race(key, query, first + a, a, samples, draws, n, head, numbers, whole, batch, at)
+            _race(key, query, first + a, a, samples, draws, n, head, floats, integers, batch, at)
     else:
-        _fill_uniforms(key, query, first, count, samples, draws, head, whole, batch[UNIFORM])
-        _sequence(key, query, first, count, n, head, numbers, whole, batch, at)
+        _fill_uniforms(key, query, first, count, samples, draws, head, integers, batch[UNIFORM])
+        _sequence(key, query, first, count, n, head, floats, integers, batch, at)
 
 
 @kernel
-def _fill_uniforms(key, query, first, count, samples, draws, head, whole, uniforms):
-    """One uniform per sample and rank, in loops over samples that vectorise."""
+def _fill_uniforms(key, query, first, count, samples, draws, head, integers, uniforms):
+    """Fill one uniform per sample and rank, in loops over samples that vectorise."""
     for k in range(0, head, 2):
         even, odd = uniforms[k * count : (k + 1) * count], uniforms[(k + 1) * count : (k + 2) * count]
         for a in range(count):
@@ -152,25 +152,25 @@ def _fill_uniforms(key, query, first, count, samples, draws, head, whole, unifor
             for a in range(1 - (first & 1), count, 2):
                 row[a] = 1.0 - row[a]
         elif draws == LATIN:
-            stratum, stride = whole[STRATUM, k], whole[STRIDE, k]
+            stratum, stride = integers[STRATUM, k], integers[STRIDE, k]
             for a in range(count):
                 row[a] = min((stratum + row[a]) / samples, LARGEST_UNIFORM)
                 stratum += stride
                 stratum -= samples if stratum >= samples else 0
-            whole[STRATUM, k] = stratum
+            integers[STRATUM, k] = stratum
 
 
 @kernel
-def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):
-    weight, worth, mass, merit = numbers[WEIGHT], numbers[WORTH], numbers[MASS], numbers[MERIT]
+def _sequence(key, query, first, count, n, head, floats, integers, batch, at):
+    weight, reward, mass, merit = floats[WEIGHT], floats[REWARD], floats[MASS], floats[MERIT]
     uniforms, chance, keep = batch[UNIFORM], batch[CHANCE], batch[KEEP]
-    guide, taken = whole.reshape(-1)[GUIDE * whole.shape[1] :], whole[TAKEN]
+    guide, last_sample = integers.reshape(-1)[GUIDE * integers.shape[1] :], integers[LAST_SAMPLE]
     cells, in_tail = FINENESS * (n - head), mass[head]
     density = cells / in_tail if in_tail > 0.0 else 0.0
     one, last_cell = np.uint64(1), np.uint64(max(cells - 1, 0))
     for a in range(count):
         i, row = first + a, a * head
-        top, behind, again = np.uint64(0), 0.0, 0
+        top, behind, retries = np.uint64(0), 0.0, 0
         left = before = mass[0]
         for k in range(head):
             u = uniforms[k * count + a]
@@ -193,16 +193,16 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):
                         j -= one
                     while x < mass[j + one]:
                         j += one
-                if taken[j] != i:
+                if last_sample[j] != i:
                     break
-                u, _ = uniform_pair(key[1], query, again, i)
-                again += 1
-            at[row + k], taken[j] = np.int64(j), i
+                u, _ = uniform_pair(key[1], query, retries, i)
+                retries += 1
+            at[row + k], last_sample[j] = np.int64(j), i
             before = left
             if j == top:
                 top += one
-                if taken[top] == i:
-                    while taken[top] == i:
+                if last_sample[top] == i:
+                    while last_sample[top] == i:
                         top += one
                     behind = 0.0
                     for b in range(row, row + k):
@@ -212,19 +212,19 @@ def _sequence(key, query, first, count, n, head, numbers, whole, batch, at):
             left = mass[top] - behind
             share = 1.0 / before
             chance[row + k], keep[row + k] = weight[j] * share, left * share
-        good = merit[top]
+        reward_mass = merit[top]
         for b in range(row, row + head):
-            good -= weight[at[b]] * worth[at[b]] if at[b] > np.int64(top) else 0.0
+            reward_mass -= weight[at[b]] * reward[at[b]] if at[b] > np.int64(top) else 0.0
         batch[BEFORE, a] = before
-        batch[AFTER, a] = good / left if head < n and left > 0.0 else 0.0
+        batch[AFTER, a] = reward_mass / left if head < n and left > 0.0 else 0.0
 
 
 @kernel
-def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, ranked):
-    weight, worth, height, arrival = numbers[WEIGHT], numbers[WORTH], numbers[HEIGHT], numbers[ARRIVAL]
-    stratum, stride, place, taken = whole[STRATUM], whole[STRIDE], whole[PLACE], whole[TAKEN]
+def _race(key, query, i, a, samples, draws, n, head, floats, integers, batch, ranked):
+    weight, reward, height, arrival = floats[WEIGHT], floats[REWARD], floats[HEIGHT], floats[ARRIVAL]
+    stratum, stride, place, last_sample = integers[STRATUM], integers[STRIDE], integers[PLACE], integers[LAST_SAMPLE]
     at, chance, keep = ranked[a * head :], batch[CHANCE, a * head :], batch[KEEP, a * head :]
-    even, odd, order = numbers[EVEN], numbers[ODD], whole[GUIDE]
+    even, odd, order = floats[EVEN], floats[ODD], integers[GUIDE]
     if i & 1 == 0:
         for d in range(n):
             even[d], odd[d] = uniform_pair(key[0], query, d, i >> 1)
@@ -235,8 +235,8 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
     if draws == LATIN:
         for d in range(n):
             uniforms[d] = min((stratum[d] + uniforms[d]) / samples, LARGEST_UNIFORM)
-            ahead = stratum[d] + stride[d]
-            stratum[d] = ahead - samples if ahead >= samples else ahead
+            next_stratum = stratum[d] + stride[d]
+            stratum[d] = next_stratum - samples if next_stratum >= samples else next_stratum
     if head > SHORT:
         for j in range(n):
             arrival[j] = height[j] - np.log(-np.log(uniforms[place[j]]))
@@ -250,30 +250,30 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
             u = uniforms[place[j]]
             if j >= head and 1.0 - u >= reach * weight[j]:
                 continue  # −log u ≥ 1 − u: it comes too late
-            came = np.log(-np.log(u)) - height[j]
-            if j >= head and came >= arrival[head - 1]:
+            arrived = np.log(-np.log(u)) - height[j]
+            if j >= head and arrived >= arrival[head - 1]:
                 continue
             k = min(j, head - 1)
-            while k > 0 and arrival[k - 1] > came:
+            while k > 0 and arrival[k - 1] > arrived:
                 arrival[k], at[k] = arrival[k - 1], at[k - 1]
                 k -= 1
-            arrival[k], at[k] = came, j
+            arrival[k], at[k] = arrived, j
             if j >= head - 1:
                 reach = np.exp(arrival[head - 1])
     for k in range(head):
-        taken[at[k]] = i
+        last_sample[at[k]] = i
     # Masses are added up from the documents that were not placed to the one placed first: nothing is subtracted.
-    left, good = 0.0, 0.0
+    left, reward_mass = 0.0, 0.0
     for j in range(head, n):
-        if taken[j] != i:
+        if last_sample[j] != i:
             left += weight[j]
-            good += weight[j] * worth[j]
-    mean = good / left if left > 0.0 else 0.0
+            reward_mass += weight[j] * reward[j]
+    mean = reward_mass / left if left > 0.0 else 0.0
     log_left = np.log(left) if left > 0.0 else -np.inf
     for j in range(head):
-        if taken[j] != i:
+        if last_sample[j] != i:
             log_left, share = _join(height[j], log_left)
-            mean = share * worth[j] + (1.0 - share) * mean
+            mean = share * reward[j] + (1.0 - share) * mean
     last = 0.0
     for k in range(head - 1, -1, -1):
         after = log_left
@@ -286,7 +286,7 @@ def _race(key, query, i, a, samples, draws, n, head, numbers, whole, batch, rank
 
 @kernel(inline=True)
 def _join(a, b):
-    """The log of exp a + exp b, and the share of the first."""
+    """Return the log of exp a + exp b, and the share of the first."""
     top = max(a, b)
     both = top + np.log1p(np.exp(min(a, b) - top))
     return both, np.exp(a - both)

@@ -1,6 +1,6 @@
-"""ListMLE on a device: sums of exponentials over those that come after, and over those that came before, by two scans.
+"""ListMLE on a device: sums of exponentials over the documents after each place, and before it, by two scans.
 
-All sums are logs in double precision, as scores may be far apart. The formulas are in ``listmle.py``.
+All sums are logs in double precision, as scores may be far apart. The formulas are in ``cpu.py``.
 """
 
 from typing import Any
@@ -60,34 +60,34 @@ def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, blo
 
 
 def fill_groups(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
-    """Find the groups of the ideal order."""
+    """Fill the groups of the ideal order."""
     order, apart = arguments
     _fill_groups[(lists.n_queries,)](lists.offsets, labels, order, *out, apart, lists.block())
 
 
 @triton.jit
-def _then(fall, sum_, later_fall, later_sum):
-    """Compose the map x → fall · x + sum with another one."""
-    return fall * later_fall, sum_ * later_fall + later_sum
+def _then(factor, sum_, later_factor, later_sum):
+    """Compose the map x → factor · x + sum with a later one."""
+    return factor * later_factor, sum_ * later_factor + later_sum
 
 
 @triton.jit
 def _log_sums(logs, before, top, mass, power: tl.constexpr):
     """Return the logs of running sums of e^(power · log), as the largest log and a sum relative to it, in [1, n].
 
-    ``before`` are the logs of the places before. ``top`` and ``mass`` are where the block before this one ended. Powers
-    are taken outside of the scan: going one place further is a multiplication and an addition.
+    ``before`` are the logs of the preceding places, ``top`` and ``mass`` the results of the preceding block. Powers are
+    computed outside of the scan: each of its steps is a multiplication and an addition.
     """
     tops = tl.maximum(tl.associative_scan(logs, 0, _larger), top)
     tops_before = tl.maximum(tl.associative_scan(before, 0, _larger), top)
-    fall = tl.exp(power * tl.where(tops_before == float("-inf"), -1000.0, tops_before - tops))
-    fall, sums = tl.associative_scan((fall, tl.exp(power * (logs - tops))), 0, _then)
-    return tops, sums + fall * mass
+    factor = tl.exp(power * tl.where(tops_before == float("-inf"), -1000.0, tops_before - tops))
+    factor, sums = tl.associative_scan((factor, tl.exp(power * (logs - tops))), 0, _then)
+    return tops, sums + factor * mass
 
 
 @triton.jit
 def _joined(tops, masses, first, last, power: tl.constexpr):
-    """Join the sums of the tiles ``first`` to ``last``: the largest log, and the sum relative to it."""
+    """Return the sum over the tiles ``first`` to ``last``: the largest log, and the sum relative to it."""
     top = tl.full([], float("-inf"), tl.float64)
     for number in range(first, last):
         top = tl.maximum(top, tl.load(tops + number))
@@ -104,7 +104,7 @@ def _rests(
     offsets, tile_queries, tile_starts, scores, order, tops, masses, rests,
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill the log of the sum over each place of a tile and those behind it; or, ``summed``, only that of the tile."""
+    """Fill the log of the sum over each place and all after it; with ``summed`` only the sum of the tile."""
     _query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin >= size:
         return
@@ -117,17 +117,17 @@ def _rests(
         top, mass = _joined(tops, masses, number + 1, number - begin // tile + (size + tile - 1) // tile, 1.0)
     for step in range(0, end - begin, block):
         place = end - 1 - step - lanes
-        # Sums of a tile alone begin in it; others go on from those of the tiles behind it.
+        # The sum of a tile begins in it; the final sums continue those of the tiles after it.
         inside, led = place >= begin, (place >= begin) & (place < (end if summed else size) - 1)
         row = tl.load(order + first + place, mask=inside, other=0)
         row_before = tl.load(order + first + place + 1, mask=led, other=0)
         score = tl.load(scores + first + row, mask=inside, other=float("-inf")).to(tl.float64)
         score_before = tl.load(scores + first + row_before, mask=led, other=float("-inf")).to(tl.float64)
-        here, sums = _log_sums(score, score_before, top, mass, 1.0)
+        block_tops, sums = _log_sums(score, score_before, top, mass, 1.0)
         if not summed:
-            tl.store(rests + first + place, here + tl.log(sums), mask=inside)
+            tl.store(rests + first + place, block_tops + tl.log(sums), mask=inside)
         last = tl.minimum(end - begin - step, block) - 1  # lanes behind it hold no sums
-        top, mass = tl.max(here), tl.sum(tl.where(lanes == last, sums, 0.0))
+        top, mass = tl.max(block_tops), tl.sum(tl.where(lanes == last, sums, 0.0))
     if summed:
         tl.store(tops + tl.program_id(0), top)
         tl.store(masses + tl.program_id(0), mass)
@@ -135,7 +135,7 @@ def _rests(
 
 @triton.jit
 def _log_z(first, size, place, inside, scores, order, stops, rests):
-    """Return the row and score of each place, the log of the sum over those that come after it, and of both."""
+    """Return row and score of each place, the log of the sum over all documents after it, and the log of Z."""
     stop = tl.load(stops + first + place, mask=inside, other=0)
     row = tl.load(order + first + place, mask=inside, other=0)
     score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
@@ -148,7 +148,7 @@ def _passes(
     offsets, tile_queries, tile_starts, scores, order, stops, rests, tops, masses, masses_twice, once, twice,
     summed: tl.constexpr, shared: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and those before it; or, ``summed``, only the tile's sums."""
+    """Fill the logs of Σ 1/Z and Σ 1/Z² over each place and all before it; with ``summed`` only the tile's sums."""
     _query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin >= size:
         return
@@ -168,13 +168,13 @@ def _passes(
         log_z_before = _log_z(first, size, place - 1, led, scores, order, stops, rests)[3]
         shares = tl.where(inside, -log_z, float("-inf"))
         shares_before = tl.where(led, -log_z_before, float("-inf"))
-        here, sums = _log_sums(shares, shares_before, top, mass, 1.0)
+        block_tops, sums = _log_sums(shares, shares_before, top, mass, 1.0)
         sums_twice = _log_sums(shares, shares_before, top, mass_twice, 2.0)[1]
         if not summed:
-            tl.store(once + first + place, here + tl.log(sums), mask=inside)
-            tl.store(twice + first + place, 2.0 * here + tl.log(sums_twice), mask=inside)
+            tl.store(once + first + place, block_tops + tl.log(sums), mask=inside)
+            tl.store(twice + first + place, 2.0 * block_tops + tl.log(sums_twice), mask=inside)
         last = tl.minimum(end - start, block) - 1
-        top, mass = tl.max(here), tl.sum(tl.where(lanes == last, sums, 0.0))
+        top, mass = tl.max(block_tops), tl.sum(tl.where(lanes == last, sums, 0.0))
         mass_twice = tl.sum(tl.where(lanes == last, sums_twice, 0.0))
     if summed:
         tl.store(tops + tl.program_id(0), top)
@@ -185,9 +185,9 @@ def _passes(
 @triton_kernel
 def _likelihood(
     offsets, tile_queries, tile_starts, scores, order, starts, stops, rests, once, twice, losses, value, gradient,
-    hessian, shared: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+    hessian, shared: tl.constexpr, has_hessian: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill the derivatives of a tile: every document is passed over by those before it, and picked at last."""
+    """Fill the derivatives of a tile, from the sums of both scans."""
     query, begin, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if begin >= size:
         return
@@ -200,13 +200,13 @@ def _likelihood(
         start = tl.load(starts + first + place, mask=inside, other=0)
         led = inside & (start > 0)
         passed = tl.exp(score + tl.load(once + first + start - 1, mask=led, other=float("-inf")))
-        others = tl.exp(rest - log_z)
+        rest_share = tl.exp(rest - log_z)
         total += tl.where(inside, log_add(tl.zeros_like(score), rest - score), 0.0)
-        tl.store(gradient + first + row, passed - others, mask=inside)
-        if wanted:
+        tl.store(gradient + first + row, passed - rest_share, mask=inside)
+        if has_hessian:
             square = tl.exp(2.0 * score + tl.load(twice + first + start - 1, mask=led, other=float("-inf")))
-            curve = tl.maximum(passed - square, 0.0) + tl.exp(score - log_z) * others
-            tl.store(hessian + first + row, curve, mask=inside)
+            diagonal = tl.maximum(passed - square, 0.0) + tl.exp(score - log_z) * rest_share
+            tl.store(hessian + first + row, diagonal, mask=inside)
     if shared:
         tl.store(losses + tl.program_id(0), tl.sum(total))
     else:
@@ -226,11 +226,11 @@ def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.const
 
 
 def listmle(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
-    """Compute the loss and its derivatives: scan from the end, scan from the beginning, and join both."""
+    """Compute the loss and its derivatives: a scan from the end, a scan from the beginning, and their combination."""
     order, starts, stops = arguments
     tiles, shared = lists.tiles(_TILE), lists.longest > _TILE
     grid, block, warps = (tiles[0].numel(),), lists.block(1024), 8 if lists.typical > 512 else 4
-    wanted = out.hessian.numel() > 0
+    has_hessian = out.hessian.numel() > 0
     rests, once, twice = torch.empty((3, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
     tops, masses, masses_twice = rests.new_empty((3, grid[0])).unbind()
     inputs, outputs = (lists.offsets, *tiles, scores, order), (out.value, out.gradient)
@@ -241,9 +241,9 @@ def listmle(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> No
             *inputs, stops, rests, tops, masses, masses_twice, once, twice, summed, shared, _TILE, block,
             num_warps=warps,
         )  # fmt: skip
-    hessian = out.hessian if wanted else out.gradient
+    hessian = out.hessian if has_hessian else out.gradient
     _likelihood[grid](
-        *inputs, starts, stops, rests, once, twice, tops, *outputs, hessian, shared, wanted, _TILE, block,
+        *inputs, starts, stops, rests, once, twice, tops, *outputs, hessian, shared, has_hessian, _TILE, block,
         num_warps=warps,
     )  # fmt: skip
     if shared:

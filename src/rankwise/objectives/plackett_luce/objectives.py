@@ -45,16 +45,16 @@ class PLRank(Objective):
     p: float = 0.9
     """How likely the user of rbp goes on to the next rank."""
     discounts: tuple[float, ...] | None = None
-    """Weights of the ranks, in the place of the metric's own and of the cutoff."""
+    """Weights of the ranks, which replace the metric's own and the cutoff."""
     sampler: str = "sequence"
     """"sequence" draws from a table, rank by rank; "race" draws an exponential per document."""
     draws: str = "latin"
-    """How the samples of a query hang together: "independent", "antithetic" pairs, or "latin" strata."""
+    """The dependence between samples of a query: "independent", "antithetic" pairs, or "latin" strata."""
     baseline: bool = True
-    """Take the expected reward, given what was placed before, from that which followed: less noise, same mean."""
+    """Subtract the expected reward, given the ranks before, from the reward that follows: less noise, same mean."""
     curvature: str = "gradient"
-    """What stands for the Hessian: the "estimated" one, which is negative for many documents, or what tree learners
-    can divide by: its size ("absolute"), a floor ("floored"), "ones", or the size of the "gradient"."""
+    """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
+    its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
     name: ClassVar[str] = "plrank"
     paper: ClassVar[str] = "Kang et al. 2024"
@@ -158,7 +158,7 @@ def _checked_discounts(values: object) -> tuple[float, ...]:
 
 
 class PLRankArguments(NamedTuple):
-    """What rankings are drawn and rewarded by, beside the scores."""
+    """Arguments of the kernel of PL-Rank, beside the scores."""
 
     rewards: PerDocument
     discounts: Array

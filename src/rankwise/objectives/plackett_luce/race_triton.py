@@ -1,9 +1,9 @@
 """Plackett-Luce rankings on a device: the exponential race of the CPU, from the same random numbers.
 
-Every sample gives each document a time of arrival, and the first to arrive are placed: the same ranking as the CPU's
-with ``sampler="race"``. In double precision, as there. Two steps:
+Each document has a time of arrival in every sample, and the first to arrive are placed: the same ranking as on the CPU
+with ``sampler="race"``, in double precision too. Two steps:
 
-1. ``_arrive``, for tiles of documents: the time of arrival of each, with its sign turned: the highest key comes first.
+1. ``_arrive``, for tiles of documents: minus the time of arrival of each, so that the highest key comes first.
 2. ``_select``, for a list and some samples: the first to arrive, one after the other, and the mass of those left over.
 """
 
@@ -44,8 +44,8 @@ def _arrive(
     documents = begin + tl.arange(0, tile)
     real = documents < size
     for sample in range(tl.program_id(1), count, tl.num_programs(1)):
-        here = ranks + tl.full([tile], sample, tl.int64) * n_docs + first + documents
-        tl.store(here, tl.full([tile], _NONE, tl.int32), mask=real)
+        target = ranks + tl.full([tile], sample, tl.int64) * n_docs + first + documents
+        tl.store(target, tl.full([tile], _NONE, tl.int32), mask=real)
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
         if tl.load(only + query) == 0:
             return
@@ -64,9 +64,9 @@ def _arrive(
             largest = tl.full([tile], LARGEST_UNIFORM, tl.float64)
             even = tl.minimum(((start + 2 * pair * stride) % samples + even) / samples, largest)
             odd = tl.minimum(((start + (2 * pair + 1) * stride) % samples + odd) / samples, largest)
-        here = keys + (nothing + 2 * number).to(tl.int64) * n_docs + first + documents
-        tl.store(here, score - tl.log(-tl.log(even)), mask=real)
-        tl.store(here + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
+        target = keys + (nothing + 2 * number).to(tl.int64) * n_docs + first + documents
+        tl.store(target, score - tl.log(-tl.log(even)), mask=real)
+        tl.store(target + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
 
 
 @triton_kernel
@@ -74,9 +74,9 @@ def _select(
     offsets, only, scores, rewards, keys, placed, ranks, lefts, cutoff, count, n_docs, n_queries,
     some: tl.constexpr, rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward.
+    """Fill the document of each rank, the rank of each document, the log of the mass left, and its mean reward.
 
-    What is known of each sample lies by list, rank and sample, so that threads with one sample each write side by side.
+    Results are ordered by list, rank and sample, so that threads with one sample each write side by side.
     """
     query = tl.program_id(0)
     if some:  # noqa: SIM102 (the outer one is decided when it is compiled)
@@ -86,7 +86,7 @@ def _select(
     head = tl.minimum(size, cutoff)
     for begin in range(tl.program_id(1) * rows, count, tl.num_programs(1) * rows):
         sample = (begin + tl.arange(0, rows)).to(tl.int64)
-        wanted = sample < count
+        valid = sample < count
         source = keys + (sample * n_docs + first)[:, None]
         lanes = tl.arange(0, block)
         bar = tl.full([rows], float("inf"), tl.float64)
@@ -96,50 +96,52 @@ def _select(
             best = tl.full([rows], 2147483647, tl.int32)
             for start in range(0, size, block):
                 document = (start + lanes)[None, :]
-                key = tl.load(source + document, mask=wanted[:, None] & (document < size), other=float("-inf"))
-                # Equal keys, as good as impossible, come in the order of rows.
+                key = tl.load(source + document, mask=valid[:, None] & (document < size), other=float("-inf"))
+                # Equal keys, which are next to impossible, come in row order.
                 later = (key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None]))
                 later = later & (document < size)
-                here = tl.max(tl.where(later, key, float("-inf")), 1)
-                at = tl.min(tl.where(later & (key == here[:, None]), document, 2147483647), 1)
-                best = tl.where((here > top) | (best == 2147483647), at, best)
-                top = tl.maximum(top, here)
+                block_top = tl.max(tl.where(later, key, float("-inf")), 1)
+                at = tl.min(tl.where(later & (key == block_top[:, None]), document, 2147483647), 1)
+                best = tl.where((block_top > top) | (best == 2147483647), at, best)
+                top = tl.maximum(top, block_top)
             bar, last = top, best
-            tl.store(placed + (query.to(tl.int64) * cutoff + rank) * count + sample, best, mask=wanted)
-            tl.store(ranks + sample * n_docs + first + best, rank, mask=wanted)
+            tl.store(placed + (query.to(tl.int64) * cutoff + rank) * count + sample, best, mask=valid)
+            tl.store(ranks + sample * n_docs + first + best, rank, mask=valid)
         highest = tl.full([rows], float("-inf"), tl.float64)
         for start in range(0, size, block):
             document = (start + lanes)[None, :]
             inside = document < size
-            key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
+            key = tl.load(source + document, mask=valid[:, None] & inside, other=float("-inf"))
             left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
             score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
             highest = tl.maximum(highest, tl.max(tl.where(left, score, float("-inf")), 1))
         shift = tl.where(head < size, highest, 0.0)
         mass = tl.zeros([rows], tl.float64)
-        good = tl.zeros([rows], tl.float64)
+        reward_mass = tl.zeros([rows], tl.float64)
         for start in range(0, size, block):
             document = (start + lanes)[None, :]
             inside = document < size
-            key = tl.load(source + document, mask=wanted[:, None] & inside, other=float("-inf"))
+            key = tl.load(source + document, mask=valid[:, None] & inside, other=float("-inf"))
             left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
             score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
             weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
             mass += tl.sum(weight, 1)
-            good += tl.sum(weight * tl.load(rewards + first + document, mask=inside, other=0.0).to(tl.float64), 1)
+            reward_mass += tl.sum(
+                weight * tl.load(rewards + first + document, mask=inside, other=0.0).to(tl.float64), 1
+            )
         alive = mass > 0.0
         out = query.to(tl.int64) * count + sample
         log_mass = tl.where(alive, shift + tl.log(tl.where(alive, mass, 1.0)), float("-inf"))
-        tl.store(lefts + out, log_mass, mask=wanted)
+        tl.store(lefts + out, log_mass, mask=valid)
         means = lefts + n_queries.to(tl.int64) * count
-        tl.store(means + out, good / tl.where(alive, mass, 1.0), mask=wanted)
+        tl.store(means + out, reward_mass / tl.where(alive, mass, 1.0), mask=valid)
 
 
 class Rankings(NamedTuple):
-    """Some samples: which document each rank gets, which rank each document (−1: none), and what is left over.
+    """Some samples: the document of each rank, the rank of each document (−1: none), and the mass left over.
 
-    ``placed`` has a number for each query, rank and sample, ``ranks`` for each sample and document. ``lefts`` has the
-    log of the mass that is left for each query and sample, and then the mean reward of it.
+    ``placed`` has an element for each query, rank and sample, ``ranks`` for each sample and document. ``lefts`` has the
+    log of the mass left for each query and sample, then its mean reward.
     """
 
     placed: Tensor
@@ -149,7 +151,7 @@ class Rankings(NamedTuple):
 
 @dataclass(frozen=True)
 class Race:
-    """What rankings are drawn with, batch by batch."""
+    """The sampler by an exponential race: draws rankings batch by batch."""
 
     lists: Ragged
     scores: Tensor
@@ -168,13 +170,13 @@ class Race:
 
     @cached_property
     def keys(self) -> tuple[list[int], list[int], list[int]]:
-        """The words of the keys of places, of draws made again, and of strata (``draw_streams``)."""
+        """The words of the keys of places, retries and strata (``draw_streams``)."""
         place, retry, strata = self.random.keys
         return place, retry, strata
 
     @cached_property
     def strides(self) -> Tensor:
-        """Strides through strata; where there are none, any tensor."""
+        """Strides through strata; any tensor if there are none."""
         return _device_strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
 
     def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
@@ -187,7 +189,7 @@ class Race:
         lefts = arrivals.new_empty(2 * lists.n_queries * count)
         marks = ranks if only is None else only
         place, _, strata = self.keys
-        # Queries that are not marked are most of them: the fewer programs have to find that out, the better.
+        # Most queries are not marked, and one program is enough to skip a query.
         _arrive[(tiles[0].numel(), 1 if some else -(-count // 2))](
             lists.offsets, *tiles, marks, *place, *strata, self.random.queries, self.strides, self.scores, arrivals,
             ranks, start, self.samples, count, lists.n_docs, some, self.draws, _TILE,
@@ -205,7 +207,7 @@ def _device_strides(samples: int, device: torch.device) -> Tensor:
 
 
 def _strides(samples: int) -> NDArray[np.int64]:
-    """For each number below ``samples − 1``: the stride through strata that it stands for, coprime to their number."""
+    """Return a stride through strata for each number below ``samples − 1``, coprime to ``samples``."""
     steps = []
     for step in range(1, max(samples, 2)):
         while math.gcd(step, samples) > 1:

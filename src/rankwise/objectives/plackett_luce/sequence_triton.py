@@ -1,7 +1,7 @@
 """Plackett-Luce rankings on a device, rank by rank from a table: the sampler ``sequence``, draw by draw as the CPU's.
 
-The table is that of ``table.py``: documents in positions, the highest first, with the
-mass from each position on. Three steps, in double precision:
+The table is that of ``table.py``: documents in positions, the highest first, with the mass from each position on.
+Three steps, in double precision:
 
 1. Documents are ranked.
 2. ``_tabulate``, for each list: positions, the highest in order, then those without a reward, then the others; masses,
@@ -68,11 +68,11 @@ def _tabulate(
         row = tl.load(ranked + first + position, mask=inside, other=0)
         score = tl.load(scores + first + row, mask=inside, other=0.0).to(tl.float64)
         weight = tl.where(inside, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
-        good = weight * tl.load(rewards + first + row, mask=inside, other=0.0).to(tl.float64)
+        reward_mass = weight * tl.load(rewards + first + row, mask=inside, other=0.0).to(tl.float64)
         tl.store(masses + first + position, mass + tl.cumsum(weight, 0), mask=inside)
-        tl.store(merits + first + position, merit + tl.cumsum(good, 0), mask=inside)
+        tl.store(merits + first + position, merit + tl.cumsum(reward_mass, 0), mask=inside)
         mass += tl.sum(weight)
-        merit += tl.sum(good)
+        merit += tl.sum(reward_mass)
 
 
 @triton_kernel
@@ -81,20 +81,20 @@ def _draw(
     retry_high, strata_low, strata_high, words, strides, placed, ranks, lefts, first_sample, samples, cutoff,
     count, n_docs, n_queries, steps, draws: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """Fill which document each rank gets and which rank each document, the log of what is left, and its mean reward."""
+    """Fill the document of each rank, the rank of each document, the log of the mass left, and its mean reward."""
     query = tl.program_id(0)
     if tl.load(steep + query) != 0:
         return
     first, size = list_bounds(offsets, query)
     head = tl.minimum(size, cutoff)
     word = tl.load(words + query)
-    here = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
-    wanted = here < count
-    sample = here + first_sample
-    seen, out = ranks + here * n_docs + first, query.to(tl.int64) * count + here
-    chosen = placed + query.to(tl.int64) * cutoff * count + here
+    batch_sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
+    valid = batch_sample < count
+    sample = batch_sample + first_sample
+    sample_ranks, out = ranks + batch_sample * n_docs + first, query.to(tl.int64) * count + batch_sample
+    chosen = placed + query.to(tl.int64) * cutoff * count + batch_sample
     nothing = tl.zeros([lanes], tl.int32)
-    top, again = nothing, nothing
+    top, retries = nothing, nothing
     for rank in range(head):
         block = sample >> 1 if draws == ANTITHETIC else sample
         even, odd = uniform_pair(place_low, place_high, word, nothing + rank // 2, block)
@@ -108,7 +108,7 @@ def _draw(
             u = ((stratum + sample * stride) % samples + u) / samples
             u = tl.minimum(u, tl.full([lanes], LARGEST_UNIFORM, tl.float64))
         position = top
-        pending = tl.where(wanted, 1, 0) * tl.where(rank < size - 1, 1, 0)  # else only the top is left
+        pending = tl.where(valid, 1, 0) * tl.where(rank < size - 1, 1, 0)  # else only the top is left
         while tl.max(pending) > 0:
             x = u * tl.load(masses + first + top, mask=pending > 0, other=0.0)
             low, high = top, nothing + size
@@ -118,40 +118,40 @@ def _draw(
                 low, high = tl.where(right, middle, low), tl.where(right, high, middle)
             position = tl.where(pending > 0, low, position)
             row = tl.load(ranked + first + position, mask=pending > 0, other=0)
-            pending = tl.where(tl.load(seen + row, mask=pending > 0, other=-1) >= 0, 1, 0)
-            fresh, _ = uniform_pair(retry_low, retry_high, word, again, sample)
+            pending = tl.where(tl.load(sample_ranks + row, mask=pending > 0, other=-1) >= 0, 1, 0)
+            fresh, _ = uniform_pair(retry_low, retry_high, word, retries, sample)
             u = tl.where(pending > 0, fresh, u)
-            again += pending
-        row = tl.load(ranked + first + position, mask=wanted, other=0)
-        tl.store(chosen + rank * count, row, mask=wanted)
-        tl.store(seen + row, nothing + rank, mask=wanted)
-        moving = tl.where(wanted & (position == top), 1, 0)
+            retries += pending
+        row = tl.load(ranked + first + position, mask=valid, other=0)
+        tl.store(chosen + rank * count, row, mask=valid)
+        tl.store(sample_ranks + row, nothing + rank, mask=valid)
+        moving = tl.where(valid & (position == top), 1, 0)
         while tl.max(moving) > 0:
             top += moving
             row = tl.load(ranked + first + top, mask=(moving > 0) & (top < size), other=0)
-            taken = tl.load(seen + row, mask=(moving > 0) & (top < size), other=-1)
-            moving = tl.where(taken >= 0, 1, 0)
-    # Those placed behind the first that is not are lighter than it: what is left loses no digits to them.
+            placed_rank = tl.load(sample_ranks + row, mask=(moving > 0) & (top < size), other=-1)
+            moving = tl.where(placed_rank >= 0, 1, 0)
+    # Documents placed behind the first one left weigh less than it, so that the subtraction loses no digits.
     level = tl.load(levels + query)
-    left = tl.load(masses + first + top, mask=wanted & (top < size), other=0.0)
-    good = tl.load(merits + first + top, mask=wanted & (top < size), other=0.0)
+    left = tl.load(masses + first + top, mask=valid & (top < size), other=0.0)
+    reward_mass = tl.load(merits + first + top, mask=valid & (top < size), other=0.0)
     for rank in range(head):
-        row = tl.load(chosen + rank * count, mask=wanted, other=0)
-        behind = wanted & (tl.load(places + first + row, mask=wanted, other=0) > top)
+        row = tl.load(chosen + rank * count, mask=valid, other=0)
+        behind = valid & (tl.load(places + first + row, mask=valid, other=0) > top)
         score = tl.load(scores + first + row, mask=behind, other=0.0).to(tl.float64)
         weight = tl.where(behind, tl.exp(tl.minimum(score - level, _STEEP)), 0.0)
         left -= weight
-        good -= weight * tl.load(rewards + first + row, mask=behind, other=0.0).to(tl.float64)
+        reward_mass -= weight * tl.load(rewards + first + row, mask=behind, other=0.0).to(tl.float64)
     some = (left > 0.0) & (nothing + head < size)
     safe = tl.where(some, left, 1.0)
-    tl.store(lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=wanted)
+    tl.store(lefts + out, tl.where(some, level + tl.log(safe), float("-inf")), mask=valid)
     means = lefts + n_queries.to(tl.int64) * count
-    tl.store(means + out, tl.where(some, good / safe, 0.0), mask=wanted)
+    tl.store(means + out, tl.where(some, reward_mass / safe, 0.0), mask=valid)
 
 
 @dataclass(frozen=True)
 class TableDraws:
-    """Rankings of a table; queries that have none are drawn by the race."""
+    """The sampler by a table; queries too steep for one are drawn by the race."""
 
     race: Race
 
@@ -174,7 +174,7 @@ class TableDraws:
         race, lists = self.race, self.race.lists
         rankings = race.draw(start, count, only=self._table[-1])
         place, retry, strata = race.keys
-        # One warp with a thread for each sample, which sees at once what it has placed itself.
+        # One warp with a thread for each sample: a thread sees its own writes at once.
         _draw[(lists.n_queries, -(-count // _LANES))](
             lists.offsets, race.scores, race.rewards, *self._table, *place, *retry, *strata, race.random.queries,
             race.strides, *rankings, start, race.samples, race.cutoff, count, lists.n_docs, lists.n_queries,

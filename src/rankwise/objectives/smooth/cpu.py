@@ -1,11 +1,11 @@
-"""The kernel of metrics with smooth ranks: a row of sigmoids for each relevant document, and what follows from it.
+"""The kernel of metrics with smooth ranks, which computes a row of sigmoids for each relevant document.
 
 With p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), the derivatives of all three metrics have one form. A relevant
 document i adds to any other k, whose relevance is r_k,
 
     gradient_k += c·w,   hessian_k += c·(b·w² + η·t),   c = α + β·r_k,
 
-and to itself minus the sum of the first, and Σ c·η·t + b·(Σ w)(Σ c·w). α, β and b follow from the rank of i.
+and −Σ c·w and Σ c·η·t + b·(Σ w)(Σ c·w) to its own. α, β and b follow from the rank of i.
 """
 
 import numpy as np
@@ -17,14 +17,14 @@ from rankwise.objectives.fastmath import exp
 
 NDCG, AP, RBP = range(3)
 SETTLED = -1
-"""The count of relevant documents of a list in which all are: every order is the ideal one."""
+"""The count of a list in which all documents are relevant: every order is the ideal one."""
 LN2 = 0.6931471805599453
 _SAFE_SPREAD = 600.0  # scores within this many units of 1/η: e^(ηs) of all of them is a number
 
 
 @kernel
 def fill_relevant(first, last, offsets, gains, metric, relevant, counts):
-    """Fill the relevant documents of each query, then the others, and how many to learn from."""
+    """Fill the documents of each query, relevant ones first, and the count of relevant ones to learn from."""
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
         count = 0
@@ -32,11 +32,11 @@ def fill_relevant(first, last, offsets, gains, metric, relevant, counts):
             if gains[start + i] > 0.0:
                 relevant[start + count] = i
                 count += 1
-        others = count
+        position = count
         for i in range(n):
             if gains[start + i] <= 0.0:
-                relevant[start + others] = i
-                others += 1
+                relevant[start + position] = i
+                position += 1
         if metric == NDCG:
             counts[q] = count if n > 1 else 0
         else:
@@ -96,51 +96,51 @@ def smooth_kernel(first, last, offsets, scores, gains, relevant, counts, best, e
 @kernel(fastmath=REORDERED)
 def _add_document(gains, best, eta, metric, i, above, gradient, hessian):
     """Add the derivatives of a relevant document's part, and return the part."""
-    total, among, others = 0.0, 0.0, 0.0
+    total, relevant_above, irrelevant_above = 0.0, 0.0, 0.0
     if metric == NDCG:
         for k in range(above.size):
             total += above[k]
     else:
         for k in range(above.size):
-            among += gains[k] * above[k]
-            others += (1.0 - gains[k]) * above[k]
+            relevant_above += gains[k] * above[k]
+            irrelevant_above += (1.0 - gains[k]) * above[k]
     if metric == NDCG:  # −gain/ideal · D(R) with D(R) = 1/log2(1 + R)
         rank = 1.0 + total
         log = np.log(1.0 + rank)
         share = -gains[i] * LN2 / best
         part = share / log
         alpha = -share * eta / ((1.0 + rank) * log * log)
-        beta, bend = 0.0, -eta * (log + 2.0) / ((1.0 + rank) * log)
+        beta, b = 0.0, -eta * (log + 2.0) / ((1.0 + rank) * log)
     elif metric == AP:  # −1/count · rank among the relevant / rank
-        rank = 1.0 + among + others
-        precision = (1.0 + among) / rank
+        rank = 1.0 + relevant_above + irrelevant_above
+        precision = (1.0 + relevant_above) / rank
         part = -precision / best
         beta = -eta / (best * rank)
-        alpha, bend = -beta * precision, -2.0 * eta / rank
-    else:  # pairs of relevant documents add a constant that eq. 2.12 takes away
-        part, alpha, beta, bend = others, eta, -eta, 0.0
-    _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian)
+        alpha, b = -beta * precision, -2.0 * eta / rank
+    else:  # pairs of relevant documents add a constant, which eq. 2.12 subtracts
+        part, alpha, beta, b = irrelevant_above, eta, -eta, 0.0
+    _add_derivatives(gains, alpha, beta, b, eta, i, above, gradient, hessian)
     return part
 
 
 @kernel(fastmath=REORDERED)
-def _add_derivatives(gains, alpha, beta, bend, eta, i, above, gradient, hessian):
-    own_gradient, own_turn, near = 0.0, 0.0, 0.0
+def _add_derivatives(gains, alpha, beta, b, eta, i, above, gradient, hessian):
+    own_gradient, own_hessian, w_sum = 0.0, 0.0, 0.0
     if hessian.size == 0:
         for k in range(above.size):
-            pull = (alpha + beta * gains[k]) * (above[k] * (1.0 - above[k]))
-            gradient[k] += pull
-            own_gradient += pull
+            change = (alpha + beta * gains[k]) * (above[k] * (1.0 - above[k]))
+            gradient[k] += change
+            own_gradient += change
         gradient[i] -= own_gradient
         return
     for k in range(above.size):
         p = above[k]
         w = p * (1.0 - p)
-        pull, turn = (alpha + beta * gains[k]) * w, eta * (1.0 - 2.0 * p)
-        gradient[k] += pull
-        hessian[k] += pull * (bend * w + turn)
-        own_gradient += pull
-        own_turn += pull * turn
-        near += w
+        change, tilt = (alpha + beta * gains[k]) * w, eta * (1.0 - 2.0 * p)
+        gradient[k] += change
+        hessian[k] += change * (b * w + tilt)
+        own_gradient += change
+        own_hessian += change * tilt
+        w_sum += w
     gradient[i] -= own_gradient
-    hessian[i] += own_turn + bend * near * own_gradient
+    hessian[i] += own_hessian + b * w_sum * own_gradient

@@ -10,8 +10,8 @@ Every relevant document i adds to the derivatives by any other score s_k
 
     gradient  c·w,   Hessian  c·(b·w² + η·t),
 
-where c depends on i and on whether k is relevant, and to its own −Σ c·w and Σ c·η·t + b·(Σ w)(Σ c·w). These sums take
-two more sweeps.
+where c depends on i and on whether k is relevant, and −Σ c·w and Σ c·η·t + b·(Σ w)(Σ c·w) to those by its own score.
+These sums take two more sweeps.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
-# What is kept of each place of a sorted list. The sums are over others that are not relevant, and over those that are.
-_SCORE, _FALL, _WORTH, _RANK, _NEAR, _TILT, _PULL, _BEND, _SLOPE, _CURVE, _ROWS = range(11)
+# Columns of the places of a sorted list. Sums are over irrelevant documents (side 0), and over relevant ones (side 1).
+_SCORE, _DECAY, _GAIN, _RANK, _NEAR, _TILT, _C, _BC, _GRADIENT, _HESSIAN, _ROWS = range(11)
 _SIDES = 2
 
 
@@ -46,110 +46,115 @@ def laplace_kernel(first, last, offsets, scores, gains, relevant, counts, best, 
             order_in(scores[start:end], ranked[:n], sorting)
             for k in range(n):
                 places[_SCORE, 0, k] = scores[start + ranked[k]]
-                places[_WORTH, 0, k] = gains[start + ranked[k]]
+                places[_GAIN, 0, k] = gains[start + ranked[k]]
             value[q] = _smooth(n, metric, best[q], eta, hessian.size > 0, places)
             for k in range(n):
-                gradient[start + ranked[k]] = places[_SLOPE, 0, k]
+                gradient[start + ranked[k]] = places[_GRADIENT, 0, k]
                 if hessian.size:
-                    hessian[start + ranked[k]] = places[_CURVE, 0, k]
+                    hessian[start + ranked[k]] = places[_HESSIAN, 0, k]
 
 
 @kernel
-def _smooth(n, metric, best, eta, bends, places):
-    """One sorted list: fill SLOPE and CURVE, and give the value."""
-    score, worth, slope, curve = places[_SCORE, 0], places[_WORTH, 0], places[_SLOPE, 0], places[_CURVE, 0]
-    _fill_falls(n, eta, score, places[_FALL, 0])
-    _look(n, score, places[_FALL, 0], worth, places[_RANK], places[_NEAR], places[_TILT])
+def _smooth(n, metric, best, eta, has_hessian, places):
+    """Fill the gradient and the Hessian of a sorted list, and return the value."""
+    score, gain, gradient, hessian = places[_SCORE, 0], places[_GAIN, 0], places[_GRADIENT, 0], places[_HESSIAN, 0]
+    _fill_decays(n, eta, score, places[_DECAY, 0])
+    _fill_sums(n, score, places[_DECAY, 0], gain, places[_RANK], places[_NEAR], places[_TILT])
     total = 0.0
     for k in range(n):
-        slope[k] = curve[k] = 0.0
-        if worth[k] > 0.0:
-            others, relevant = places[_RANK, 0, k], places[_RANK, 1, k]
-            part, pull_others, pull_relevant, bend = _part(metric, worth[k], best, eta, others, relevant)
-            near_others, near_relevant = places[_NEAR, 0, k], places[_NEAR, 1, k]
-            pulled = pull_others * near_others + pull_relevant * near_relevant
-            tilted = pull_others * places[_TILT, 0, k] + pull_relevant * places[_TILT, 1, k]
+        gradient[k] = hessian[k] = 0.0
+        if gain[k] > 0.0:
+            irrelevant, relevant = places[_RANK, 0, k], places[_RANK, 1, k]
+            part, c_irrelevant, c_relevant, b = _part(metric, gain[k], best, eta, irrelevant, relevant)
+            near_irrelevant, near_relevant = places[_NEAR, 0, k], places[_NEAR, 1, k]
+            c_w_sum = c_irrelevant * near_irrelevant + c_relevant * near_relevant
+            c_t_sum = c_irrelevant * places[_TILT, 0, k] + c_relevant * places[_TILT, 1, k]
             total += part
-            slope[k] = -pulled
-            curve[k] = eta * tilted + bend * (near_others + near_relevant) * pulled
-            places[_PULL, 0, k], places[_PULL, 1, k] = pull_others, pull_relevant
-            places[_BEND, 0, k], places[_BEND, 1, k] = bend * pull_others, bend * pull_relevant
-    _spread(n, eta, bends, score, places[_FALL, 0], worth, places[_PULL], places[_BEND], slope, curve)
+            gradient[k] = -c_w_sum
+            hessian[k] = eta * c_t_sum + b * (near_irrelevant + near_relevant) * c_w_sum
+            places[_C, 0, k], places[_C, 1, k] = c_irrelevant, c_relevant
+            places[_BC, 0, k], places[_BC, 1, k] = b * c_irrelevant, b * c_relevant
+    _spread(n, eta, has_hessian, score, places[_DECAY, 0], gain, places[_C], places[_BC], gradient, hessian)
     return total
 
 
 @kernel(fastmath=FUSED)
-def _fill_falls(n, eta, score, fall):
+def _fill_decays(n, eta, score, decay):
     """Fill e^−η(gap) between each document and the next one."""
     for k in range(n - 1):
-        fall[k] = exp(eta * (score[k + 1] - score[k]))
+        decay[k] = exp(eta * (score[k + 1] - score[k]))
 
 
 @kernel
-def _part(metric, worth, best, eta, others, relevant):
-    """What a relevant document adds to the value, c for others that are not relevant and that are, and b.
+def _part(metric, gain, best, eta, irrelevant, relevant):
+    """Return the part of a relevant document in the value, c for irrelevant documents and for relevant ones, and b.
 
-    Its rank is 1 + ``others`` + ``relevant``.
+    Its rank is 1 + ``irrelevant`` + ``relevant``.
     """
-    rank = 1.0 + others + relevant
+    rank = 1.0 + irrelevant + relevant
     if metric == NDCG:  # gain/ideal · −1/log2(1 + rank)
-        log, share = np.log(1.0 + rank), worth * LN2 / best
-        pull = share * eta / ((1.0 + rank) * log * log)
-        return -share / log, pull, pull, -eta * (log + 2.0) / ((1.0 + rank) * log)
+        log, share = np.log(1.0 + rank), gain * LN2 / best
+        c = share * eta / ((1.0 + rank) * log * log)
+        return -share / log, c, c, -eta * (log + 2.0) / ((1.0 + rank) * log)
     if metric == AP:  # −1/count · rank among the relevant / rank
         share, among = 1.0 / (best * rank), 1.0 + relevant
-        turn = eta * share / rank
-        return -share * among, turn * among, -turn * others, -2.0 * eta / rank
-    return others, eta, 0.0, 0.0
+        slope = eta * share / rank
+        return -share * among, slope * among, -slope * irrelevant, -2.0 * eta / rank
+    return irrelevant, eta, 0.0, 0.0
 
 
 @kernel
-def _look(n, score, fall, worth, rank, near, tilt):
-    """Fill Σ F, Σ w and Σ t of every place, over others that are not relevant (row 0) and that are (row 1)."""
+def _fill_sums(n, score, decay, gain, rank, near, tilt):
+    """Fill Σ F, Σ w and Σ t of every place, over irrelevant documents (row 0) and relevant ones (row 1)."""
     for side in range(_SIDES):
         count, far, equal = 0.0, 0.0, 0.0  # Σ e^−|x| over those that are higher, and how many score the same
         for k in range(n):
             if k > 0 and score[k] != score[k - 1]:
                 count += equal
-                far = (far + equal) * fall[k - 1]
+                far = (far + equal) * decay[k - 1]
                 equal = 0.0
             rank[side, k] = count - 0.5 * far + 0.5 * equal
             near[side, k] = 0.5 * (far + equal)
             tilt[side, k] = -0.5 * far
-            equal += (worth[k] > 0.0) == (side == 1)
+            equal += (gain[k] > 0.0) == (side == 1)
         far, equal = 0.0, 0.0
         for k in range(n - 1, -1, -1):
             if k < n - 1 and score[k] != score[k + 1]:
-                far = (far + equal) * fall[k]
+                far = (far + equal) * decay[k]
                 equal = 0.0
             rank[side, k] += 0.5 * (far + equal)
             near[side, k] += 0.5 * (far + equal)
             tilt[side, k] += 0.5 * far
-            equal += (worth[k] > 0.0) == (side == 1)
+            equal += (gain[k] > 0.0) == (side == 1)
 
 
 @kernel
-def _spread(n, eta, bends, score, fall, worth, pull, bend, slope, curve):
-    """Add to every place what relevant documents add to it: first those that are higher, then those that are lower."""
+def _spread(n, eta, has_hessian, score, decay, gain, c, bc, gradient, hessian):
+    """Add the terms of relevant documents to every place: first of higher ones, then of lower ones."""
     for downwards in (True, False):
         far_0, far_1, same_0, same_1 = 0.0, 0.0, 0.0, 0.0
-        bent_0, bent_1, bound_0, bound_1 = 0.0, 0.0, 0.0, 0.0
-        turn = 0.5 * eta if downwards else -0.5 * eta
+        far_bc_0, far_bc_1, same_bc_0, same_bc_1 = 0.0, 0.0, 0.0, 0.0
+        tilt = 0.5 * eta if downwards else -0.5 * eta
         for step in range(n):
             k = step if downwards else n - 1 - step
             before = k - 1 if downwards else k + 1
             if step > 0 and score[k] != score[before]:
-                f = fall[min(k, before)]
+                f = decay[min(k, before)]
                 far_0, far_1, same_0, same_1 = (far_0 + same_0) * f, (far_1 + same_1) * f, 0.0, 0.0
-                if bends:
-                    bent_0, bent_1, bound_0, bound_1 = (bent_0 + bound_0) * f * f, (bent_1 + bound_1) * f * f, 0.0, 0.0
-            relevant = worth[k] > 0.0
+                if has_hessian:
+                    far_bc_0, far_bc_1, same_bc_0, same_bc_1 = (
+                        (far_bc_0 + same_bc_0) * f * f,
+                        (far_bc_1 + same_bc_1) * f * f,
+                        0.0,
+                        0.0,
+                    )
+            relevant = gain[k] > 0.0
             far, same = (far_1, same_1) if relevant else (far_0, same_0)
-            slope[k] += 0.5 * (far + same)
-            if bends:
-                curve[k] += turn * far + 0.25 * (bent_1 + bound_1 if relevant else bent_0 + bound_0)
+            gradient[k] += 0.5 * (far + same)
+            if has_hessian:
+                hessian[k] += tilt * far + 0.25 * (far_bc_1 + same_bc_1 if relevant else far_bc_0 + same_bc_0)
             if relevant:
-                same_0 += pull[0, k]
-                same_1 += pull[1, k]
-                bound_0 += bend[0, k]
-                bound_1 += bend[1, k]
+                same_0 += c[0, k]
+                same_1 += c[1, k]
+                same_bc_0 += bc[0, k]
+                same_bc_1 += bc[1, k]

@@ -1,11 +1,11 @@
-"""Smooth metrics by Laplace's distribution on a device: lists are put in order, and four scans go along them.
+"""Smooth metrics by Laplace's distribution on a device: lists are sorted, and four scans go along them.
 
 A scan adds up exponentials of differences of scores over the documents that are higher, or lower, than each one, and
-apart from them those that score the same. Going one document further is a map of the two sums, *far* and *same*,
+separately those with the same score. Each step is a map of the two sums, *far* and *same*,
 
-    far ← fall · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
+    far ← decay · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
 
-and such maps in a row make one of the same form, so that a block of documents is scanned at once. All of it is in
+and the composition of such maps has the same form, so that a block of documents is scanned at once. All of it is in
 double precision. The formulas are in ``laplace.py``.
 """
 
@@ -25,24 +25,24 @@ _LN2 = tl.constexpr(LN2)
 
 
 @triton.jit
-def _then(breaks, fall, far_0, same_0, far_1, same_1, later, later_fall, next_far_0, next_0, next_far_1, next_1):
-    """One map after another: whether the score changes, the factor of what came before, and two sums of either kind."""
+def _then(breaks, decay, far_0, same_0, far_1, same_1, later, later_decay, next_far_0, next_0, next_far_1, next_1):
+    """Return the composition of two maps: whether the score changes, the decay of earlier sums, two pairs of sums."""
     return (
         breaks | later,
-        tl.where(later != 0, fall * later_fall, fall),
-        tl.where(later != 0, later_fall * (far_0 + same_0) + next_far_0, far_0),
+        tl.where(later != 0, decay * later_decay, decay),
+        tl.where(later != 0, later_decay * (far_0 + same_0) + next_far_0, far_0),
         tl.where(later != 0, next_0, same_0 + next_0),
-        tl.where(later != 0, later_fall * (far_1 + same_1) + next_far_1, far_1),
+        tl.where(later != 0, later_decay * (far_1 + same_1) + next_far_1, far_1),
         tl.where(later != 0, next_1, same_1 + next_1),
     )
 
 
 @triton.jit
-def _scan(breaks, fall, own_0, own_1, far_0, same_0, far_1, same_1):
-    """The sums of a block, two of them at once, after those with which the block before it ended."""
+def _scan(breaks, decay, own_0, own_1, far_0, same_0, far_1, same_1):
+    """Return two pairs of sums for each place of a block, which continue those at the end of the block before."""
     nothing = tl.zeros_like(own_0)
     changed, factor, far_a, same_a, far_b, same_b = tl.associative_scan(
-        (breaks, fall, nothing, own_0, nothing, own_1), 0, _then
+        (breaks, decay, nothing, own_0, nothing, own_1), 0, _then
     )
     far_a = tl.where(changed != 0, factor * (far_0 + same_0) + far_a, far_0)
     far_b = tl.where(changed != 0, factor * (far_1 + same_1) + far_b, far_1)
@@ -58,9 +58,9 @@ def _last(values, lanes, block: tl.constexpr):
 
 @triton.jit
 def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexpr, block: tl.constexpr):
-    """A block of places: which documents stand there, where the score changes, by which factor, and who is relevant.
+    """Return places, mask and documents of a block, where the score changes, by which decay, and the relevance.
 
-    Lanes behind the end change nothing: they go on with equal scores.
+    Lanes behind the end change no sum: they count as equal scores.
     """
     walked = start + tl.arange(0, block)
     inside = walked < size
@@ -72,20 +72,20 @@ def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexp
     row_before = tl.load(ranked + first + before, mask=led, other=0)
     previous = tl.load(scores + first + row_before, mask=led, other=0.0).to(tl.float64)
     breaks = (led & (score != previous)).to(tl.int32)
-    fall = tl.exp(tl.where(led, -eta * tl.abs(score - previous), 0.0))
+    decay = tl.exp(tl.where(led, -eta * tl.abs(score - previous), 0.0))
     gain = tl.load(gains + first + row, mask=inside, other=0.0)
-    return place, inside, row, breaks, fall, tl.where(gain > 0.0, 1.0, 0.0).to(tl.float64)
+    return place, inside, row, breaks, decay, tl.where(gain > 0.0, 1.0, 0.0).to(tl.float64)
 
 
 @triton_kernel
-def _look(
+def _fill_sums(
     offsets, scores, gains, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
     downwards: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill Σ F, Σ w and Σ t of every place over those that are higher and equal, or add those that are lower.
+    """Fill Σ F, Σ w and Σ t of every place over documents that are higher; upwards, add those that are lower.
 
-    The sums ending in 0 are over others that are not relevant, those in 1 over those that are. Of documents that score
-    the same, those that come first are counted downwards, the others upwards.
+    Sums ending in 0 are over irrelevant documents, those ending in 1 over relevant ones. Of documents with the same
+    score, the earlier ones are counted downwards, the later ones upwards.
     """
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
@@ -93,11 +93,11 @@ def _look(
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, count_0, count_1 = far_a, far_a, far_a, far_a, far_a
     for start in range(0, size, block):
-        place, inside, _, breaks, fall, relevant = _step(
+        place, inside, _, breaks, decay, relevant = _step(
             first, size, start, scores, gains, ranked, eta, downwards, block
         )
         own_0, own_1 = tl.where(inside, 1.0 - relevant, 0.0), relevant
-        far_0, same_0, far_1, same_1 = _scan(breaks, fall, own_0, own_1, far_a, same_a, far_b, same_b)
+        far_0, same_0, far_1, same_1 = _scan(breaks, decay, own_0, own_1, far_a, same_a, far_b, same_b)
         far_a, same_a = _last(far_0, lanes, block), _last(same_0, lanes, block)
         far_b, same_b = _last(far_1, lanes, block), _last(same_1, lanes, block)
         at = first + place
@@ -123,19 +123,19 @@ def _look(
 
 
 @triton_kernel
-def _pull(
-    offsets, gains, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, slopes, curves,
-    value, metric: tl.constexpr, block: tl.constexpr,
+def _fill_factors(
+    offsets, gains, ranked, best, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1, own_gradient,
+    own_hessian, value, metric: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Add up the value, and put what relevant documents pull others by, and bend them by, into the places of sums.
+    """Fill the value, the factors of relevant documents' terms, and their derivatives by their own scores.
 
-    The first four columns become c and b·c for others that are not relevant, and that are; ``slopes`` and ``curves``
-    what documents add to themselves.
+    The factors replace sums: ``above_0`` and ``near_0`` become c and b·c for irrelevant documents, ``above_1`` and
+    ``near_1`` for relevant ones.
     """
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
-    whole = tl.load(best + query).to(tl.float64)
-    learns = tl.where(whole == size, 0.0, whole) if metric == _AP else tl.where(size == 1, 0.0, whole)
+    list_best = tl.load(best + query).to(tl.float64)
+    learns = tl.where(list_best == size, 0.0, list_best) if metric == _AP else tl.where(size == 1, 0.0, list_best)
     divisor = tl.where(learns > 0.0, learns, 1.0)
     total = tl.zeros([block], tl.float64)
     for start in range(0, size, block):
@@ -144,102 +144,116 @@ def _pull(
         at = first + place
         row = tl.load(ranked + at, mask=inside, other=0)
         gain = tl.load(gains + first + row, mask=inside, other=0.0).to(tl.float64)
-        counts = inside & (gain * learns > 0.0)  # else every order is the best one
-        others = tl.load(above_0 + at, mask=counts, other=0.0)
+        counts = inside & (gain * learns > 0.0)  # otherwise every order is the best one
+        irrelevant = tl.load(above_0 + at, mask=counts, other=0.0)
         relevant = tl.load(above_1 + at, mask=counts, other=0.0)
-        around_0 = tl.load(near_0 + at, mask=counts, other=0.0)
-        around_1 = tl.load(near_1 + at, mask=counts, other=0.0)
-        rank = 1.0 + others + relevant
+        w_0 = tl.load(near_0 + at, mask=counts, other=0.0)
+        w_1 = tl.load(near_1 + at, mask=counts, other=0.0)
+        rank = 1.0 + irrelevant + relevant
         if metric == _NDCG:
             log = tl.log(1.0 + rank)
             share = gain * _LN2 / divisor
             part = -share / log
-            pull_0 = share * eta / ((1.0 + rank) * log * log)
-            pull_1 = pull_0
-            bend = -eta * (log + 2.0) / ((1.0 + rank) * log)
+            c_0 = share * eta / ((1.0 + rank) * log * log)
+            c_1 = c_0
+            b = -eta * (log + 2.0) / ((1.0 + rank) * log)
         elif metric == _AP:
             share = 1.0 / (divisor * rank)
             part = -share * (1.0 + relevant)
-            pull_0 = eta * share * (1.0 + relevant) / rank
-            pull_1 = -eta * share * others / rank
-            bend = -2.0 * eta / rank
+            c_0 = eta * share * (1.0 + relevant) / rank
+            c_1 = -eta * share * irrelevant / rank
+            b = -2.0 * eta / rank
         else:
-            part = others
-            pull_0 = tl.zeros_like(rank) + eta
-            pull_1 = tl.zeros_like(rank)
-            bend = pull_1
-        pull_0, pull_1 = tl.where(counts, pull_0, 0.0), tl.where(counts, pull_1, 0.0)
-        pulled = pull_0 * around_0 + pull_1 * around_1
-        tilted = pull_0 * tl.load(tilt_0 + at, mask=counts, other=0.0)
-        tilted += pull_1 * tl.load(tilt_1 + at, mask=counts, other=0.0)
+            part = irrelevant
+            c_0 = tl.zeros_like(rank) + eta
+            c_1 = tl.zeros_like(rank)
+            b = c_1
+        c_0, c_1 = tl.where(counts, c_0, 0.0), tl.where(counts, c_1, 0.0)
+        c_w_sum = c_0 * w_0 + c_1 * w_1
+        c_t_sum = c_0 * tl.load(tilt_0 + at, mask=counts, other=0.0)
+        c_t_sum += c_1 * tl.load(tilt_1 + at, mask=counts, other=0.0)
         total += tl.where(counts, part, 0.0)
-        tl.store(slopes + at, -pulled, mask=inside)
-        tl.store(curves + at, eta * tilted + bend * (around_0 + around_1) * pulled, mask=inside)
-        tl.store(above_0 + at, pull_0, mask=inside)
-        tl.store(above_1 + at, pull_1, mask=inside)
-        tl.store(near_0 + at, bend * pull_0, mask=inside)
-        tl.store(near_1 + at, bend * pull_1, mask=inside)
-    whole_value = tl.sum(total)
+        tl.store(own_gradient + at, -c_w_sum, mask=inside)
+        tl.store(own_hessian + at, eta * c_t_sum + b * (w_0 + w_1) * c_w_sum, mask=inside)
+        tl.store(above_0 + at, c_0, mask=inside)
+        tl.store(above_1 + at, c_1, mask=inside)
+        tl.store(near_0 + at, b * c_0, mask=inside)
+        tl.store(near_1 + at, b * c_1, mask=inside)
+    list_value = tl.sum(total)
     if metric == _AP:
-        whole_value = tl.where(whole == size, -1.0, whole_value)
-    tl.store(value + query, whole_value)
+        list_value = tl.where(list_best == size, -1.0, list_value)
+    tl.store(value + query, list_value)
 
 
 @triton_kernel
 def _spread(
-    offsets, scores, gains, ranked, eta: tl.float64, pull_0, bend_0, pull_1, bend_1, slopes, curves, gradient, hessian,
-    downwards: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
+    offsets, scores, gains, ranked, eta: tl.float64, c_0, bc_0, c_1, bc_1, own_gradient, own_hessian, gradient, hessian,
+    downwards: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Add to every place what relevant documents that are higher, or lower, add to it; upwards fills the results."""
+    """Add the terms of relevant documents that are higher, or lower, to every place; upwards fills the results."""
     query = tl.program_id(0)
     first, size = list_bounds(offsets, query)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
-    same_a, far_b, same_b, bent_a, bound_a, bent_b, bound_b = far_a, far_a, far_a, far_a, far_a, far_a, far_a
+    same_a, far_b, same_b, far_bc_a, same_bc_a, far_bc_b, same_bc_b = far_a, far_a, far_a, far_a, far_a, far_a, far_a
     for start in range(0, size, block):
-        place, inside, row, breaks, fall, relevant = _step(
+        place, inside, row, breaks, decay, relevant = _step(
             first, size, start, scores, gains, ranked, eta, downwards, block
         )
         at = first + place
-        own_0 = tl.load(pull_0 + at, mask=inside, other=0.0)
-        own_1 = tl.load(pull_1 + at, mask=inside, other=0.0)
-        far_0, same_0, far_1, same_1 = _scan(breaks, fall, own_0, own_1, far_a, same_a, far_b, same_b)
+        own_0 = tl.load(c_0 + at, mask=inside, other=0.0)
+        own_1 = tl.load(c_1 + at, mask=inside, other=0.0)
+        far_0, same_0, far_1, same_1 = _scan(breaks, decay, own_0, own_1, far_a, same_a, far_b, same_b)
         far_a, same_a = _last(far_0, lanes, block), _last(same_0, lanes, block)
         far_b, same_b = _last(far_1, lanes, block), _last(same_1, lanes, block)
         hit = relevant > 0.0
         far, same = tl.where(hit, far_1, far_0), tl.where(hit, same_1 - own_1, same_0 - own_0)
-        slope = tl.load(slopes + at, mask=inside, other=0.0) + 0.5 * (far + same)
-        if wanted:
-            own_0 = tl.load(bend_0 + at, mask=inside, other=0.0)
-            own_1 = tl.load(bend_1 + at, mask=inside, other=0.0)
-            far_0, same_0, far_1, same_1 = _scan(breaks, fall * fall, own_0, own_1, bent_a, bound_a, bent_b, bound_b)
-            bent_a, bound_a = _last(far_0, lanes, block), _last(same_0, lanes, block)
-            bent_b, bound_b = _last(far_1, lanes, block), _last(same_1, lanes, block)
-            bent = tl.where(hit, far_1 + same_1 - own_1, far_0 + same_0 - own_0)
-            curve = tl.load(curves + at, mask=inside, other=0.0) + 0.25 * bent
-            curve = curve + 0.5 * eta * far if downwards else curve - 0.5 * eta * far
+        gradient_sum = tl.load(own_gradient + at, mask=inside, other=0.0) + 0.5 * (far + same)
+        if has_hessian:
+            own_0 = tl.load(bc_0 + at, mask=inside, other=0.0)
+            own_1 = tl.load(bc_1 + at, mask=inside, other=0.0)
+            far_0, same_0, far_1, same_1 = _scan(
+                breaks, decay * decay, own_0, own_1, far_bc_a, same_bc_a, far_bc_b, same_bc_b
+            )
+            far_bc_a, same_bc_a = _last(far_0, lanes, block), _last(same_0, lanes, block)
+            far_bc_b, same_bc_b = _last(far_1, lanes, block), _last(same_1, lanes, block)
+            bc_sum = tl.where(hit, far_1 + same_1 - own_1, far_0 + same_0 - own_0)
+            hessian_sum = tl.load(own_hessian + at, mask=inside, other=0.0) + 0.25 * bc_sum
+            hessian_sum = hessian_sum + 0.5 * eta * far if downwards else hessian_sum - 0.5 * eta * far
             if downwards:
-                tl.store(curves + at, curve, mask=inside)
+                tl.store(own_hessian + at, hessian_sum, mask=inside)
             else:
-                tl.store(hessian + first + row, curve, mask=inside)
+                tl.store(hessian + first + row, hessian_sum, mask=inside)
         if downwards:
-            tl.store(slopes + at, slope, mask=inside)
+            tl.store(own_gradient + at, gradient_sum, mask=inside)
         else:
-            tl.store(gradient + first + row, slope, mask=inside)
+            tl.store(gradient + first + row, gradient_sum, mask=inside)
 
 
 def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
-    """Compute the loss and its derivatives: lists in order, ranks by two scans, what follows from them by two more."""
+    """Compute the loss and its derivatives: sort lists, compute ranks by two scans, and derivatives by two more."""
     gains, best, eta, metric = arguments.gains, arguments.best, arguments.eta, arguments.metric
     grid, block = (lists.n_queries,), lists.block()
     ranked = ordered(lists, scores[None])[1][0]
     columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
-    above_0, near_0, _tilt_0, above_1, near_1, _tilt_1, slopes, curves = columns
+    above_0, near_0, _tilt_0, above_1, near_1, _tilt_1, own_gradient, own_hessian = columns
     inputs = (lists.offsets, scores, gains, ranked, eta)
     for downwards in (True, False):
-        _look[grid](*inputs, *columns[:6], downwards, block)
-    _pull[grid](lists.offsets, gains, ranked, best, eta, *columns, out.value, metric, block)
-    wanted = out.hessian.numel() > 0
-    outputs = (out.gradient, out.hessian if wanted else out.gradient)
+        _fill_sums[grid](*inputs, *columns[:6], downwards, block)
+    _fill_factors[grid](lists.offsets, gains, ranked, best, eta, *columns, out.value, metric, block)
+    has_hessian = out.hessian.numel() > 0
+    outputs = (out.gradient, out.hessian if has_hessian else out.gradient)
     for downwards in (True, False):
-        _spread[grid](*inputs, above_0, near_0, above_1, near_1, slopes, curves, *outputs, downwards, wanted, block)
+        _spread[grid](
+            *inputs,
+            above_0,
+            near_0,
+            above_1,
+            near_1,
+            own_gradient,
+            own_hessian,
+            *outputs,
+            downwards,
+            has_hessian,
+            block,
+        )

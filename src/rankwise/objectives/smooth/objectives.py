@@ -39,13 +39,12 @@ _DEVICE = "rankwise.objectives.smooth"
 _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class _Smooth(Objective):
-    """What smooth metrics have in common."""
+    """Checks and preparation of the smooth metrics; each declares its fields, in the order of its expression."""
 
-    eta: float = 1.0
-    kernel: str = "sigmoid"
-    curvature: str = "floored"
+    eta: float
+    kernel: str
+    curvature: str
     metric: ClassVar[int]
     steepness: ClassVar[str] = "eta"
     prepares_on_device: ClassVar[bool] = True
@@ -86,7 +85,7 @@ class _Smooth(Objective):
 
 
 class SmoothArguments(NamedTuple):
-    """What smooth ranks are weighed by."""
+    """Arguments of the kernels of smooth metrics, beside the scores."""
 
     gains: PerDocument
     """Gains, or 1 for relevant documents and 0 for others."""

@@ -13,9 +13,9 @@ EXP, SHARE, GAMMA_ZERO, GAMMA_ONE, GAMMA_UNIFORM, GAMMA_TIGHT = range(6)
 
 @kernel
 def fill_targets(first, last, offsets, labels, weights, target, masses, units):
-    """Fill the target distribution, or what scores and draws do not change of it, and the unit of each query.
+    """Fill the target distribution and the unit of each query.
 
-    The last two targets have gains instead of a distribution, to which shares of the unit are added.
+    For the last two targets, which depend on draws or scores, fill gains, to which shares of the unit are added later.
     """
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
@@ -93,7 +93,7 @@ def add_complements(gains, draws, unit, mass):
 
 @kernel(fastmath=REORDERED)
 def normalise(mass):
-    """Make a distribution of masses; False where there is none."""
+    """Divide masses by their sum, in place; return False if there are none."""
     total = 0.0
     for i in range(mass.size):
         total += mass[i]
@@ -107,7 +107,7 @@ def normalise(mass):
 
 @kernel(fastmath=REORDERED)
 def largest(labels):
-    """The largest label, or 0."""
+    """Return the largest label, or 0."""
     top = 0.0
     for y in labels:
         top = max(top, y)
@@ -116,22 +116,22 @@ def largest(labels):
 
 @kernel(fastmath=FUSED)
 def fill_whole_gains(labels, gains):
-    """Fill ``gains`` with 2^label − 1, made of exponent bits; False where a label is not a whole number below 64."""
-    odd = 0
+    """Fill ``gains`` with 2^label − 1 from exponent bits; return False if a label is not a whole number below 64."""
+    n_invalid = 0
     for i in range(labels.size):
         rounded = labels[i] + ROUNDER
-        whole = np.float64(rounded).view(np.int64) - np.float64(ROUNDER).view(np.int64)
-        gains[i] = np.int64((whole + BIAS) << MANTISSA).view(np.float64) - 1.0
-        odd += (rounded - ROUNDER != labels[i]) | (whole >= 64)
-    return odd == 0
+        exponent = np.float64(rounded).view(np.int64) - np.float64(ROUNDER).view(np.int64)
+        gains[i] = np.int64((exponent + BIAS) << MANTISSA).view(np.float64) - 1.0
+        n_invalid += (rounded - ROUNDER != labels[i]) | (exponent >= 64)
+    return n_invalid == 0
 
 
 @kernel
 def add_tight_mass(scores, scale, phi):
     """Add 1 − γ to gains for the γ that makes the weighted mean of the scores largest.
 
-    Dinkelbach's iteration: from a mean, give every document above it its largest weight; that raises the mean, and
-    after a few steps nothing changes. It begins at the best document, above which nothing lies.
+    Dinkelbach's iteration: every document above the mean has its largest weight, which raises the mean, until nothing
+    changes after a few steps. Without gains the best document alone has weight.
     """
     n = scores.size
     best = 0
@@ -164,11 +164,11 @@ def add_tight_mass(scores, scale, phi):
 
 @kernel(fastmath=REORDERED)
 def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):
-    """One list: ``phi`` holds the target and becomes the gradient; the value is returned.
+    """Fill the gradient and the Hessian of a list, and return the value; ``phi`` holds the target, then the gradient.
 
     Only the document with the largest score can have ρ near 1, where 1 − ρ must not be computed by subtraction. It is
-    therefore kept apart: its 1 − ρ is the share of the mass that the rest has. All terms stay finite however far the
-    best document is ahead.
+    therefore computed apart: its 1 − ρ is the share of the rest in the mass. All terms stay finite however far the best
+    document is ahead.
     """
     n = scores.size
     top = scores[0]
@@ -206,11 +206,11 @@ def cross_entropy(scores, epsilon, neumann, phi, hessian, numerator):
 
 @kernel(fastmath=REORDERED)
 def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numerator):
-    """Three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
+    """Fill three terms of the Neumann series of the inverse Hessian times the gradient, times the diagonal (2021, 4.3).
 
-    With a = t₁/(1 − ρ) and b = t₂/(1 − ρ) the terms are t₁ = gradient, t₂ = ρ(Σa − a), t₃ = ρ(Σb − b). What the best
-    document sends to the others, ρ·a of it, is written as t₁ of it times their shares of the rest: finite always.
-    ``rho`` is 0 at the best document, so that it takes no part in the sums.
+    With a = t₁/(1 − ρ) and b = t₂/(1 − ρ) the terms are t₁ = gradient, t₂ = ρ(Σa − a), t₃ = ρ(Σb − b). The term
+    ρ·a of the best document in the sums of the others is written as its t₁ times their shares of the rest, which is
+    always finite. ``rho`` is 0 at the best document, which is thus not in the sums.
     """
     n = scores.size
     first_best = gradient[best]
@@ -228,7 +228,7 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
             b = second_term * inverse
             b_sum += b
             numerator[i] = gradient[i] + second_term + rho[i] * (share * second_best - b)
-    else:  # the best is so far ahead that 1 − ρ is 1 for the others, and their shares need a shift of their own
+    else:  # the best is so far ahead that 1 − ρ of the others is 1, and their shares need a shift of their own
         second = np.log(epsilon) if epsilon > 0.0 else -np.inf
         for i in range(n):
             a_sum += gradient[i]

@@ -1,9 +1,8 @@
 """The three-term Newton numerator of the softmax family on a device: one program for each list, in double precision.
 
-The formula is that of ``_neumann`` in ``cpu.py``: with t₁ the gradient,
-a = t₁/(1 − ρ) and b = t₂/(1 − ρ), it is t₁ + ρ(Σa − a) + ρ(Σb − b). The best document is kept apart. What it sends to
-the others, ρ·a of it, is t₁ of it times their shares of the rest, which have an exponent of their own: finite however
-far it is ahead.
+The formula is that of ``_neumann`` in ``cpu.py``: with t₁ the gradient, a = t₁/(1 − ρ) and b = t₂/(1 − ρ), it is
+t₁ + ρ(Σa − a) + ρ(Σb − b). The best document is computed apart: its term ρ·a in the sums of the others is written as
+its t₁ times their shares of the rest, which have a shift of their own. All numbers are finite however far it is ahead.
 """
 
 import math
@@ -42,19 +41,19 @@ def _neumann(
     if has_epsilon:
         shift = tl.maximum(top, log_epsilon)
         second = tl.maximum(second, log_epsilon)
-    second = tl.where(second == float("-inf"), top, second)  # of a list that has no other document
+    second = tl.where(second == float("-inf"), top, second)  # a list of one document
     rests = tl.zeros([block], tl.float64)
-    owns = rests
+    second_rests = rests
     for start in range(0, size, block):
         other = (start + lanes < size) & (start + lanes != best)
         score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
         rests += tl.where(other, tl.exp(score - shift), 0.0)
-        owns += tl.where(other, tl.exp(score - second), 0.0)
-    rest, own = tl.sum(rests), tl.sum(owns)
+        second_rests += tl.where(other, tl.exp(score - second), 0.0)
+    rest, second_rest = tl.sum(rests), tl.sum(second_rests)
     if has_epsilon:
         rest += tl.exp(log_epsilon - shift)
-        own += tl.exp(log_epsilon - second)
-    own = tl.where(own > 0.0, own, 1.0)
+        second_rest += tl.exp(log_epsilon - second)
+    second_rest = tl.where(second_rest > 0.0, second_rest, 1.0)
     mass = tl.exp(top - shift)
     total = rest + mass
     rho_best = mass / total
@@ -62,8 +61,8 @@ def _neumann(
     for start in range(0, size, block):
         other = (start + lanes < size) & (start + lanes != best)
         score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        slope = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        sums += tl.where(other, slope / (1.0 - tl.exp(score - shift) / total), 0.0)
+        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        sums += tl.where(other, first_term / (1.0 - tl.exp(score - shift) / total), 0.0)
     a_sum = tl.sum(sums)
     first_best = tl.load(gradient + first + best).to(tl.float64)
     second_best = a_sum * rho_best
@@ -71,21 +70,21 @@ def _neumann(
     for start in range(0, size, block):
         other = (start + lanes < size) & (start + lanes != best)
         score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        slope = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / own
-        term = share * first_best + rho * (a_sum - slope / (1.0 - rho))
+        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
         sums += tl.where(other, term / (1.0 - rho), 0.0)
     b_sum = tl.sum(sums)
     for start in range(0, size, block):
         rows, inside = first + start + lanes, start + lanes < size
         other = inside & (start + lanes != best)
         score = tl.load(scores + rows, mask=other, other=0.0).to(tl.float64)
-        slope = tl.load(gradient + rows, mask=other, other=0.0).to(tl.float64)
-        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / own
-        term = share * first_best + rho * (a_sum - slope / (1.0 - rho))
-        found = slope + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
-        found = tl.where(other, found, first_best + second_best + rho_best * b_sum)
-        tl.store(numerator + rows, found.to(numerator.dtype.element_ty), mask=inside)
+        first_term = tl.load(gradient + rows, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
+        result = first_term + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
+        result = tl.where(other, result, first_best + second_best + rho_best * b_sum)
+        tl.store(numerator + rows, result.to(numerator.dtype.element_ty), mask=inside)
 
 
 def neumann(lists: Ragged, scores: Tensor, gradient: Tensor, epsilon: float, numerator: Tensor) -> None:

@@ -34,7 +34,7 @@ from rankwise.objectives.softmax.cpu import (
 from rankwise.stream import Stream
 
 _NEWTON = ("neumann", "diagonal")
-_DEVICE = "rankwise.objectives.softmax.triton"
+_DEVICE = "rankwise.objectives.softmax"
 _GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
 
 
@@ -100,9 +100,9 @@ class XENDCG(Objective):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and
-    ``"one"`` fix it. ``"tight"`` takes the γ that makes the paper's bound tightest at the current scores: it serves
-    :func:`guarantees`, and trains much worse rankers than the others do, because documents that stand high already
-    are then called relevant. The bound is a mean of log ρ with weights between 2^y − 1 and 2^y, which is largest when
+    ``"one"`` fix it. ``"tight"`` uses the γ that makes the paper's bound tightest at the current scores: it is for
+    :func:`guarantees`, and trains much worse rankers than the others, because documents that are ranked high already
+    then count as relevant. The bound is a mean of log ρ with weights between 2^y − 1 and 2^y, which is largest when
     every document above the mean has its largest weight (γ = 0) and every one below it its smallest (γ = 1). Since γ
     minimises the loss, the gradient is ρ − φ here too.
 
@@ -137,12 +137,12 @@ def _check(newton: str, epsilon: float) -> None:
 
 
 class SoftmaxArguments(NamedTuple):
-    """What the cross entropy of a list is computed from, beside the scores."""
+    """Arguments of the kernel of cross entropy, beside the scores."""
 
     masses: PerDocument
     """The target distribution; where γ depends on draws or scores the gains, to which 1 − γ is added."""
     units: PerQuery
-    """What 1 is in the masses of a query, negative where there is nothing to learn."""
+    """The unit of the masses of a query: 1, less for large labels, negative if there is nothing to learn."""
     target: int
     epsilon: float
 
@@ -153,18 +153,18 @@ def _prepare(
     labels: ArrayLike,
     offsets: ArrayLike,
     columns: Mapping[str, ArrayLike],
-    taken: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
 ) -> Prepared:
-    reject_columns(objective, columns, taken)
+    reject_columns(objective, columns, accepted)
     checked, lists = checked_lists(labels, offsets)
     weights = document_weights(columns, lists)
     masses, units = lists.empty_documents(), lists.empty_queries()
-    lists.run(fill_targets, f"{_DEVICE}:fill_targets", checked, (weights, target), None, (masses, units))
+    lists.run(fill_targets, f"{_DEVICE}.targets_triton:fill_targets", checked, (weights, target), None, (masses, units))
     return PreparedKernel(
         lists=lists,
         objective=objective,
         kernel=cross_entropy_kernel,
-        device_kernel=f"{_DEVICE}:cross_entropy",
+        device_kernel=f"{_DEVICE}.triton:cross_entropy",
         arguments=SoftmaxArguments(
             lists.as_argument(masses), lists.as_argument(units), target, float(objective.epsilon)
         ),

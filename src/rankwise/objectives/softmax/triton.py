@@ -1,6 +1,6 @@
-"""The softmax family on a device: a program walks along a list three times, or several share a long one.
+"""Cross entropy of the softmax family on a device: a program walks along a list three times, several along a long one.
 
-The formulas, and why the best document is kept apart, are in ``cpu.py``.
+The formulas, and why the best document is computed apart, are in ``cpu.py``.
 """
 
 import math
@@ -14,82 +14,18 @@ from torch import Tensor
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
 from rankwise.objectives.lists import Random
-from rankwise.objectives.softmax.cpu import EXP, GAMMA_TIGHT, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
+from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
 from rankwise.objectives.softmax.neumann_triton import neumann
+from rankwise.objectives.softmax.targets_triton import tight_targets
 
-_EXP, _SHARE, _ZERO, _UNIFORM = (
-    tl.constexpr(EXP),
-    tl.constexpr(SHARE),
-    tl.constexpr(GAMMA_ZERO),
-    tl.constexpr(GAMMA_UNIFORM),
-)
 _BLOCK = 256
 LONG = 4096
-"""Documents of a list that one program walks along; longer lists are shared."""
-
-
-@triton_kernel
-def _fill_targets(
-    offsets, labels, weights, masses, units, target: tl.constexpr, weighted: tl.constexpr, block: tl.constexpr
-):
-    """Fill the target distribution of a list, in double precision; a label that is no grade makes it NaN."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
-    lanes = tl.arange(0, block)
-    tops = tl.zeros([block], tl.float64)
-    wrong = tl.zeros([block], tl.int32)
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        label = tl.load(labels + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
-        tops = tl.maximum(tops, label)
-        wrong += ((label >= 0.0) & (label < float("inf"))).to(tl.int32) == 0
-    top = tl.max(tops)
-    large = (top >= 64.0) & (target > _SHARE)  # keeps 2^label finite for any label
-    unit = tl.where(large, tl.exp2(-top), 1.0)
-    sums = tl.zeros([block], tl.float64)
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        rows = first + start + lanes
-        label = tl.load(labels + rows, mask=inside, other=0.0).to(tl.float64)
-        if target == _EXP:
-            mass = tl.exp(label - top)
-        elif target == _SHARE:
-            mass = label
-        else:
-            mass = tl.exp2(tl.where(large, label - top, label)) - unit
-        if weighted:
-            mass = mass * tl.load(weights + rows, mask=inside, other=0.0)
-        if target == _ZERO:
-            mass = mass + unit
-        mass = tl.where(inside, mass, 0.0)
-        sums += mass
-        tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
-    total = tl.sum(sums)
-    learns = size > 1
-    if target < _UNIFORM:
-        learns = learns & (total > 0.0)
-        total = tl.where(total > 0.0, total, 1.0)
-        for start in range(0, size, block):
-            inside = start + lanes < size
-            rows = first + start + lanes
-            mass = tl.load(masses + rows, mask=inside, other=0.0).to(tl.float64) / total
-            tl.store(masses + rows, mass.to(masses.dtype.element_ty), mask=inside)
-    unit = tl.where(learns, unit, -1.0)
-    tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
-
-
-def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
-    """Compute the target distributions."""
-    weights, target = arguments
-    weighted = weights.numel() > 0
-    _fill_targets[(lists.n_queries,)](
-        lists.offsets, labels, weights if weighted else labels, *out, target, weighted, _BLOCK, num_warps=2
-    )
+"""The longest list of one program; longer lists are shared among several."""
 
 
 @triton.jit
 def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low, key_high, word):
-    """Return the target of some documents of a list, which is not normalised where γ is drawn."""
+    """Return the target of some documents of a list; it is not normalised if γ is drawn."""
     mass = tl.load(masses + rows, mask=inside, other=0.0)
     if draws:
         gamma = document_uniforms(key_low, key_high, word, documents, tl.zeros_like(documents))
@@ -101,7 +37,7 @@ def _masses(masses, unit, rows, inside, documents, draws: tl.constexpr, key_low,
 def _walk_tops(
     first, begin, end, scores, masses, unit, draws: tl.constexpr, key_low, key_high, word, block: tl.constexpr
 ):
-    """Return the largest score of a range of a list, where it stands first, and the sum of the masses."""
+    """Return the largest score of a range of a list, the first document that has it, and the sum of the masses."""
     lanes = tl.arange(0, block)
     tops = tl.full([block], float("-inf"), scores.dtype.element_ty)
     places = tl.zeros([block], tl.int32)
@@ -140,9 +76,9 @@ def _walk_sums(
 @triton.jit
 def _walk_outputs(
     first, begin, end, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
-    draws: tl.constexpr, wanted: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
+    draws: tl.constexpr, has_hessian: tl.constexpr, key_low, key_high, word, block: tl.constexpr,
 ):  # fmt: skip
-    """Fill the derivatives of a range of a list; zeros where there is nothing to learn."""
+    """Fill the derivatives of a range of a list; zeros if there is nothing to learn."""
     lanes = tl.arange(0, block)
     for start in range(begin, end, block):
         documents = start + lanes
@@ -152,15 +88,15 @@ def _walk_outputs(
         mass = _masses(masses, unit, rows, inside, documents, draws, key_low, key_high, word) * share
         rho = tl.exp(score - shift) / total
         tl.store(gradient + rows, tl.where(unit < 0.0, 0.0, rho - mass), mask=inside)
-        if wanted:
-            curve = tl.where(documents == best, rho * (rest / total), rho - rho * rho)
-            tl.store(hessian + rows, tl.where(unit < 0.0, 0.0, curve), mask=inside)
+        if has_hessian:
+            diagonal = tl.where(documents == best, rho * (rest / total), rho - rho * rho)
+            tl.store(hessian + rows, tl.where(unit < 0.0, 0.0, diagonal), mask=inside)
 
 
 @triton_kernel
 def _cross_entropy(
     offsets, scores, masses, units, words, value, gradient, hessian, key_low, key_high, log_epsilon: tl.float64,
-    has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, block: tl.constexpr,
+    has_epsilon: tl.constexpr, draws: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the value and the derivatives of a list."""
     query = tl.program_id(0)
@@ -180,13 +116,13 @@ def _cross_entropy(
     tl.store(value + query, tl.where(unit < 0.0, 0.0, loss + tl.log(total) + 0.0 * unit))
     _walk_outputs(
         first, 0, size, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
-        draws, wanted, key_low, key_high, word, block,
+        draws, has_hessian, key_low, key_high, word, block,
     )  # fmt: skip
 
 
 @triton.jit
 def _joined_tops(parts, number, count, block: tl.constexpr):
-    """Join what the programs of a list found in the first walk: largest score, where it is, sum of masses."""
+    """Return the results of the first walk for a list: largest score, the first document that has it, sum of masses."""
     lanes = tl.arange(0, block)
     tops = tl.full([block], float("-inf"), tl.float64)
     sums = tl.zeros([block], tl.float64)
@@ -207,10 +143,10 @@ def _joined_tops(parts, number, count, block: tl.constexpr):
 def _long_walk(
     offsets, tile_queries, tile_starts, scores, masses, units, words, parts, sums, value, gradient, hessian,
     key_low, key_high, log_epsilon: tl.float64,
-    walk: tl.constexpr, has_epsilon: tl.constexpr, draws: tl.constexpr, wanted: tl.constexpr, tile: tl.constexpr,
+    walk: tl.constexpr, has_epsilon: tl.constexpr, draws: tl.constexpr, has_hessian: tl.constexpr, tile: tl.constexpr,
     block: tl.constexpr,
 ):  # fmt: skip
-    """One of three walks along a part of a list; each begins with what all programs of the list have left before."""
+    """Walk along a part of a list, one of three times; each begins with the results of all parts of the list before."""
     query, start, first, size = tile_bounds(offsets, tile_queries, tile_starts)
     if start >= size:
         return
@@ -253,75 +189,23 @@ def _long_walk(
                 tl.store(value + query, tl.where(unit < 0.0, 0.0, loss))
             _walk_outputs(
                 first, start, end, scores, masses, unit, share, shift, best, rest, total, gradient, hessian,
-                draws, wanted, key_low, key_high, word, block,
+                draws, has_hessian, key_low, key_high, word, block,
             )  # fmt: skip
-
-
-@triton_kernel
-def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
-    """Fill the target of the tightest γ: ``add_tight_mass`` of the CPU, in double precision.
-
-    A document may lie on the mean exactly, and single precision would put it to the wrong side.
-    """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
-    unit = tl.load(units + query).to(tl.float64)
-    lanes = tl.arange(0, block)
-    zeros = tl.zeros([block], tl.float64)
-    tops = tl.full([block], float("-inf"), tl.float64)
-    gain_sums = zeros
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
-        tops = tl.maximum(tops, score)
-        gain_sums += tl.load(gains + first + start + lanes, mask=inside, other=0.0).to(tl.float64)
-    top, gain = tl.max(tops), tl.sum(gain_sums)
-    sums = zeros
-    best = size
-    for start in range(0, size, block):
-        inside = start + lanes < size
-        gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
-        sums += tl.where(inside, tl.load(gains + first + start + lanes, mask=inside, other=0.0) * gap, 0.0)
-        best = tl.minimum(best, tl.min(tl.where(inside & (gap == 0.0), start + lanes, size)))
-    total = tl.sum(sums)
-    mean = total / tl.where(gain > 0.0, gain, 1.0)
-    extra = unit
-    rising = gain > 0.0
-    while rising:
-        extras, sums = zeros, zeros
-        for start in range(0, size, block):
-            inside = start + lanes < size
-            gap = tl.load(scores + first + start + lanes, mask=inside, other=0.0).to(tl.float64) - top
-            above = tl.where(inside & (gap > mean), unit, 0.0)
-            extras += above
-            sums += above * gap
-        extra = tl.sum(extras)
-        better = (total + tl.sum(sums)) / (gain + extra)
-        rising = better > mean
-        mean = tl.maximum(mean, better)
-    for start in range(0, size, block):
-        documents = start + lanes
-        inside = documents < size
-        gap = tl.load(scores + first + documents, mask=inside, other=0.0).to(tl.float64) - top
-        lifted = tl.where(gain > 0.0, gap > mean, documents == best)  # where nothing gains, the best alone has weight
-        mass = tl.load(gains + first + documents, mask=inside, other=0.0) + tl.where(lifted, unit, 0.0)
-        tl.store(masses + first + documents, (mass / (gain + extra)).to(masses.dtype.element_ty), mask=inside)
 
 
 def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | None, out: Any) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
     if target == GAMMA_TIGHT:
-        gains, masses = masses, torch.empty_like(masses)
-        _tighten[(lists.n_queries,)](lists.offsets, scores, gains, units, masses, _BLOCK, num_warps=2)
-    draws, wanted = target == GAMMA_UNIFORM, out.hessian.numel() > 0
+        masses = tight_targets(lists, scores, masses, units)
+    draws, has_hessian = target == GAMMA_UNIFORM, out.hessian.numel() > 0
     words, key = (lists.offsets, (0, 0)) if random is None else (random.queries, random.keys[0])
     log_epsilon = math.log(epsilon) if epsilon > 0.0 else 0.0
     inputs = (scores, masses, units, words)
-    outputs = (out.value, out.gradient, out.hessian if wanted else out.gradient, *key, log_epsilon)
+    outputs = (out.value, out.gradient, out.hessian if has_hessian else out.gradient, *key, log_epsilon)
     if lists.typical <= LONG:
         _cross_entropy[(lists.n_queries,)](
-            lists.offsets, *inputs, *outputs, epsilon > 0.0, draws, wanted, _BLOCK, num_warps=2
+            lists.offsets, *inputs, *outputs, epsilon > 0.0, draws, has_hessian, _BLOCK, num_warps=2
         )
     else:
         tiles = lists.tiles(LONG)
@@ -329,7 +213,7 @@ def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | N
         for walk in range(3):
             _long_walk[(tiles[0].numel(),)](
                 lists.offsets, *tiles, *inputs, scratch[:4], scratch[4:], *outputs,
-                walk, epsilon > 0.0, draws, wanted, LONG, 1024, num_warps=8,
+                walk, epsilon > 0.0, draws, has_hessian, LONG, 1024, num_warps=8,
             )  # fmt: skip
     if out.numerator is not None and out.numerator is not out.gradient:
         neumann(lists, scores, out.gradient, epsilon, out.numerator)

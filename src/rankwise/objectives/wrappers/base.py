@@ -1,4 +1,4 @@
-"""What wrappers have in common: an objective inside."""
+"""The base of wrappers: an objective around another one."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from rankwise.objectives.base import Objective
 
 @dataclass(frozen=True, repr=False)
 class Wrapper(Objective):
-    """An objective around another one, which may be given as a function."""
+    """An objective around another one, or around a function."""
 
     inner: Objective
 

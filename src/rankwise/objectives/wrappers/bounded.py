@@ -1,4 +1,4 @@
-"""Bounding: every list's metric brought to a scale of its own, by what its orderings can reach (Westerborg 2022)."""
+"""Bounding: the metric of each list relative to its values over all orderings of the list (Westerborg 2022)."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
@@ -13,7 +13,7 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
 from rankwise.objectives.wrappers.base import Wrapper
-from rankwise.objectives.wrappers.bounds import Bounds, bounds
+from rankwise.objectives.wrappers.bounds import BoundMaps, bounds
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.plain import Keywords
@@ -69,11 +69,11 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     @property
     def exact_hessian(self) -> bool:
         """As exact as the inner one, except under the thesis's gain."""
-        whole = self.method != "distribution" or self.gain != "thesis"
-        return whole and self.inner.exact_hessian
+        complete = self.method != "distribution" or self.gain != "thesis"
+        return complete and self.inner.exact_hessian
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Prepare the metric, and compute what the orderings of each list can reach."""
+        """Prepare the metric, and compute the bounds of each list."""
         if "document_rewards" in columns:
             raise check.error(f"{self} cannot bound document_rewards", hint="bound the gains of the labels instead")
         inner = self.inner.prepare(labels, offsets, **columns)
@@ -90,7 +90,7 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
         """
         return self._bounds(*checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
 
-    def _bounds(self, labels: Array, lists: Lists) -> Bounds:
+    def _bounds(self, labels: Array, lists: Lists) -> BoundMaps:
         weights, layer = np.ones(lists.n_queries), self.inner
         while isinstance(layer, stochastic | weighted):
             if isinstance(layer, weighted):
@@ -113,7 +113,7 @@ class PreparedBounded(Prepared):
 
     objective: bounded
     inner: Prepared
-    bounds: Bounds
+    bounds: BoundMaps
 
     @property
     def own_numerator(self) -> bool:
@@ -131,19 +131,19 @@ class PreparedBounded(Prepared):
             out.numerator[:] = out.gradient
 
     def move(self, lists: Any) -> Self:
-        """Return the same on the device of ``lists``; the map is steep and stays in double precision."""
+        """Return the same on the device of ``lists``; the maps are steep and stay in double precision."""
         return replace(super().move(lists), bounds=mapped(self.bounds, lambda value, _: lists.exact_column(value)))
 
 
 def metric_inside(objective: Objective) -> Objective:
-    """Return the objective inside of wrappers that keep a metric a metric."""
+    """Return the objective inside wrappers around which a metric is still a metric."""
     while isinstance(objective, stochastic | weighted):
         objective = objective.inner
     return objective
 
 
 def metric_orderings(objective: Objective, labels: Array, offsets: Offsets) -> Orderings:
-    """Return the orderings of lists as an objective that is a metric sees them."""
+    """Return the orderings of lists by the metric of an objective."""
     if not isinstance(objective, _Metric):
         raise _not_a_metric(objective)
     return objective.orderings(labels, offsets)

@@ -1,4 +1,4 @@
-"""What the orderings of lists can reach, and the maps that bring a metric to that scale (thesis, chapter 3)."""
+"""The range of a metric over all orderings of a list, and the maps of values to that scale (thesis, chapter 3)."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _SLOPE_SHARE = 0.05  # of the distribution function at the best ordering, as a s
 
 
 class Tables(NamedTuple):
-    """Distributions one after another, and which of them each query has."""
+    """Distributions one after another, and the number of each query's distribution."""
 
     which: PerQuery
     offsets: NDArray[np.int64]
@@ -31,8 +31,8 @@ class Tables(NamedTuple):
     gains: Array
 
 
-class Bounds(NamedTuple):
-    """The map of each query's value, in units of its weight; ``scale`` is 0 where there is nothing to learn."""
+class BoundMaps(NamedTuple):
+    """The map of each query's value, in units of its weight; ``scale`` is 0 if there is nothing to learn."""
 
     sign: float
     scale: PerQuery
@@ -58,17 +58,19 @@ class Bounds(NamedTuple):
         )
 
 
-class Rule(NamedTuple):
-    """How a distribution is made and smoothed."""
+class BoundRule(NamedTuple):
+    """The settings of distributions and their smoothing."""
 
     gain: str
     orderings: int
     favour: float
 
 
-def bounds(seen: Orderings, weights: Array, method: str, *, gain: str, orderings: int, favour: float = 1.0) -> Bounds:
-    """Find the map of each list; ``weights`` are what wrappers multiply the metric by before it is bounded."""
-    least, mean, most = seen.extremes()
+def bounds(
+    metric: Orderings, weights: Array, method: str, *, gain: str, orderings: int, favour: float = 1.0
+) -> BoundMaps:
+    """Return the map of each list; ``weights`` are the factors of wrappers inside, before the metric is bounded."""
+    least, mean, most = metric.extremes()
     alive = (most - least > 1e-12) & (weights > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.where(alive, 1.0 / weights, 0.0)
@@ -79,72 +81,74 @@ def bounds(seen: Orderings, weights: Array, method: str, *, gain: str, orderings
             "distribution": (least, most - least),
         }[method]
         slope = np.where(alive, 1.0 / span, 0.0)
-    sign = 1.0 if seen.kind == DISCORDANCE else -1.0
-    rule = Rule(gain, orderings, favour)
-    tables = _tables(seen, rule, alive, least, most, sign) if method == "distribution" else None
-    return Bounds(sign, scale, np.where(alive, shift, 0.0), slope, tables)
+    sign = 1.0 if metric.kind == DISCORDANCE else -1.0
+    rule = BoundRule(gain, orderings, favour)
+    tables = _tables(metric, rule, alive, least, most, sign) if method == "distribution" else None
+    return BoundMaps(sign, scale, np.where(alive, shift, 0.0), slope, tables)
 
 
-def _tables(seen: Orderings, rule: Rule, alive: NDArray[np.bool_], least: Array, most: Array, sign: float) -> Tables:
-    known: dict[bytes, int] = {}
-    found: list[Distribution] = []
+def _tables(
+    metric: Orderings, rule: BoundRule, alive: NDArray[np.bool_], least: Array, most: Array, sign: float
+) -> Tables:
+    numbers: dict[bytes, int] = {}
+    distributions: list[Distribution] = []
     gains: list[float] = []
     which = np.zeros(alive.size, np.int64)
     for q in np.flatnonzero(alive).tolist():
-        worths = np.sort(seen.gains[seen.offsets[q] : seen.offsets[q + 1]])
-        key = worths.tobytes()
-        if key not in known:
-            known[key] = len(found)
-            thetas = seen.discounts[: worths.size].tobytes() if seen.kind == LINEAR else b""
+        list_gains = np.sort(metric.gains[metric.offsets[q] : metric.offsets[q + 1]])
+        key = list_gains.tobytes()
+        if key not in numbers:
+            numbers[key] = len(distributions)
+            discounts = metric.discounts[: list_gains.size].tobytes() if metric.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
             span = most[q] - least[q]
-            one, gain = _smoothed(seen.kind, key, thetas, float(best), float(span), rule)
-            found.append(one)
+            smoothed, gain = _smoothed(metric.kind, key, discounts, float(best), float(span), rule)
+            distributions.append(smoothed)
             gains.append(gain)
-        which[q] = known[key]
-    if not found:
-        found, gains = [Distribution(np.zeros(1), np.ones(1), 1, True)], [1.0]
-    starts = offsets_of([one.values.size for one in found])
-    values = np.concatenate([one.values for one in found])
-    shares = np.concatenate([np.cumsum(one.chances) for one in found])
-    return Tables(*map(read_only, (which, starts, values, shares, np.array(gains))))
+        which[q] = numbers[key]
+    if not distributions:
+        distributions, gains = [Distribution(np.zeros(1), np.ones(1), 1, True)], [1.0]
+    offsets = offsets_of([part.values.size for part in distributions])
+    values = np.concatenate([part.values for part in distributions])
+    shares = np.concatenate([np.cumsum(part.chances) for part in distributions])
+    return Tables(*map(read_only, (which, offsets, values, shares, np.array(gains))))
 
 
 def _smoothed(
-    kind: str, worths: bytes, thetas: bytes, best: float, span: float, rule: Rule
+    kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
 ) -> tuple[Distribution, float]:
-    """A distribution and its gain.
+    """Return a distribution and the gain of its sigmoids.
 
-    Sigmoids as narrow as eq. 3.13 has them show every value by itself, so all are kept; wider ones need fewer.
+    Sigmoids as narrow as those of eq. 3.13 resolve single values and need all of them; wider ones need quantiles alone.
     """
     if rule.gain == "thesis":
-        found = _whole(kind, worths, thetas, rule)
-        return found, sigmoid_gain(found, best, span, rule.gain)
-    return _capped(kind, worths, thetas, best, span, rule)
+        full = _full(kind, list_gains, discounts, rule)
+        return full, sigmoid_gain(full, best, span, rule.gain)
+    return _capped(kind, list_gains, discounts, best, span, rule)
 
 
 @lru_cache(maxsize=1024)
 def _capped(
-    kind: str, worths: bytes, thetas: bytes, best: float, span: float, rule: Rule
+    kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
 ) -> tuple[Distribution, float]:
-    """Batches are made of other lists every time, but of lists of the same kinds."""
-    found = quantiles(_made(kind, worths, thetas, rule))
-    return found, sigmoid_gain(found, best, span, rule.gain)
+    """Return quantiles of a distribution and their gain, cached: batches repeat the same kinds of lists."""
+    reduced = quantiles(_distribution(kind, list_gains, discounts, rule))
+    return reduced, sigmoid_gain(reduced, best, span, rule.gain)
 
 
 @lru_cache(maxsize=256)
-def _whole(kind: str, worths: bytes, thetas: bytes, rule: Rule) -> Distribution:
-    """As ``_capped``, but 300,000 values take 5 MB, where quantiles take 64 kB."""
-    return _made(kind, worths, thetas, rule)
+def _full(kind: str, list_gains: bytes, discounts: bytes, rule: BoundRule) -> Distribution:
+    """Return a distribution with all its values, cached: 5 MB for 300,000 values, where quantiles take 64 kB."""
+    return _distribution(kind, list_gains, discounts, rule)
 
 
-def _made(kind: str, worths: bytes, thetas: bytes, rule: Rule) -> Distribution:
-    arrays = (np.frombuffer(part).copy() for part in (worths, thetas))
+def _distribution(kind: str, list_gains: bytes, discounts: bytes, rule: BoundRule) -> Distribution:
+    arrays = (np.frombuffer(part).copy() for part in (list_gains, discounts))
     return distribution(kind, *arrays, orderings=rule.orderings, favour=rule.favour)
 
 
 def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str) -> float:
-    """The steepness of the sigmoids that smooth a distribution function: eq. 3.13, or less where that is too steep."""
+    """Return the gain of the sigmoids that smooth a distribution function: eq. 3.13, or less if that is too steep."""
     reach = distribution.values[-1] - distribution.values[0]
     gain = distribution.different / (reach if reach > 0.0 else 1.0)
     if rule == "thesis":
@@ -164,24 +168,26 @@ def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str
 
 
 @kernel(fastmath=REORDERED)
-def _smooth_share(first, last, _, metric, which, starts, values, shares, gains, share, slope, bend):  # type: ignore[no-untyped-def]
-    """Algorithm 2: Σ chance · σ(a(M − value)), with its first and second derivative.
+def _smooth_share(  # type: ignore[no-untyped-def]
+    first, last, _, metric, which, offsets, values, shares, gains, share, first_derivative, second_derivative
+):
+    """Fill Σ chance · σ(a(M − value)) of algorithm 2, and its first and second derivative.
 
-    Sigmoids that are 0 or 1 to the last digit are not looked at one by one.
+    Sigmoids that are 0 or 1 to the last digit are not computed one by one.
     """
     for q in range(first, last):
-        own = slice(starts[which[q]], starts[which[q] + 1])
-        x, upto, a = values[own], shares[own], gains[which[q]]
+        table = slice(offsets[which[q]], offsets[which[q] + 1])
+        x, cumulative, a = values[table], shares[table], gains[which[q]]
         low = np.searchsorted(x, metric[q] - SATURATED / a)
         high = np.searchsorted(x, metric[q] + SATURATED / a)
-        total, first_sum, second_sum = upto[low - 1] if low else 0.0, 0.0, 0.0
+        total, first_sum, second_sum = cumulative[low - 1] if low else 0.0, 0.0, 0.0
         before = total
         for k in range(low, high):
             s = sigmoid(a * (metric[q] - x[k]))
-            p = upto[k] - before
-            before = upto[k]
+            p = cumulative[k] - before
+            before = cumulative[k]
             w = p * s * (1.0 - s)
             total += p * s
             first_sum += w
             second_sum += w * (1.0 - 2.0 * s)
-        share[q], slope[q], bend[q] = total, max(a * first_sum, LEAST_SLOPE), a * a * second_sum
+        share[q], first_derivative[q], second_derivative[q] = total, max(a * first_sum, LEAST_SLOPE), a * a * second_sum

@@ -24,8 +24,8 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     With ``document_weights`` = 1/propensity this is unbiased, click by click and whatever the inner loss: a click on
     document i happens with probability (propensity of i) · (relevance of i), so the mean over clicks is
     Σ_i relevance_i · inner(scores; i alone relevant), and the same holds for the gradient and the Hessian. Nothing is
-    divided by what depends on the clicks that were drawn; the constant of each query is 1. An objective's own
-    ``document_weights`` divide by the weights of the clicks drawn, which is steadier, and biased (docs/objectives.md).
+    divided by a number that depends on the clicks drawn. An objective's own ``document_weights`` divide by the weights
+    of the clicks drawn, which has less variance, and is biased (docs/objectives.md).
 
     ``clip``: the largest weight of a click. Rarely seen documents then count less than they should, and vary less.
     A label is how often a document was clicked. Time and memory grow with the number of clicks of a list.
@@ -39,7 +39,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     clip: float | None = field(default=None, kw_only=True)
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
-    prepares_on_device: ClassVar[bool] = False  # how many clicks there are would have to be known
+    prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known
 
     def __post_init__(self) -> None:
         if self.clip is not None:
@@ -91,6 +91,10 @@ class PreparedClickwise(Prepared):
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Sum the inner derivatives over the lists of a query's clicks."""
+        if not self.positions.size:
+            for column in (out.value, *out.columns):
+                column[:] = 0.0
+            return
         part = self.copies.lists.outputs_like(out)
         self.inner.fill(self.copies.per_document(scores), self._stream(stream), part)
         self.lists.gather(self.copies, self.clicks, self.weights, part, out)

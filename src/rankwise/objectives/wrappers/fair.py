@@ -36,8 +36,8 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     integer or string for each document: those of the data, for a ranker.
 
     Value and gradient are unbiased: dD/d exposure is linear in the exposure, so the price of a group's exposure is
-    estimated from some rankings, and PL-Rank gives the gradient at these prices from other, independent ones. What
-    stands for the Hessian of the disparity is the size of its gradient, which is never negative.
+    estimated from some rankings, and PL-Rank computes the gradient at these prices from other, independent ones. The
+    Hessian of the disparity is replaced by the absolute value of its gradient.
 
     ``cutoff`` and ``samples`` are those of the ``plrank`` inside unless set, and 10 and 100 where there is none.
 
@@ -69,17 +69,17 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Groups, and what the inner objective looks at."""
+        """Groups, and the columns of the inner objective."""
         return tuple(dict.fromkeys(("groups", *self.inner.reads)))
 
     @property
     def exposing(self) -> PLRank:
-        """What draws the rankings that expose documents: the first PL-Rank inside with the discounts of DCG."""
+        """The model of exposure: the first PL-Rank inside, with the discounts of DCG."""
         drawn = next((part for part in _parts(self.inner) if isinstance(part, PLRank)), PLRank())
-        own = {name: getattr(self, name) for name in ("cutoff", "samples") if getattr(self, name) is not None}
-        if "cutoff" in own:
-            own["discounts"] = None
-        return dataclasses.replace(drawn, metric="dcg", curvature="gradient", baseline=True, **own)
+        settings = {name: getattr(self, name) for name in ("cutoff", "samples") if getattr(self, name) is not None}
+        if "cutoff" in settings:
+            settings["discounts"] = None
+        return dataclasses.replace(drawn, metric="dcg", curvature="gradient", baseline=True, **settings)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and compute the groups of every list and their merit."""
@@ -115,7 +115,7 @@ def _parts(objective: Objective) -> Iterator[Objective]:
 
 
 class PriceArguments(NamedTuple):
-    """What the prices of exposure are computed from, beside the scores."""
+    """Arguments of the kernel of prices, beside the scores."""
 
     groups: PerDocument
     merits: PerDocument
@@ -138,7 +138,7 @@ class PreparedFair(Prepared):
     """The merit of each document's group."""
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
-        """Add the disparity to the inner derivatives, which draw what they would draw alone."""
+        """Add the disparity to the inner derivatives, whose draws do not depend on it."""
         self.inner.fill(scores, stream, out)
         weight = float(self.objective.weight)
         if not weight:
@@ -153,7 +153,7 @@ class PreparedFair(Prepared):
         self.lists.add(out, weight, disparity)
 
     def _rewards(self, scores: Values, stream: Stream) -> Values:
-        """Return minus the price of each document's exposure, −dD / d exposure, from rankings of its own."""
+        """Return minus the price of each document's exposure, −dD / d exposure, from independent rankings."""
         model = self.exposing.arguments
         rewards = self.lists.empty_documents()
         arguments = PriceArguments(self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
@@ -171,8 +171,8 @@ def _price(  # type: ignore[no-untyped-def]
 ):
     """Fill 2 (ā − a) / (exposure of the list) for every document, with a and ā estimated from rankings."""
     longest = longest_of(first, last, offsets)
-    table, whole, batch, at = working_memory(longest)
-    seen = np.empty(longest)
+    floats, integers, batch, at = working_memory(longest)
+    exposures = np.empty(longest)
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         number, merit, out = groups[start:end], merits[start:end], rewards[start:end]
@@ -183,20 +183,20 @@ def _price(  # type: ignore[no-untyped-def]
         n = end - start
         head = min(n, discounts.size)
         values = scores[start:end]
-        steep = tabulate(values, values, head, table, whole)
-        seen[:n_groups] = 0.0
+        steep = tabulate(values, values, head, floats, integers)
+        exposures[:n_groups] = 0.0
         for i in range(0, samples, samples_at_once(head)):
             count = min(samples_at_once(head), samples - i)
-            draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, table, whole, batch, at)
+            draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at)
             for a in range(count):
                 for k in range(head):
-                    group = number[whole[PLACE, at[a * head + k]]]
+                    group = number[integers[PLACE, at[a * head + k]]]
                     if group >= 0:
-                        seen[group] += discounts[k]
+                        exposures[group] += discounts[k]
         total = discounts[:head].sum()
         if total <= 0.0:
             continue
-        mean = seen[:n_groups].sum() / (samples * total)
+        mean = exposures[:n_groups].sum() / (samples * total)
         for i in range(n):
             if number[i] >= 0:
-                out[i] = 2.0 * (mean - seen[number[i]] / (samples * total * merit[i])) / total
+                out[i] = 2.0 * (mean - exposures[number[i]] / (samples * total * merit[i])) / total

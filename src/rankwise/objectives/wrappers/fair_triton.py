@@ -40,17 +40,17 @@ def _price(
     documents = start + tl.arange(0, tile)
     real = documents < size
     number = tl.load(numbers + first + documents, mask=real, other=-1)
-    seen = tl.zeros([tile], tl.float64)
-    everything = tl.zeros([step], tl.float64)
+    group_exposure = tl.zeros([tile], tl.float64)
+    exposure_sums = tl.zeros([step], tl.float64)
     groups = tl.full([step], -1, number.dtype)
     for begin in range(0, size, step):
-        others = begin + tl.arange(0, step)
-        inside = others < size
-        other = tl.load(numbers + first + others, mask=inside, other=-1)
-        exposure = tl.load(exposures + first + others, mask=inside & (other >= 0), other=0.0)
-        seen += tl.sum(tl.where(other[None, :] == number[:, None], exposure[None, :], 0.0), 1)
-        everything += exposure
-        groups = tl.maximum(groups, other)
+        partners = begin + tl.arange(0, step)
+        inside = partners < size
+        partner_number = tl.load(numbers + first + partners, mask=inside, other=-1)
+        exposure = tl.load(exposures + first + partners, mask=inside & (partner_number >= 0), other=0.0)
+        group_exposure += tl.sum(tl.where(partner_number[None, :] == number[:, None], exposure[None, :], 0.0), 1)
+        exposure_sums += exposure
+        groups = tl.maximum(groups, partner_number)
     weights = tl.zeros([step], tl.float64)
     for begin in range(0, tl.minimum(size, cutoff), step):
         places = begin + tl.arange(0, step)
@@ -58,7 +58,7 @@ def _price(
     total = tl.where(tl.max(groups) > 0, tl.sum(weights), 0.0)  # two groups at least
     safe = tl.where(total > 0.0, total, 1.0)
     merit = tl.load(merits + first + documents, mask=number >= 0, other=1.0).to(tl.float64)
-    price = 2.0 * (tl.sum(everything) - seen / merit) / (samples * safe * safe)
+    price = 2.0 * (tl.sum(exposure_sums) - group_exposure / merit) / (samples * safe * safe)
     price = tl.where(total > 0.0, tl.where(number >= 0, price, 0.0), 0.0)
     tl.store(rewards + first + documents, price.to(rewards.dtype.element_ty), mask=real)
 
