@@ -19,7 +19,6 @@ from rankwise.data.tables.csv import TextTable, header_of, parse
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
 from rankwise.plain import Keywords
 
-_ROLES = ("user", "item", "rating", "time")
 SPELLINGS = {
     "user": ("user", "userid", "uid"),
     "item": ("item", "itemid", "iid", "movie", "movieid"),
@@ -72,7 +71,7 @@ def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
     if table.frame.is_empty():
         raise check.error("there are no ratings in the file", where=str(path), hint="write one line per rating")
     if not header:
-        table = replace(table, frame=table.frame.rename(dict(zip(table.columns, _ROLES, strict=False))))
+        table = replace(table, frame=table.frame.rename(dict(zip(table.columns, SPELLINGS, strict=False))))
     frame = table.frame
     named = [name for name in frame.columns if is_id(name)]
     return replace(table, frame=frame.with_columns(ids_from_text(frame[name]) for name in named))
