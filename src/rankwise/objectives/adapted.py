@@ -53,12 +53,12 @@ class Adapted(Objective):
 
     @property
     def exact_hessian(self) -> bool:
-        """Whether the function has an attribute that says so."""
+        """The attribute of the function, or False."""
         return bool(getattr(self.function, "exact_hessian", False))
 
     @property
     def estimator(self) -> bool:
-        """Whether the function has an attribute that says so."""
+        """The attribute of the function, or False."""
         return bool(getattr(self.function, "estimator", False))
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:

@@ -1,6 +1,6 @@
 """The contract of an objective, and sums of objectives.
 
-An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` looks at labels once and returns a
+An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` reads labels once and returns a
 :class:`Prepared`, which is called with the scores of every round.
 """
 
@@ -40,7 +40,7 @@ class Objective(ABC):
 
     @property
     def exact_hessian(self) -> bool:
-        """Whether the Hessian is exact; if not, the docstring says what replaces it."""
+        """Whether the Hessian is exact; if not, the docstring describes its replacement."""
         return bool(self.children) and all(child.exact_hessian for child in self.children)
 
     @property

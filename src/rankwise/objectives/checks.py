@@ -58,9 +58,10 @@ class ObjectiveChecks:
 def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
     """Check whether your own objective keeps the contract that every trainer and wrapper relies on.
 
-    ``objective`` is a function, an object or an expression. Derivatives are held to finite differences at scores of
-    ±1, ±5 and ±50, queries must not see each other, scores of ±4000 must stay finite. Each line says what was tried:
-    a property that holds there may fail elsewhere. ``.passed`` says whether all is well.
+    ``objective`` is a function, an object or an expression. Derivatives are compared with finite differences at
+    scores of ±1, ±5 and ±50, queries must not depend on each other, results at scores of ±4000 must be finite. Each
+    line names the scores tried: a property that holds for these may fail for others. ``.passed`` is True if nothing
+    failed.
 
     >>> def squared_hinge(scores, labels, offsets):  # of each document against its label
     ...     gap = np.maximum(0.0, labels - scores)
@@ -167,7 +168,7 @@ def _hessian(example: _Example, differences: Differences) -> tuple[str, str, str
 
 
 def _sign(example: _Example, spreads: Mapping[float, Array]) -> tuple[str, str, str]:
-    """Look for a negative Hessian: at several scales of scores, with ties and without, and at equal scores."""
+    """Report negative Hessians: at several scales of scores, with ties and without, and at equal scores."""
     tried = [("equal scores", np.zeros_like(example.scores))]
     for scale, scores in spreads.items():
         drawn = [scores, *(example.spread(scale) for _ in range(_DRAWS - 1))]

@@ -81,8 +81,8 @@ def sample_rankings(
 ) -> NDArray[np.int64]:
     """Draw rankings of every query by sorting stochastic scores: rows of documents' numbers within their query.
 
-    With Gumbel noise these are Plackett-Luce rankings, each next document by the softmax of what is left of
-    ``scores / scale``, and are drawn as such, without a number for every document. The result has the shape (samples,
+    With Gumbel noise these are Plackett-Luce rankings, each next document by the softmax of ``scores / scale`` of
+    those left, and are drawn as such, without a random number for every document. The result has the shape (samples,
     ranks): a query has as many ranks as documents, or ``cutoff`` if that is fewer, and its columns follow those of the
     query before it.
 

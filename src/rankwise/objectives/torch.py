@@ -285,7 +285,7 @@ class LossPart(PreparedLoss):
 
 
 class _on:  # noqa: N801 (a context, as torch.cuda.device)
-    """Make the device of a tensor the current one, where Triton launches."""
+    """A context in which the device of a tensor is the current one, where Triton launches."""
 
     def __init__(self, tensor: Tensor) -> None:
         other = tensor.is_cuda and tensor.device.index != torch.cuda.current_device()

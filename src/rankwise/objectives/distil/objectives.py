@@ -1,6 +1,6 @@
 """Distillation: learning the scores of another model, the teacher, instead of labels or beside them.
 
-Both losses look at differences of scores within a list alone. They are mixed with a loss of labels by a sum,
+Both losses depend on differences of scores within a list alone. They are mixed with a loss of labels by a sum,
 ``0.5*distil + 0.5*lambdarank``.
 """
 
@@ -27,8 +27,8 @@ class Distil(Objective):
 
     The target is φ = softmax(teacher / T), the student's ρ = softmax(scores / T), and the loss of a list is
     −T² Σ φ log ρ: its gradient is T (ρ − φ) and its diagonal Hessian ρ (1 − ρ). The factor T² keeps gradients of one
-    size whatever the temperature. A small T looks at the teacher's first document alone; with a large one the gradient
-    becomes (scores − teacher) / n, both less their means, which is that of :class:`MarginMSE` but for a factor.
+    size whatever the temperature. With a small T only the teacher's first document counts; with a large one the
+    gradient becomes (scores − teacher) / n, both less their means, which is that of :class:`MarginMSE` but for a factor.
 
     Labels do not count. The teacher's scores are ``teacher_scores``, one number for each document: those of the data,
     for a ranker. ``newton`` is that of :class:`ListNet`.

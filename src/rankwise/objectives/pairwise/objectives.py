@@ -36,7 +36,7 @@ class Pairwise(Objective):
 
     ``loss`` of a pair with margin m: "logistic" log(1 + e^−m), "hinge" max(0, 1 − m), "squared_hinge" its square, or
     "exponential" e^−m (a straight line where m is below −20, so that no score overflows). The hinge has no second
-    derivative; that of half the squared hinge stands for it, so ``exact_hessian`` is False.
+    derivative; that of half the squared hinge replaces it, so ``exact_hessian`` is False.
 
     ``weight`` of a pair: "none" (1), or how much swapping the two changes "ndcg", "map", "mrr", or "precision" or
     "recall" at ``cutoff``, which leaves the pairs with one document on each side of it; LambdaLoss's "ndcg2" and

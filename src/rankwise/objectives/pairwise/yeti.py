@@ -38,19 +38,19 @@ class Yeti(Objective):
     """
 
     metric: str = "ndcg"
-    """Whose change weighs a pair: "ndcg", "map" or "mrr"; or "classic", the difference of labels times
-    (1 − decay)·decay^(r − 1) at rank r."""
+    """The metric whose change is the weight of a pair: "ndcg", "map" or "mrr"; or "classic", the difference of labels
+    times (1 − decay)·decay^(r − 1) at rank r."""
     permutations: int = 10
     """Rankings drawn per query."""
     noise: str = "logistic"
-    """What is added to the scores: "logistic", "gumbel" (Plackett-Luce rankings) or "gaussian" noise."""
+    """The noise added to the scores: "logistic", "gumbel" (Plackett-Luce rankings) or "gaussian"."""
     scale: float = 1.0
-    """How far the noise reaches, in units of the scores; 0 takes the ranking by score alone."""
+    """The scale of the noise, in units of the scores; 0 is the ranking by score alone."""
     sigma: float = 1.0
     cutoff: int | None = None
-    """Only the first so many ranks count in the metric. None: all of them. "classic" has none."""
+    """The number of ranks that count in the metric. None: all of them. "classic" has none."""
     decay: float = 0.85
-    """How likely the user of "classic" goes on to the next rank."""
+    """The probability that the user of "classic" goes on to the next rank."""
     gain: Gain = "exponential"
     """Gain of a label in ndcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""
     relevant: float = 1.0

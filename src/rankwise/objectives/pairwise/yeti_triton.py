@@ -1,4 +1,4 @@
-"""YetiLoss on a device: rankings are drawn by the noise of the CPU, and each document looks at its two neighbours.
+"""YetiLoss on a device: rankings are drawn with the noise of the CPU, and each document is paired with its neighbours.
 
 Every pair is computed twice, once for each of the two, so that nothing is added to by two programs at once. Rankings
 are sorted in double precision, as on the CPU, so that neighbours are the same. The formulas are in ``yeti_cpu.py``.

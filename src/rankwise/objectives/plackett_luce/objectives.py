@@ -33,9 +33,9 @@ class PLRank(Objective):
     """
 
     metric: str = "ndcg"
-    """What is expected: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
+    """The metric: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
     cutoff: int = 10
-    """Only the first so many ranks count."""
+    """The number of ranks that count."""
     samples: int = 100
     """Rankings drawn per query."""
     gain: Gain = "exponential"
@@ -43,7 +43,7 @@ class PLRank(Objective):
     relevant: float = 1.0
     """Labels from this on have the reward 1 in precision and rbp."""
     p: float = 0.9
-    """How likely the user of rbp goes on to the next rank."""
+    """The probability that the user of rbp goes on to the next rank."""
     discounts: tuple[float, ...] | None = None
     """Weights of the ranks, which replace the metric's own and the cutoff."""
     sampler: str = "sequence"
@@ -175,11 +175,11 @@ class ListMLE(Objective):
     Documents are picked one after another, best label first, each with probability e^{s_i}/Z_i, and the loss is
     −Σ log(e^{s_i}/Z_i). Z_i is e^{s_i} plus the sum of e^{s_j} over the documents that come after i.
 
-    Labels with ties leave open who comes after whom. ``ties="apart"`` (default) lets only documents with a smaller
-    label come after i: equal labels say nothing about each other, so the loss does not depend on the order of rows,
-    and lists in which all labels are equal contribute nothing by themselves. ``ties="row"`` puts equal labels in row
-    order, as most implementations do: then the loss also learns that order, which is noise unless it means something
-    (lists with all labels equal are still left out). Without ties both are the same.
+    Labels with ties do not determine the order. With ``ties="apart"``, the default, only smaller labels come after
+    i: the loss does not depend on the order of rows, and lists in which all labels are equal contribute nothing.
+    ``ties="row"`` orders equal labels by row, as most implementations do: then the loss also learns that order, which
+    is noise unless rows are in a meaningful order (lists with all labels equal are still left out). Without ties both
+    are the same.
 
     >>> d = ListMLE()([0.0, 0.0, 0.0], [2, 1, 0], [0, 3])
     >>> d.value.round(4), d.gradient.round(4)  # log 3 + log 2; 1/3 − 1, 1/3 + 1/2 − 1, 1/3 + 1/2

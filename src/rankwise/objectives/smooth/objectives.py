@@ -104,7 +104,7 @@ class ApproxNDCG(_Smooth):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
-    is indefinite; ``curvature`` says what trees divide by instead (see ``objectives/curvature.py``).
+    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/curvature.py``).
 
     ``kernel="laplace"`` compares scores by Laplace's distribution function in the place of the sigmoid, here and in the
     other smooth metrics: a list then takes a sort and a few sweeps, whatever the number of its relevant documents. At

@@ -47,7 +47,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
         super().__post_init__()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Make a list of every click, and prepare the inner objective for these."""
+        """Prepare the inner objective for one list per click."""
         reject_columns(self, columns, ("document_weights",))
         counts, lists = checked_lists(labels, offsets)
         clicked = np.flatnonzero(counts > 0.0)
